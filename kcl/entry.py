@@ -1,0 +1,192 @@
+"""Entries: the full key, metadata and named byte parts under one digest; the same bytes in every store.
+
+    entry          = fixed header body              exactly, nothing follows
+    fixed          = magic format header-length body-length header-digest total-digest
+    magic          = "kclentry"                     8 bytes
+    format         = u32                            all numbers little-endian
+    header-length  = body-length = u64
+    header-digest  = SHA-256 of magic format header-length body-length header
+    total-digest   = SHA-256 of magic ... header-digest header body
+    header         = JSON, UTF-8 ("surrogatepass"): {"key": [[name, value], ...], "metadata": {...},
+                     "parts": [[name, size], ...]}
+    body           = the bytes of the parts, in the order of "parts"
+
+Lengths and digests are checked before anything is parsed. The header has a digest of its own, so that a listing
+need not read the binaries. Same entry, same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO, NamedTuple
+
+from kcl.errors import DamagedEntry
+from kcl.key import Key
+
+MAGIC = b"kclentry"
+FORMAT = 1
+HEADER_LIMIT = 64 << 20
+ENTRY_LIMIT = 1 << 30
+
+_LENGTHS = struct.Struct("<8sIQQ")
+_HEADER_DIGEST_END = _LENGTHS.size + 32
+FIXED_SIZE = _HEADER_DIGEST_END + 32
+
+
+class Header(NamedTuple):
+    """What an entry says about itself before its parts: key, metadata, and the size of each part in bytes."""
+
+    key: Key
+    metadata: dict[str, Any]
+    sizes: dict[str, int]
+
+
+class Entry:
+    """A key, metadata (JSON values under texts) and named byte parts; packed and unpacked as one unit."""
+
+    __slots__ = ("key", "metadata", "parts")
+
+    def __init__(self, key: Key, metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+        self.key = key
+        self.metadata = dict(metadata)
+        self.parts = dict(parts)
+
+    def pack(self) -> bytes:
+        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for what JSON cannot hold."""
+        header = _encode_header(self)
+        body = b"".join(self.parts.values())
+        if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
+            raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above the limit of {ENTRY_LIMIT}")
+        lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(body))
+        start = lengths + hashlib.sha256(lengths + header).digest()
+        total = hashlib.sha256(start)
+        total.update(header)
+        total.update(body)
+        return b"".join((start, total.digest(), header, body))
+
+    @classmethod
+    def unpack(cls, blob: bytes, expected: Key | None = None) -> Entry:
+        """Return the entry whose bytes these are; raise `DamagedEntry` for anything else, or for another key.
+
+        Only when both digests fit is the header parsed, so damage never reaches the parser.
+        """
+        header_end = FIXED_SIZE + _check_lengths(blob[:FIXED_SIZE], len(blob))
+        header_bytes = blob[FIXED_SIZE:header_end]
+        _check_header_digest(blob[:FIXED_SIZE], header_bytes)
+        total = hashlib.sha256(blob[:_HEADER_DIGEST_END])
+        total.update(memoryview(blob)[FIXED_SIZE:])
+        if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
+            raise DamagedEntry("the digest over the entry does not fit its bytes")
+        header = _decode_header(header_bytes, len(blob) - header_end, expected)
+        if expected is not None and header.key != expected:
+            raise DamagedEntry(f"the entry is that of another key: {header.key.digest}, not {expected.digest}")
+        return cls(header.key, header.metadata, _cut(blob, header_end, header.sizes))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        return (self.key, self.metadata, list(self.parts.items())) == (
+            other.key,
+            other.metadata,
+            list(other.parts.items()),
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}: {len(part)} bytes" for name, part in self.parts.items())
+        return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
+
+
+def read_header(stream: BinaryIO) -> Header:
+    """Read and verify the header at the start of an entry, and nothing after it; raise `DamagedEntry`.
+
+    The parts are neither read nor verified: this is for listings, never for a hit.
+    """
+    fixed = stream.read(FIXED_SIZE)
+    header_length = _check_lengths(fixed)
+    header = stream.read(header_length)
+    _check_header_digest(fixed, header)
+    return _decode_header(header, _LENGTHS.unpack_from(fixed)[3])
+
+
+def _check_lengths(fixed: bytes, size: int | None = None) -> int:
+    """Return the header's length; the size of the whole entry must fit the lengths where it is known."""
+    if len(fixed) < FIXED_SIZE:
+        raise DamagedEntry(f"the entry ends after {len(fixed)} bytes, inside its first {FIXED_SIZE}")
+    magic, version, header_length, body_length = _LENGTHS.unpack_from(fixed)
+    if magic != MAGIC:
+        raise DamagedEntry(f"this is no kcl entry: it starts with {magic!r}")
+    if version != FORMAT:
+        raise DamagedEntry(f"the entry has format {version}; this kcl reads format {FORMAT}")
+    expected = FIXED_SIZE + header_length + body_length
+    if header_length > HEADER_LIMIT or expected > ENTRY_LIMIT:
+        raise DamagedEntry(f"the entry claims {expected} bytes, above the limit of {ENTRY_LIMIT}")
+    if size is not None and size != expected:
+        raise DamagedEntry(f"the entry has {size} bytes where its lengths say {expected}")
+    return int(header_length)
+
+
+def _check_header_digest(fixed: bytes, header: bytes) -> None:
+    digest = hashlib.sha256(fixed[: _LENGTHS.size] + header).digest()
+    if digest != fixed[_LENGTHS.size : _HEADER_DIGEST_END]:
+        raise DamagedEntry("the digest over the entry's header does not fit its bytes")
+
+
+def _encode_header(entry: Entry) -> bytes:
+    import json
+
+    for part in entry.key.parts:
+        if not (isinstance(part.name, str) and isinstance(part.value, str)):
+            raise TypeError(f"a key holds texts only: {part!r}")
+    document = {
+        "key": entry.key.parts,
+        "metadata": entry.metadata,
+        "parts": [(name, len(part)) for name, part in entry.parts.items()],
+    }
+    # ensure_ascii would write two lone surrogates and the character they encode as the same escapes
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> Header:
+    import json
+
+    try:
+        # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
+        document = json.loads(header.decode("utf-8", "surrogatepass"))
+        key = _decode_key(document.pop("key"), expected)
+        metadata, sizes = document.pop("metadata"), document.pop("parts")
+        names = dict(sizes)
+        fits = (
+            not document
+            and type(metadata) is dict
+            and type(sizes) is list
+            and len(names) == len(sizes)
+            and all(type(name) is str and type(size) is int and size >= 0 for name, size in sizes)
+            and sum(names.values()) == body_length
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
+    if not fits:
+        raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+    return Header(key, metadata, names)
+
+
+def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
+    parts = tuple(map(tuple, pairs))
+    if expected is not None and parts == expected.parts:
+        return expected  # equal, hence of the right types; a hit builds no second key
+    if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
+        raise TypeError("a key is a list of pairs of texts")
+    return Key((name, value) for name, value in parts)
+
+
+def _cut(body: bytes, start: int, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    parts = {}
+    for name, size in sizes.items():
+        parts[name] = body[start : start + size]
+        start += size
+    return parts

@@ -1,0 +1,151 @@
+"""Keys: what decides the outcome of one step, part by part.
+
+The encoding of a key, of which its digest is taken:
+
+    key    = count part*
+    part   = text text              name, then value
+    text   = length byte*           that many bytes of UTF-8 (lone surrogates as "surrogatepass" has them)
+    count  = length = u32           little-endian
+
+Every text carries its length, so that no two keys share an encoding: ("ab", "c") is not ("a", "bc").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+_WORD = 4
+
+
+class Part(NamedTuple):
+    """One named fact in a key: a text a person can read, or the hex digest of something longer."""
+
+    name: str
+    value: str
+
+
+class Difference(NamedTuple):
+    """A part that differs between two keys; ``None`` stands for a part that one of them lacks."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+class Key:
+    """An ordered list of named parts with one digest; equal when all parts are equal, in order.
+
+    Treat a key as immutable: digest and encoding are computed once. Names may occur more than once.
+    """
+
+    __slots__ = ("_digest", "_encoded", "parts")
+
+    parts: tuple[Part, ...]
+
+    def __init__(self, parts: Iterable[Part | tuple[str, str]]) -> None:
+        self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
+        self._encoded: bytes | None = None
+        self._digest: str | None = None
+
+    def encode(self) -> bytes:
+        """Return the bytes of the grammar above; raise `TypeError` for a name or value that is not a text."""
+        if self._encoded is None:
+            chunks = [_word(len(self.parts))]
+            for part in self.parts:
+                chunks += _encode_text(part.name), _encode_text(part.value)
+            self._encoded = b"".join(chunks)
+        return self._encoded
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Key:
+        """Return the key of which these are the bytes; raise `ValueError` for anything else."""
+        count, position = _read_word(encoded, 0)
+        parts = []
+        for _ in range(count):
+            name, position = _read_text(encoded, position)
+            value, position = _read_text(encoded, position)
+            parts.append(Part(name, value))
+        if position != len(encoded):
+            raise ValueError(f"{len(encoded) - position} bytes follow the last part of the key")
+        return cls(parts)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the encoding, in hex."""
+        if self._digest is None:
+            self._digest = hashlib.sha256(self.encode()).hexdigest()
+        return self._digest
+
+    def diff(self, other: Key) -> list[Difference]:
+        """List what changed from this key to the other; empty only for equal keys.
+
+        Parts are matched by name and, where a name is repeated, by occurrence. Parts of this key come first, in its
+        order, then those that only the other key has. Keys of the same parts in another order differ in "(order)".
+        """
+        before, after = _by_occurrence(self.parts), _by_occurrence(other.parts)
+        places = [*before, *(place for place in after if place not in before)]
+        found = [
+            Difference(place[0], before.get(place), after.get(place))
+            for place in places
+            if before.get(place) != after.get(place)
+        ]
+        if not found and self != other:
+            found.append(Difference("(order)", _names(self.parts), _names(other.parts)))
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        return self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{part.name}={_shorten(part.value)}" for part in self.parts)
+        return f"<Key {self.digest[:12]}: {shown}>"
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(_WORD, "little")
+
+
+def _encode_text(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"a key holds texts only, not {type(text).__name__}: {text!r}")
+    encoded = text.encode("utf-8", "surrogatepass")
+    return _word(len(encoded)) + encoded
+
+
+def _read_word(encoded: bytes, position: int) -> tuple[int, int]:
+    end = position + _WORD
+    if end > len(encoded):
+        raise ValueError(f"the key ends inside the length at byte {position}")
+    return int.from_bytes(encoded[position:end], "little"), end
+
+
+def _read_text(encoded: bytes, position: int) -> tuple[str, int]:
+    length, start = _read_word(encoded, position)
+    end = start + length
+    if end > len(encoded):
+        raise ValueError(f"the key ends inside the text at byte {start}")
+    return encoded[start:end].decode("utf-8", "surrogatepass"), end  # UnicodeDecodeError is a ValueError
+
+
+def _by_occurrence(parts: Iterable[Part]) -> Mapping[tuple[str, int], str]:
+    seen: dict[str, int] = {}
+    placed = {}
+    for name, value in parts:
+        occurrence = seen[name] = seen.get(name, 0) + 1
+        placed[name, occurrence] = value
+    return placed
+
+
+def _names(parts: Iterable[Part]) -> str:
+    return ", ".join(part.name for part in parts)
+
+
+def _shorten(text: str, width: int = 40) -> str:
+    return repr(text) if len(text) <= width else repr(text[: width - 3]) + "..."
