@@ -132,7 +132,9 @@ def comparison(outcomes: list[Outcome]) -> str:
         row = (outcome.run.title, f"{outcome.seconds:.2f}", counts(outcome, "generator"), counts(outcome, "binary"))
         rows.append((*row, same if outcome.record else f"none, status {outcome.status}"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def counts(outcome: Outcome, layer: str) -> str:
@@ -140,7 +142,7 @@ def counts(outcome: Outcome, layer: str) -> str:
     counted = outcome.record.get("stats", {}).get(layer)
     if counted is None:
         return "   -      -        -"
-    return f"{counted['hits']:>4} {counted['misses']:>6} {counted['bypassed']:>8}"
+    return f"{int(counted['hits']):>4} {int(counted['misses']):>6} {int(counted['bypassed']):>8}"
 
 
 def same_numbers(outcome: Outcome, first: Outcome) -> bool:
@@ -154,14 +156,11 @@ def complaints(outcomes: list[Outcome]) -> list[str]:
     for outcome in outcomes:
         title = f'run "{outcome.run.title}"'
         if outcome.status != 0:
-            missed = (
-                " (under KCL_STRICT=hit a miss ends the driver; its message is above)" if outcome.run.strict else ""
-            )
+            missed = "; under KCL_STRICT=hit a miss ends it, and its message is above" if outcome.run.strict else ""
             said.append(f"{title} ended with status {outcome.status}{missed}.")
         elif not same_numbers(outcome, outcomes[0]):
-            said.append(
-                f"{title} computed other numbers than the first run: {', '.join(differing(outcome, outcomes[0]))}."
-            )
+            names = ", ".join(differing(outcome, outcomes[0]))
+            said.append(f"{title} computed other numbers than the first run: {names}.")
         elif outcome.run.strict and (missed := not_hits(outcome)):
             said.append(f"{title} should hit everywhere, but counted {missed}.")
     return said
@@ -177,7 +176,9 @@ def not_hits(outcome: Outcome) -> str:
     """Return in words every look-up that was not a hit; an empty layer counts too."""
     words = []
     for layer, counted in outcome.record["stats"].items():
-        words += [f"{counted[kind]} {kind} ({layer})" for kind in ("misses", "bypassed", "errors") if counted[kind]]
+        words += [
+            f"{int(counted[kind])} {kind} ({layer})" for kind in ("misses", "bypassed", "errors") if counted[kind]
+        ]
         if layer in ("generator", "binary") and not counted["hits"]:
             words.append(f"no hit ({layer})")
     return ", ".join(words)
