@@ -1,0 +1,68 @@
+"""The contract of a store, and the addresses under which entries lie.
+
+    address = [folder "/"] [label "-"] digest
+    folder  = label = letters, digits and ". _ + -", not starting with a full stop, of limited length
+    digest  = 64 lower-case hex digits
+
+Folder and label are for people who look into the cache directory; the digest alone decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+_FOLDER_LENGTH = 80
+_LABEL_LENGTH = 60
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+_ADDRESS = re.compile(
+    rf"(?:[A-Za-z0-9_+-][A-Za-z0-9._+-]{{0,{_FOLDER_LENGTH - 1}}}/)?"
+    rf"(?:[A-Za-z0-9_+-][A-Za-z0-9._+-]{{0,{_LABEL_LENGTH - 1}}}-)?([0-9a-f]{{64}})"
+)
+
+
+class Store(Protocol):
+    """Bytes by address, in one place.
+
+    `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the layer above catches
+    them. Methods may be called from several threads. `put` replaces what is there, whole or not at all.
+    """
+
+    name: str
+    location: str
+
+    def get(self, address: str) -> bytes | None:
+        """Return the bytes at an address, or ``None`` if there are none; create nothing."""
+
+    def put(self, address: str, blob: bytes) -> None:
+        """Keep the bytes at an address."""
+
+    def delete(self, address: str) -> None:
+        """Forget the address; it is no error if nothing is there."""
+
+    def scan(self) -> Iterator[str]:
+        """Yield the addresses that hold something; other users of the store may add and delete meanwhile."""
+
+
+def address(digest: str, folder: str = "", label: str = "") -> str:
+    """Make an address that is safe as a relative path on every file system from any folder and label."""
+    made = digest
+    if label := _safe(label, _LABEL_LENGTH):
+        made = f"{label}-{made}"
+    if folder := _safe(folder, _FOLDER_LENGTH):
+        made = f"{folder}/{made}"
+    digest_of(made)
+    return made
+
+
+def digest_of(address: str) -> str:
+    """Return the digest in an address; raise `ValueError` for what `address` would not have made."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ValueError(f"not the address of an entry: {address!r}")
+    return match[1]
+
+
+def _safe(text: str, length: int) -> str:
+    return _UNSAFE.sub("_", text)[:length].strip(".")

@@ -1,0 +1,240 @@
+"""The directory rule: a cache of code is code, so nobody else may be able to write it.
+
+Every ancestor of a cache directory belongs to root, to me, or to a root that this user namespace does not map, and
+is writable by nobody else unless it is sticky; the directory itself not even then. A private group counts as its
+user. Symbolic links are followed, each link and what it leads through under the same rule. For root the owner of
+the home directory counts as me, because ``sudo`` may keep HOME.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from kcl.errors import UnusableDirectory
+
+_UNMAPPED = 65534  # what the kernel shows for an owner without a place in this user namespace
+_LINK_LIMIT = 40
+_LOOSE = stat.S_IWGRP | stat.S_IWOTH
+_ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
+_NETWORK = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.juicefs", "fuse.s3fs"}
+    | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs"}
+    | {"pvfs2", "smb2", "smb3", "smbfs", "wekafs"}
+)
+
+
+def check(path: str) -> bool:
+    """Raise `UnusableDirectory` unless only I (and root) can write below the directory; tell whether it exists.
+
+    Of a directory that does not exist yet the existing ancestors are checked: check again once it is made.
+    """
+    if sys.platform == "win32":  # who may write there is not told by owner and mode bits
+        return os.path.isdir(path)
+    try:
+        return _walk(path, my_uids() | {0})
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        raise UnusableDirectory(f"the cache directory {path!r} cannot be used: {error}; {_ELSEWHERE}") from error
+
+
+def make_directory(path: str) -> None:
+    """Make a directory and its missing ancestors, all with mode 0700; it is no error if it exists."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    except FileNotFoundError:
+        parent = os.path.dirname(path)
+        if parent in ("", path):
+            raise
+        make_directory(parent)
+        make_directory(path)
+
+
+def make_trusted(path: str) -> None:
+    """Make a directory where it is missing, and check it before and after; raise `UnusableDirectory` or `OSError`."""
+    if not check(path):
+        make_directory(path)
+        if not check(path):  # before the first check somebody else may have made it
+            raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {_ELSEWHERE}")
+
+
+def file_fault(status: os.stat_result) -> str | None:
+    """Say what is wrong with a file that should be ours alone; ``None`` if nothing is."""
+    if not stat.S_ISREG(status.st_mode):
+        return f"it is {_kind(status.st_mode)}, not a regular file"
+    if sys.platform == "win32":
+        return None
+    if status.st_uid != os.geteuid() and status.st_uid not in my_uids():
+        return f"it belongs to uid {status.st_uid}, not to uid {os.geteuid()}"
+    if status.st_mode & _LOOSE:
+        return f"others can write it (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
+def my_uids() -> frozenset[int]:
+    """Return the uids that count as me: my own, and for root that of HOME's owner."""
+    me = os.geteuid()
+    if me != 0:
+        return frozenset([me])
+    try:
+        return frozenset([me, os.stat(os.path.expanduser("~")).st_uid])
+    except OSError:
+        return frozenset([me])
+
+
+def is_network(path: str) -> bool:
+    """Tell whether a path lies on a network file system; `False` where the system does not say (not Linux)."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+            mounts = stream.read()
+    except OSError:
+        return False
+    return mount_type(mounts, os.path.realpath(path)) in _NETWORK
+
+
+def mount_type(mounts: str, path: str) -> str:
+    """Return the type of the file system that holds an absolute path, from the text of a mountinfo file."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split(" ")
+        if len(fields) < 5:
+            continue
+        point = _unescape(fields[4]).rstrip("/")
+        # a later mount on the same point hides the earlier one
+        if len(point) >= len(best) and (path == point or path.startswith(point + "/")):
+            best, kind = point, right.partition(" ")[0]
+    return kind
+
+
+def _walk(path: str, owners: frozenset[int]) -> bool:
+    """Check every component from the root on, one lstat each; `FileNotFoundError` at the first that is missing."""
+    pending = _components(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+    current, links = "/", 0
+    shared = _check_ancestor(current, os.lstat(current), owners, False)
+    while pending:
+        name = pending.pop()
+        if name == "..":
+            current = os.path.dirname(current)
+            shared = _is_shared(os.lstat(current))
+            continue
+        place = os.path.join(current, name)
+        status = os.lstat(place)
+        if not stat.S_ISLNK(status.st_mode):
+            current, shared = place, _check_ancestor(place, status, owners, shared)
+            continue
+        links += 1
+        if links > _LINK_LIMIT:
+            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {_ELSEWHERE}")
+        _check_owner(place, status, owners, shared)
+        target = os.readlink(place)
+        current = "/" if os.path.isabs(target) else current
+        shared = _is_shared(os.lstat(current))
+        pending += _components(target)
+    status = os.lstat(current)
+    _check_owner(current, status, owners, True)
+    _check_mode(current, status, 0)
+    return True
+
+
+def _components(path: str) -> list[str]:
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+def _is_shared(status: os.stat_result) -> bool:
+    return bool(status.st_mode & stat.S_IWOTH)
+
+
+def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
+    """Check one directory on the way; tell whether everybody can make files in it."""
+    if not stat.S_ISDIR(status.st_mode):
+        raise UnusableDirectory(f"{place} is {_kind(status.st_mode)}, not a directory; remove it, or {_ELSEWHERE}")
+    _check_owner(place, status, owners, shared)
+    _check_mode(place, status, stat.S_ISVTX)
+    return _is_shared(status)
+
+
+def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> None:
+    if status.st_uid in owners:
+        return
+    # in a directory where everybody can make files an unmapped owner may be anybody
+    if status.st_uid == _UNMAPPED and not shared and _root_is_unmapped():
+        return
+    raise UnusableDirectory(
+        f"{place} belongs to uid {status.st_uid}, and a cache of code is code: "
+        f"chown {os.geteuid()} {_quoted(place)}, or {_ELSEWHERE}"
+    )
+
+
+def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
+    loose = status.st_mode & _LOOSE
+    if not loose or status.st_mode & excuse:
+        return
+    if loose == stat.S_IWGRP and _is_private_group(status.st_gid, status.st_uid):
+        return
+    who = "go-w" if loose & stat.S_IWOTH else "g-w"
+    raise UnusableDirectory(
+        f"others can write {place} (mode {stat.S_IMODE(status.st_mode):04o}), and a cache of code is code: "
+        f"chmod {who} {_quoted(place)}, or {_ELSEWHERE}"
+    )
+
+
+def _is_private_group(gid: int, owner: int) -> bool:
+    """Tell whether a group has one user only: the owner of the directory, or me."""
+    return any(_is_group_of(gid, uid) for uid in (owner, os.geteuid()))
+
+
+def _is_group_of(gid: int, uid: int) -> bool:
+    import grp
+    import pwd
+
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = ""
+    try:
+        group = grp.getgrgid(gid)
+    except KeyError:
+        return gid == uid  # a container without an entry for its user
+    # gr_mem does not list those whose primary group it is, hence the demand on number or name
+    return (gid == uid or group.gr_name == user) and set(group.gr_mem) <= {user}
+
+
+def _root_is_unmapped() -> bool:
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as stream:
+            ranges = [[int(field) for field in line.split()] for line in stream]
+        return not any(outer <= 0 < outer + count for _, outer, count in ranges)
+    except (OSError, ValueError):
+        return False
+
+
+def _unescape(field: str) -> str:
+    if "\\" not in field:
+        return field
+    import re
+
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFDIR: "a directory",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "a file")
+
+
+def _quoted(path: str) -> str:
+    import shlex
+
+    return shlex.quote(path)
