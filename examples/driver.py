@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 import zlib
@@ -329,9 +330,10 @@ def run_smooth(queue):
 
 @kcl.kernel
 def reconstruct(group=64):
-    """Hand-written OpenCL C that includes a header; both are found beside this file."""
+    """Hand-written OpenCL C that includes a header; both lie in a folder beside this file."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
     return kcl.Source.from_file(
-        "kernels/reconstruct.cl",
+        os.path.join(folder, "reconstruct.cl"),
         entry="reconstruct",
         arguments=[
             kcl.Array("u", np.float32, shape="(n,)"),
@@ -340,7 +342,7 @@ def reconstruct(group=64):
         ],
         global_size=f"((n + {group - 1}) // {group} * {group},)",
         local_size=f"({group},)",
-        include_dirs=["kernels"],
+        include_dirs=[folder],
     )
 
 
