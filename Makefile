@@ -1,0 +1,40 @@
+# Everything a fresh machine needs is Python with venv, and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-all lint docs bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev
+	sh tools/with_intel.sh $(BIN)/python -m pytest
+
+test-all:
+	sh tools/test_all.sh
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -W --keep-going -b html doc doc/_build/html
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .venv-* build doc/_build
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[pocl]"
+	touch $@
+
+$(VENV)/.dev: setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $(VENV)/.demo $@

@@ -1,0 +1,141 @@
+"""A fresh cache directory and a scrubbed environment for every test; devices; child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent
+SCRUBBED = (
+    *("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_PROMOTE", "KCL_REPORT", "KCL_STRICT"),
+    *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
+    *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
+    *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT", "_LOOPY_SKIP_ARG_CHECKS"),
+    *("POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "POCL_WORK_GROUP_SPECIALIZATION", "CL_CONFIG_CPU_TARGET_ARCH"),
+)
+PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL"}
+
+# PoCL and loopy take their directories once a process, at the first query and at import: one for the whole session.
+_session = tempfile.TemporaryDirectory(prefix="kcl-tests-")
+for _name in SCRUBBED:
+    os.environ.pop(_name, None)
+os.environ["XDG_CACHE_HOME"] = os.path.join(_session.name, "cache")
+os.environ["HOME"] = os.path.join(_session.name, "home")
+os.makedirs(os.environ["HOME"], mode=0o700)
+
+
+def platforms() -> list[str]:
+    """Name the OpenCL platforms to test on: the known ones that are present, and those demanded by name."""
+    import pyopencl as cl
+
+    present = {platform.name for platform in cl.get_platforms() if platform.get_devices()}
+    demanded = [name for name in os.environ.get("KCL_TEST_PLATFORMS", "pocl").split(",") if name]
+    missing = [name for name in demanded if PLATFORMS[name] not in present]
+    if missing:
+        raise pytest.UsageError(f"OpenCL platforms are missing: {', '.join(missing)}; found: {sorted(present)}")
+    return [name for name in PLATFORMS if PLATFORMS[name] in present]
+
+
+def pytest_generate_tests(metafunc):
+    if "platform_name" in metafunc.fixturenames:
+        metafunc.parametrize("platform_name", platforms(), scope="session")
+
+
+def pytest_collection_modifyitems(items):
+    import pyopencl as cl
+
+    gpus = [device for p in cl.get_platforms() for device in p.get_devices() if device.type & cl.device_type.GPU]
+    for item in items:
+        if "gpu" in item.keywords and not gpus:
+            item.add_marker(pytest.mark.skip(reason="no OpenCL GPU device here"))
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path, monkeypatch):
+    """Give the test a cache directory of its own, and kcl a state as of its import."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in SCRUBBED:
+        monkeypatch.delenv(name, raising=False)
+    _forget()
+    yield
+    _forget()
+
+
+def _forget():
+    from kcl import events, layers, option
+
+    option.reset()
+    layers.reset()
+    events.reset()
+    events._hooks.clear()
+
+
+@pytest.fixture(scope="session")
+def device(platform_name):
+    """A device of each platform that is present."""
+    import pyopencl as cl
+
+    (platform,) = [p for p in cl.get_platforms() if p.name == PLATFORMS[platform_name]]
+    return platform.get_devices()[0]
+
+
+@pytest.fixture
+def context(device):
+    """A new context on each platform that is present."""
+    import pyopencl as cl
+
+    return cl.Context([device])
+
+
+@pytest.fixture
+def queue(context):
+    """A new queue on a new context."""
+    import pyopencl as cl
+
+    return cl.CommandQueue(context)
+
+
+class Child:
+    """Runs Python in child processes that share one cache directory; a signal is an outcome, not the end."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.cache = directory / "cache"
+        self.home = directory / "home"
+        self.home.mkdir(mode=0o700)
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
+        kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
+        paths = [str(self.directory), str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
+        kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache), "PYTHONPATH": os.pathsep.join(paths)}
+        return kept | variables
+
+    def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
+        """Run `code` and return the finished process, whatever its end."""
+        command = [sys.executable, *options, "-c", textwrap.dedent(code), *arguments]
+        return subprocess.run(
+            command, env=self.environment(**variables), cwd=self.directory, text=True, capture_output=True, timeout=300
+        )
+
+    def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
+        """Run `code` and return the JSON that it prints in its last line; the child must end well."""
+        done = self.run(code, *arguments, options=options, **variables)
+        assert done.returncode == 0, f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def child(tmp_path):
+    """Child processes with a fresh home and cache directory."""
+    directory = tmp_path / "child"
+    directory.mkdir(mode=0o700)
+    return Child(directory)

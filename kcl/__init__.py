@@ -1,0 +1,89 @@
+"""kcl: a multi-level kernel cache for PyOpenCL and loopy.
+
+A decorated recipe builds a kernel; the second run of a program runs no recipe and compiles no program.
+Importing kcl imports neither pyopencl nor numpy nor loopy, and touches no file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcl import option
+    from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
+    from kcl.events import Event, add_hook, stats
+    from kcl.frontends.opencl import Array, Local, Scalar, Source
+    from kcl.handle import Kernel
+    from kcl.layers import CacheWarning
+    from kcl.recipe import Recipe, kernel, lazy
+    from kcl.reporting import report
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Array": "kcl.frontends.opencl",
+    "CacheFault": "kcl.errors",
+    "CacheMiss": "kcl.errors",
+    "CacheWarning": "kcl.layers",
+    "DamagedEntry": "kcl.errors",
+    "Event": "kcl.events",
+    "KclError": "kcl.errors",
+    "Kernel": "kcl.handle",
+    "Local": "kcl.frontends.opencl",
+    "Recipe": "kcl.recipe",
+    "RecipeError": "kcl.errors",
+    "Scalar": "kcl.frontends.opencl",
+    "Source": "kcl.frontends.opencl",
+    "UnknownInput": "kcl.errors",
+    "UnusableDirectory": "kcl.errors",
+    "add_hook": "kcl.events",
+    "kernel": "kcl.recipe",
+    "lazy": "kcl.recipe",
+    "option": "kcl",
+    "report": "kcl.reporting",
+    "stats": "kcl.events",
+}
+
+__all__ = [
+    "Array",
+    "CacheFault",
+    "CacheMiss",
+    "CacheWarning",
+    "DamagedEntry",
+    "Event",
+    "KclError",
+    "Kernel",
+    "Local",
+    "Recipe",
+    "RecipeError",
+    "Scalar",
+    "Source",
+    "UnknownInput",
+    "UnusableDirectory",
+    "add_hook",
+    "kernel",
+    "lazy",
+    "option",
+    "report",
+    "stats",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kcl' has no attribute {name!r}")
+    import importlib
+
+    if home == "kcl":
+        value: Any = importlib.import_module(f"kcl.{name}")
+    else:
+        value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

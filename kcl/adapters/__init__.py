@@ -1,0 +1,101 @@
+"""The caches that are not kcl's own, and the one way to ask each of them: where, and is it on?
+
+Facts stand in `kcl.adapters.table`, one row per cache; the verbs here are written once over all rows.
+Nothing here imports loopy or pyopencl: a module's own switch counts only where that module is loaded already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from kcl.adapters.table import ROWS, Row
+
+
+class State(NamedTuple):
+    """Whether a foreign cache is on, and the words that say why not."""
+
+    on: bool
+    reason: str
+
+
+def state(name: str) -> State:
+    """Tell whether the cache `name` is on, by its owner's own parser, as of now."""
+    row = ROWS[name]
+    for switch in row.switches:
+        value = os.environ.get(switch.variable)
+        verdict = switch.parse(value)
+        if verdict is not None:
+            return State(False, f"{switch.variable}={value}" + (f" ({verdict})" if verdict else ""))
+    flipped = _flipped_by_call(row)
+    return State(flipped is None, flipped or "")
+
+
+def directory(name: str) -> str:
+    """Return the directory of the cache `name`, which need not exist."""
+    return ROWS[name].directory(os.environ)
+
+
+def code_variables() -> list[tuple[str, str]]:
+    """Return the set variables that change generated code while every OpenCL string stays the same, sorted."""
+    names = sorted({variable for row in ROWS.values() for variable in row.code_variables})
+    return [(name, os.environ[name]) for name in names if name in os.environ]
+
+
+def forced_build_options() -> list[str]:
+    """Return the options that pyopencl appends to every build by `PYOPENCL_BUILD_OPTIONS`."""
+    return os.environ.get("PYOPENCL_BUILD_OPTIONS", "").split()
+
+
+def skips_argument_checks() -> bool:
+    """Tell whether loopy leaves the argument checks out of the invokers that it generates now."""
+    return bool(os.environ.get("_LOOPY_SKIP_ARG_CHECKS"))
+
+
+# loopy's switch is global to the process, so one thread's miss must not look like the user's wish to another.
+_loopy_lock = threading.RLock()
+_loopy_wish: list[bool] = []
+
+
+@contextmanager
+def loopy_disk_caches_off() -> Iterator[None]:
+    """Run loopy without its own disk caches, which return stale code for a changed generator; one thread at a time."""
+    import loopy
+
+    with _loopy_lock:
+        _loopy_wish.append(bool(loopy.CACHING_ENABLED))
+        loopy.CACHING_ENABLED = False
+        try:
+            yield
+        finally:
+            loopy.CACHING_ENABLED = _loopy_wish.pop()
+
+
+def _flipped_by_call(row: Row) -> str | None:
+    if row.flag is None:
+        return None
+    module, attribute, off_value, words = row.flag
+    loaded = sys.modules.get(module)
+    if loaded is None or getattr(loaded, attribute, None) is not off_value:
+        return None
+    if module == "loopy" and _loopy_wish and _loopy_wish[0]:
+        return None
+    return words
+
+
+@contextmanager
+def private_cache_home(path: str) -> Iterator[None]:
+    """Let a module that fails without a usable cache directory be imported with `path` as `XDG_CACHE_HOME`."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = path
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_CACHE_HOME"]
+        else:
+            os.environ["XDG_CACHE_HOME"] = before

@@ -1,0 +1,167 @@
+"""Every variable and setting of kcl, typed, in one place; the reference page is generated from `SETTINGS`.
+
+This module and `kcl.adapters` are the only readers of the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+LAYERS = ("generator", "binary")
+
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"", "0", "false", "no", "off"})
+
+
+class Setting(NamedTuple):
+    """One variable: its name, the values it takes, its default, and what it does."""
+
+    variable: str
+    values: str
+    default: str
+    effect: str
+
+
+SETTINGS = (
+    Setting(
+        "KCL_CACHE_DIR",
+        "an absolute path",
+        "unset",
+        "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
+    ),
+    Setting(
+        "KCL_NO_CACHE",
+        "`1`, or a comma-separated list of `generator`, `binary`",
+        "unset",
+        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file.",
+    ),
+    Setting(
+        "KCL_PROMOTE",
+        "`background` or `off`",
+        "background",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries; `off` leaves "
+        "them to the driver's own cache.",
+    ),
+    Setting(
+        "KCL_REPORT",
+        "`1`",
+        "unset",
+        "Prints the report (layer, hits, misses, bypassed, seconds, bytes, place) on stderr at exit.",
+    ),
+    Setting(
+        "KCL_STRICT",
+        "`hit`, `fault` or `hit,fault`",
+        "unset",
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; `fault`: a fault of the cache "
+        "raises `kcl.CacheFault` instead of being a miss.",
+    ),
+)
+
+
+class Settings(NamedTuple):
+    """The settings as they were read at one moment; `rejected` names the values that were not understood."""
+
+    cache_dir: str | None
+    no_cache: frozenset[str]
+    promote: str
+    report: bool
+    strict: frozenset[str]
+    rejected: tuple[str, ...]
+
+
+def read() -> Settings:
+    """Read every setting from the environment, as of now.
+
+    A value that is not understood counts as "off" for a cache and is named in `Settings.rejected`.
+    """
+    rejected: list[str] = []
+    return Settings(
+        cache_dir=_cache_dir(rejected),
+        no_cache=_layers("KCL_NO_CACHE", rejected),
+        promote=_choice("KCL_PROMOTE", ("background", "off"), "off", "background", rejected),
+        report=_flag("KCL_REPORT", rejected),
+        strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
+        rejected=tuple(rejected),
+    )
+
+
+def environment() -> dict[str, str]:
+    """Return a copy of the environment for a child process."""
+    return dict(os.environ)
+
+
+def home() -> str:
+    """Return the user's home directory, which need not exist."""
+    return os.path.expanduser("~")
+
+
+def user_cache_dir(application: str) -> str:
+    """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application`.
+
+    Linux is answered here since importing platformdirs costs a tenth of a warm start; a relative
+    `XDG_CACHE_HOME` is ignored as platformdirs ignores it.
+    """
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    if sys.platform == "darwin" and xdg:
+        return os.path.join(xdg, application)
+    if sys.platform in ("darwin", "win32"):
+        import platformdirs
+
+        return platformdirs.user_cache_dir(application, application)
+    if xdg.strip() and os.path.isabs(xdg):
+        return os.path.join(xdg, application)
+    return os.path.join(home(), ".cache", application)
+
+
+def _cache_dir(rejected: list[str]) -> str | None:
+    value = os.environ.get("KCL_CACHE_DIR", "")
+    if not value:
+        return None
+    if not os.path.isabs(value):
+        rejected.append(f"KCL_CACHE_DIR={value!r} is not an absolute path and is ignored")
+        return None
+    return value
+
+
+def _flag(variable: str, rejected: list[str]) -> bool:
+    value = os.environ.get(variable, "")
+    if value.lower() in _YES:
+        return True
+    if value.lower() not in _NO:
+        rejected.append(f"{variable}={value!r} is not understood; use 1, or unset it")
+    return False
+
+
+def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str, rejected: list[str]) -> str:
+    value = os.environ.get(variable, "").lower()
+    if not value:
+        return default
+    if value in choices:
+        return value
+    rejected.append(f"{variable}={value!r} is not one of {', '.join(choices)}; {fallback!r} is used")
+    return fallback
+
+
+def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozenset[str]:
+    words = frozenset(word.strip().lower() for word in os.environ.get(variable, "").split(",")) - {""}
+    for word in sorted(words - frozenset(known)):
+        rejected.append(f"{variable}: {word!r} is not one of {', '.join(known)} and is ignored")
+    return words & frozenset(known)
+
+
+def _layers(variable: str, rejected: list[str]) -> frozenset[str]:
+    value = os.environ.get(variable, "").strip().lower()
+    if value in _NO:
+        return frozenset()
+    if value in _YES:
+        return frozenset(LAYERS)
+    words = frozenset(word.strip() for word in value.split(",")) - {""}
+    unknown = words - frozenset(LAYERS)
+    if unknown:
+        rejected.append(
+            f"{variable}={value!r}: {', '.join(sorted(unknown))} is no layer (generator, binary); all layers are off"
+        )
+        return frozenset(LAYERS)
+    return words

@@ -1,0 +1,65 @@
+"""Front ends: what turns a recipe's result into Generated. Another front end is one more file and one more row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kcl.errors import RecipeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.generated import Generated
+
+
+class Open(NamedTuple):
+    """The arguments that a recipe's result leaves open, and those of them that decide all the others.
+
+    `required` names the arrays that every call must give; `packed` is as in Generated. Both are needed before the
+    dtypes of a call can be looked at.
+    """
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    required: tuple[str, ...]
+    packed: dict[str, list[tuple[Any, str]]]
+
+
+class Result(Protocol):
+    """A recipe's result in the hands of its front end."""
+
+    front_end: str
+    reads: tuple[str, ...]
+    """Paths of the files that the result was made from."""
+    volatile: str
+    """Why the result must not be stored; empty where it may be."""
+    packed: dict[str, list[tuple[Any, str]]]
+    """As in Generated."""
+
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
+        """Return what is left open, given the dtypes of the arguments of one call."""
+
+    def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
+        """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
+
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+        """Generate code for one choice of the open dtypes."""
+
+
+def accept(result: object, recipe: str) -> Result:
+    """Hand `result` to the front end that knows it; raises RecipeError where none does."""
+    module = type(result).__module__
+    if module.startswith("loopy."):
+        from kcl.frontends.loopy import LoopyResult
+
+        return LoopyResult(result, recipe)
+    if module == "kcl.frontends.opencl":
+        from kcl.frontends.opencl import Source, SourceResult
+
+        if isinstance(result, Source):
+            return SourceResult(result)
+    raise RecipeError(
+        f"recipe {recipe!r} returned {type(result).__module__}.{type(result).__qualname__}; "
+        "return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source"
+    )

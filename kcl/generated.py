@@ -1,0 +1,200 @@
+"""Generated: what a front end made of a recipe's result, and its form as an entry of the generator layer."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import marshal
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcl.entry import Entry
+from kcl.errors import DamagedEntry
+
+if TYPE_CHECKING:
+    from kcl.key import Key
+
+
+class Argument(NamedTuple):
+    """One argument of a kernel: its dtype as text (empty where the recipe left it open), and who must give it."""
+
+    name: str
+    kind: str
+    dtype: str
+    required: bool
+
+
+class Generated(NamedTuple):
+    """OpenCL C, the Python source that launches it, and what both need.
+
+    `packed` maps an argument that the caller gives as one object array to the arguments that it is taken apart
+    into: a list of (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their
+    field layout. `inferred` holds the dtypes that the front end found for arguments that the recipe left open.
+    """
+
+    kernel: str
+    front_end: str
+    source: str
+    options: tuple[str, ...]
+    kernels: tuple[str, ...]
+    invoker: str
+    function: str
+    arguments: tuple[Argument, ...]
+    inferred: dict[str, str]
+    packed: dict[str, list[tuple[Any, str]]]
+    dtypes: list[tuple[str, Any]]
+
+    @property
+    def digest(self) -> str:
+        """Digest of everything that a launch depends on; equal contents are bound once."""
+        hasher = hashlib.sha256()
+        for text in (self.source, self.invoker, self.function, "\0".join(self.options), repr(self.packed)):
+            data = text.encode("utf-8", "surrogatepass")
+            hasher.update(len(data).to_bytes(8, "little"))
+            hasher.update(data)
+        return hasher.hexdigest()
+
+
+def to_entry(generated: Generated, key: Key, metadata: dict[str, Any]) -> Entry:
+    """Pack `generated` under `key`; `metadata` is added to the entry's own."""
+    code = compile(generated.invoker, file_name(generated), "exec")
+    described = {
+        "kernel": generated.kernel,
+        "front_end": generated.front_end,
+        "options": list(generated.options),
+        "kernels": list(generated.kernels),
+        "function": generated.function,
+        "arguments": [list(argument) for argument in generated.arguments],
+        "inferred": generated.inferred,
+        "packed": [[name, [[_index(i), sub] for i, sub in pairs]] for name, pairs in generated.packed.items()],
+        "dtypes": [list(pair) for pair in generated.dtypes],
+        "code": _code_version(),
+    }
+    return Entry(
+        key,
+        {**described, **metadata},
+        {
+            "source.cl": generated.source.encode("utf-8", "surrogatepass"),
+            "invoker.py": generated.invoker.encode("utf-8", "surrogatepass"),
+            "invoker.code": marshal.dumps(code),
+        },
+    )
+
+
+def from_entry(entry: Entry) -> tuple[Generated, CodeType | None]:
+    """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
+
+    Raises DamagedEntry where a field is missing or of another type.
+    """
+    metadata = entry.metadata
+    try:
+        generated = Generated(
+            kernel=metadata["kernel"],
+            front_end=metadata["front_end"],
+            source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
+            options=tuple(metadata["options"]),
+            kernels=tuple(metadata["kernels"]),
+            invoker=entry.parts["invoker.py"].decode("utf-8", "surrogatepass"),
+            function=metadata["function"],
+            arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
+            inferred=metadata["inferred"],
+            packed={name: [(_tuple(i), sub) for i, sub in pairs] for name, pairs in metadata["packed"]},
+            dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
+        )
+        code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
+    except (KeyError, TypeError, ValueError, EOFError) as error:
+        raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
+    return generated, code
+
+
+def instantiate(generated: Generated, code: CodeType | None = None) -> Callable[..., Any]:
+    """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
+
+    Registers the structure dtypes that the invoker looks up; raises ValueError where a name stands for another
+    layout already.
+    """
+    for name, layout in generated.dtypes:
+        _register(name, layout)
+    name = file_name(generated)
+    namespace: dict[str, Any] = {"__name__": name}
+    exec(code or compile(generated.invoker, name, "exec"), namespace)
+    _show_in_tracebacks(name, generated.invoker)
+    return namespace[generated.function]  # type: ignore[no-any-return]
+
+
+def file_name(generated: Generated) -> str:
+    """Name the invoker in tracebacks."""
+    return f"<kcl invoker of {generated.kernel}>"
+
+
+def layout_of(dtype: Any) -> Any:
+    """Describe a numpy dtype by its field layout, as JSON: a string, or names, layouts, offsets, itemsize, alignment."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return {"base": layout_of(base), "shape": list(shape)}
+    if dtype.names is None:
+        return dtype.str
+    return {
+        "names": list(dtype.names),
+        "formats": [layout_of(dtype.fields[name][0]) for name in dtype.names],
+        "offsets": [int(dtype.fields[name][1]) for name in dtype.names],
+        "itemsize": int(dtype.itemsize),
+        "aligned": bool(dtype.isalignedstruct),
+    }
+
+
+def dtype_text(dtype: Any) -> str:
+    """Return the text that stands for a dtype in keys and entries."""
+    return dtype.str if dtype.names is None and dtype.subdtype is None else repr(layout_of(dtype))
+
+
+def dtype_from(layout: Any) -> Any:
+    """Build the numpy dtype that `layout_of` described."""
+    import numpy as np
+
+    if isinstance(layout, str):
+        return np.dtype(layout)
+    if "base" in layout:
+        return np.dtype((dtype_from(layout["base"]), tuple(layout["shape"])))
+    return np.dtype(
+        {
+            "names": layout["names"],
+            "formats": [dtype_from(part) for part in layout["formats"]],
+            "offsets": layout["offsets"],
+            "itemsize": layout["itemsize"],
+        },
+        align=layout["aligned"],
+    )
+
+
+def _register(name: str, layout: Any) -> None:
+    from pyopencl.tools import get_or_register_dtype
+
+    wanted = dtype_from(layout)
+    try:
+        present = get_or_register_dtype(name)
+    except Exception:
+        present = get_or_register_dtype(name, wanted)
+    if present != wanted:
+        raise ValueError(f"the structure {name!r} is registered with another layout: {present}")
+
+
+def _show_in_tracebacks(name: str, source: str) -> None:
+    # linecache takes a one-tuple as "ask later", so no line is split until a traceback wants it.
+    import linecache
+
+    linecache.cache[name] = (lambda: source,)  # type: ignore[assignment]
+
+
+def _code_version() -> str:
+    return f"{importlib.util.MAGIC_NUMBER.hex()}-{sys.flags.optimize}"
+
+
+def _index(index: Any) -> Any:
+    return list(index) if isinstance(index, tuple) else index
+
+
+def _tuple(index: Any) -> Any:
+    return tuple(index) if isinstance(index, list) else index

@@ -1,0 +1,201 @@
+"""Kernel: the user's handle. Callable like loopy's executor; the code behind it is made or found at the first launch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+import pyopencl as cl
+
+from kcl import layers, program
+from kcl.errors import UnknownInput
+from kcl.launch import Kernels, Launcher, MissingArguments, unpack
+from kcl.pipeline import Line, Ready, dtypes_of
+
+if TYPE_CHECKING:
+    from kcl.generated import Generated
+    from kcl.key import Key
+
+_ATTRIBUTE = "_kcl_bindings"
+
+
+class Bindings:
+    """What is bound for one queue or context object of the user; it dies with that object.
+
+    Launchers are kept by the digest of their code and by thread, since no `cl.Kernel` may be shared by two.
+    """
+
+    __slots__ = ("home", "launchers")
+
+    def __init__(self, home: program.Home) -> None:
+        self.home = home
+        self.launchers: dict[tuple[str, int], Launcher] = {}
+
+
+class Kernel:
+    """A recipe with its parameters, ready to be launched on any queue.
+
+    Nothing is generated before the first launch. One Kernel serves any number of contexts, devices, queues and
+    threads; what is bound for a queue is released with the queue object.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object], arguments: dict[str, Any]) -> None:
+        self.name = name
+        self._parameters = arguments
+        self._line = Line(name, function, arguments)
+        self._open: tuple[str, ...] | None = None
+        self._packed: dict[str, list[tuple[Any, str]]] = {}
+        self._ready: dict[tuple[Any, ...], Ready] = {}
+        self._lock = threading.Lock()
+
+    def __call__(
+        self,
+        queue: cl.CommandQueue,
+        *,
+        allocator: Any = None,
+        wait_for: Any = None,
+        out_host: bool | None = None,
+        **arguments: Any,
+    ) -> tuple[Any, Any]:
+        """Launch on `queue`; returns (event, outputs) exactly as loopy's executor does.
+
+        Arrays are numpy or device arrays; output arrays that are not given are allocated by `allocator` (bytes to
+        buffer). `wait_for` lists events; `out_host` forces (True) or forbids (False) numpy outputs, and None means
+        numpy where every array given is one. Raises what the executor raises for a missing argument or one of a
+        wrong dtype, shape, strides or offset. Thread-safe.
+        """
+        names = self._open
+        if names is not None:
+            flat = unpack(self._packed, arguments) if self._packed else arguments
+            found = self._ready.get(tuple([getattr(flat.get(name), "dtype", None) for name in names]))
+            bindings = getattr(queue, _ATTRIBUTE, None)
+            if found is not None and bindings is not None:
+                launcher = bindings.launchers.get((found.digest, get_ident()))
+                if launcher is not None:
+                    try:
+                        return launcher(queue, allocator, wait_for, out_host, flat)
+                    except MissingArguments as error:
+                        raise self._missing(error.names) from None
+        return self._first(queue, allocator, wait_for, out_host, arguments)
+
+    def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
+        """Make everything that a launch needs: afterwards no recipe is left to run and no program to build.
+
+        Open arguments are given by dtype, by type or by an array or scalar that has the dtype.
+        """
+        ready = self._code(arguments)
+        bindings = _bindings(context_or_queue)
+        launcher = self._launcher(bindings, ready)
+        program.launched(launcher.program)
+
+    def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
+        """Return the OpenCL C; arguments as for `prepare`."""
+        _context(context_or_queue)
+        return self._code(arguments).generated.source
+
+    def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
+        """Return the key in each layer, for the first device; None where it cannot be known. Arguments as for `prepare`."""
+        ready = self._code(arguments)
+        try:
+            slots = program.slots_of(_bindings(context_or_queue).home, ready.generated)
+        except UnknownInput:
+            slots = []
+        return {"generator": self._line.direct_key(), "binary": slots[0].key if slots else None}
+
+    def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
+        """Say what each layer holds for this kernel now and why; arguments as for `prepare`. Counts no look-up."""
+        outcome, reason = self._line.inspect(arguments)
+        lines = [f"kernel {self.name}", _sentence("generator", outcome, reason, layers.generator().place)]
+        generated = self._code(arguments).generated
+        outcome, reason = program.inspect(_bindings(context_or_queue).home, generated)
+        lines.append(_sentence("binary", outcome, reason, layers.binary().place))
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters.items())
+        state = f"{len(self._ready)} variant(s) generated" if self._ready else "nothing generated yet"
+        return f"<kcl.Kernel {self.name}({parameters}): {state}>"
+
+    def _first(
+        self, queue: cl.CommandQueue, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Launch for the first time on this queue, in this thread, or with these dtypes."""
+        if not isinstance(queue, cl.CommandQueue):
+            raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
+        ready = self._code(arguments, call=True)
+        if self._packed:
+            arguments = unpack(self._packed, arguments)
+        launcher = self._launcher(_bindings(queue), ready)
+        try:
+            result = launcher(queue, allocator, wait_for, out_host, arguments)
+        except MissingArguments as error:
+            raise self._missing(error.names) from None
+        program.launched(launcher.program)
+        return result
+
+    def _code(self, values: dict[str, Any], call: bool = False) -> Ready:
+        """Return generated code for the dtypes among `values`; under `call` every required array must be there."""
+        if self._open is not None:
+            dtypes = dtypes_of(unpack(self._packed, values))
+            found = self._ready.get(tuple([dtypes.get(name) for name in self._open]))
+            if found is not None:
+                return found
+        try:
+            found, dtypes, opened = self._line.ready(values, call)
+        except MissingArguments as error:
+            raise self._missing(error.names) from None
+        with self._lock:
+            self._packed = opened.packed
+            self._ready[tuple([dtypes.get(name) for name in opened.names])] = found
+            self._open = opened.names
+        return found
+
+    def _launcher(self, bindings: Bindings, ready: Ready) -> Launcher:
+        place = (ready.digest, get_ident())
+        launcher = bindings.launchers.get(place)
+        if launcher is None:
+            launcher = bindings.launchers[place] = _bind(bindings.home, ready)
+        return launcher
+
+    def _missing(self, names: list[str]) -> Exception:
+        found = next(iter(self._ready.values()), None)
+        if found is not None and found.generated.front_end == "opencl":
+            return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
+        from kcl.frontends.loopy import missing_arguments
+
+        return missing_arguments(self.name, names)
+
+
+def _bind(home: program.Home, ready: Ready) -> Launcher:
+    generated = ready.generated
+    found = program.built(home, generated, ready.digest)
+    kernels = Kernels()
+    for name in generated.kernels:
+        setattr(kernels, name, cl.Kernel(found.program, name))
+    return Launcher(ready.invoke, kernels, found, _required(generated), generated.packed)
+
+
+def _required(generated: Generated) -> frozenset[str]:
+    return frozenset(argument.name for argument in generated.arguments if argument.required)
+
+
+def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
+    bindings = getattr(holder, _ATTRIBUTE, None)
+    if bindings is None:
+        bindings = Bindings(program.home_of(_context(holder)))
+        setattr(holder, _ATTRIBUTE, bindings)
+    return bindings  # type: ignore[no-any-return]
+
+
+def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
+    if isinstance(holder, cl.Context):
+        return holder
+    if isinstance(holder, cl.CommandQueue):
+        return holder.context
+    raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
+
+
+def _sentence(layer: str, outcome: str, reason: str, place: str) -> str:
+    return f"  {layer}: {outcome}" + (f": {reason}" if reason else "") + f" ({place})"

@@ -1,0 +1,224 @@
+"""Layers: one level of the line each, with its switches, its chain of stores and what happens when one fails.
+
+No fault of a store passes this module, unless `KCL_STRICT=fault` asks for it: it is counted, said once, and the
+look-up is a miss.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kcl import adapters, config, events, option
+from kcl.entry import Entry
+from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
+from kcl.stores.memory import Memory
+
+if TYPE_CHECKING:
+    from kcl.key import Key
+    from kcl.stores.base import Store
+    from kcl.stores.quarantine import Quarantine
+
+T = TypeVar("T")
+
+_FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
+_UNKNOWN = frozenset({"loopy", "opencl"})
+_OWNERS = {"loopy": "loopy", "opencl": "pyopencl"}
+_MEMORY_LIMIT = 64 << 20
+
+
+class CacheWarning(UserWarning):
+    """Something about the cache that the user should know, said once per cause."""
+
+
+class Found(NamedTuple):
+    """What a layer holds for a key: an entry, or the reason why there is none."""
+
+    entry: Entry | None
+    outcome: str
+    reason: str
+    size: int
+
+
+class Layer:
+    """A level of the line: memory above one store on disk. Thread-safe."""
+
+    def __init__(self, name: str, owners: dict[str, str], disk: Store, settings: config.Settings) -> None:
+        self.name = name
+        self.disk: Store | None = disk
+        self.place = disk.location
+        self.notes: list[str] = []
+        self.memory = Memory(_MEMORY_LIMIT)
+        self.strict = settings.strict
+        self._by_name = f"KCL_NO_CACHE={name}" if name in settings.no_cache else ""
+        self._by_owner = {kind: adapters.state(owner).reason for kind, owner in owners.items()}
+
+    def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
+        """Return why the layer is off for a kernel of these front ends; empty where it is on.
+
+        A recipe of which it is not known what it will return is off as soon as one of its front ends is.
+        """
+        if self._by_name:
+            return self._by_name
+        return next((self._by_owner[kind] for kind in sorted(front_ends or _UNKNOWN) if self._by_owner.get(kind)), "")
+
+    def look_up(self, address: str, key: Key) -> Found:
+        """Return the verified entry of `key`, from memory or from disk; a bad one is set aside and reported."""
+        blob = self.memory.get(address)
+        if blob is None:
+            blob = self._try("read", lambda disk: disk.get(address))
+            if blob is None:
+                return Found(None, "miss", "not in the cache", 0)
+        try:
+            entry = Entry.unpack(blob, key)
+        except DamagedEntry as error:
+            self.set_aside(address, blob, error)
+            return Found(None, "error", f"damaged entry set aside: {error}", 0)
+        self.memory.put(address, blob)
+        return Found(entry, "hit", "", len(blob))
+
+    def publish(self, address: str, entry: Entry) -> int:
+        """Store `entry` in memory and on disk; returns its size in bytes, 0 where it could not be packed."""
+        try:
+            blob = entry.pack()
+        except (TypeError, ValueError) as error:
+            self.fault("pack", error)
+            return 0
+        self.memory.put(address, blob)
+        self._try("write", lambda disk: disk.put(address, blob))
+        return len(blob)
+
+    def remember(self, address: str, blob: bytes) -> None:
+        """Keep entry bytes in memory only."""
+        self.memory.put(address, blob)
+
+    def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
+        """Move a bad entry into quarantine, so that it never costs a second miss."""
+        self.fault("verify", error)
+        self.memory.delete(address)
+        self._try("delete", lambda disk: disk.delete(address))
+        if self.disk is not None:
+            try:
+                _quarantine().put(address, blob, f"{self.name}: {error}")
+            except _FAULTS as failure:
+                events.logger.debug("quarantine: %s", failure)
+
+    def report(self, event: events.Event) -> None:
+        """Count `event`; raises CacheMiss for anything but a hit under `KCL_STRICT=hit`, unless the layer is off."""
+        events.emit(event)
+        if "hit" in self.strict and event.outcome != "hit" and not event.reason.startswith("off: "):
+            raise CacheMiss(
+                f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}. "
+                "KCL_STRICT=hit allows hits only; run once without it to fill the cache."
+            )
+
+    def fault(self, action: str, error: Exception) -> None:
+        """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""
+        if "fault" in self.strict:
+            if isinstance(error, CacheFault):
+                raise error
+            raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
+        cause = f"{self.name}: {type(error).__name__}: {getattr(error, 'strerror', None) or error}"
+        warn_once(cause, f"kcl goes on without its {self.name} cache here: could not {action}: {error}")
+
+    def _try(self, action: str, use: Callable[[Store], T]) -> T | None:
+        if self.disk is None:
+            return None
+        try:
+            return use(self.disk)
+        except UnusableDirectory as error:
+            self.notes.append(f"memory only: {error}")
+            self.disk = None
+            self.fault(action, error)
+        except _FAULTS as error:
+            self.fault(action, error)
+        return None
+
+
+_lock = threading.RLock()
+_layers: dict[str, Layer] = {}
+_warned: set[str] = set()
+
+
+def generator() -> Layer:
+    """Return the generator layer; its switches and its place are read at the first call."""
+    return _layers.get("generator") or _open("generator")
+
+
+def binary() -> Layer:
+    """Return the binary layer; its switches and its place are read at the first call."""
+    return _layers.get("binary") or _open("binary")
+
+
+def opened() -> dict[str, Layer]:
+    """Return the layers that were used so far."""
+    return dict(_layers)
+
+
+def reset() -> None:
+    """Forget every layer, so that the next look-up reads switches and places anew."""
+    with _lock:
+        _layers.clear()
+        _warned.clear()
+
+
+def warn_once(cause: str, message: str) -> None:
+    """Warn about `cause` once in this process; never raises, not even where warnings are errors."""
+    with _lock:
+        if cause in _warned:
+            return
+        _warned.add(cause)
+    events.logger.info("%s", message)
+    try:
+        warnings.warn(message, CacheWarning, stacklevel=2)
+    except CacheWarning:
+        pass
+
+
+option.on_change(reset)
+
+
+def _open(name: str) -> Layer:
+    with _lock:
+        if name not in _layers:
+            settings = config.read()
+            for text in settings.rejected:
+                warn_once(text, text)
+            _layers[name] = _generator(settings) if name == "generator" else _binary(settings)
+        return _layers[name]
+
+
+def _generator(settings: config.Settings) -> Layer:
+    import pytools.version
+
+    from kcl.stores.directory import Directory
+    from kcl.stores.persistentdict import Rows, supported
+    from kcl.stores.trust import is_network
+
+    folder = option.folder("pytools")
+    notes = []
+    if not supported(pytools.version.VERSION):
+        notes.append(f"directory store: pytools {pytools.version.VERSION_TEXT} is not known to this kcl")
+    elif is_network(folder):
+        notes.append("directory store: SQLite is not safe on a network file system")
+    disk = Directory(os.path.join(folder, "kcl-generated-v1")) if notes else Rows(folder)
+    layer = Layer("generator", _OWNERS, disk, settings)
+    layer.notes += notes
+    return layer
+
+
+def _binary(settings: config.Settings) -> Layer:
+    from kcl.stores.directory import Directory
+
+    disk = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+    return Layer("binary", {"opencl": "pyopencl"}, disk, settings)
+
+
+def _quarantine() -> Quarantine:
+    from kcl.stores.quarantine import Quarantine
+
+    return Quarantine(os.path.join(option.folder("kcl"), "quarantine"))

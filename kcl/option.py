@@ -1,0 +1,49 @@
+"""Settings that are made by a call: where kcl keeps its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from kcl import config
+
+_chosen: str | None = None
+_listeners: list[Callable[[], None]] = []
+
+
+def cache_dir(path: str | os.PathLike[str]) -> None:
+    """Keep every file of kcl under `path` from the next look-up on; wins over `KCL_CACHE_DIR`.
+
+    Nothing is created until something is stored. Raises ValueError for a relative path.
+    """
+    global _chosen
+    chosen = os.fspath(path)
+    if not os.path.isabs(chosen):
+        raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
+    _chosen = chosen
+    for listener in _listeners:
+        listener()
+
+
+def get_cache_dir() -> str:
+    """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`."""
+    return os.path.dirname(folder("kcl"))
+
+
+def folder(name: str) -> str:
+    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
+    root = _chosen or config.read().cache_dir
+    return os.path.join(root, name) if root else config.user_cache_dir(name)
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Call `listener` whenever the place of the files changes."""
+    _listeners.append(listener)
+
+
+def reset() -> None:
+    """Forget the directory that `cache_dir` chose."""
+    global _chosen
+    _chosen = None
+    for listener in _listeners:
+        listener()

@@ -1,0 +1,310 @@
+"""The line, in order: direct key, generator layer, recipe, program, launcher; and nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcl import frontends, layers, observe
+from kcl.entry import Entry
+from kcl.errors import DamagedEntry, UnknownInput
+from kcl.events import Event
+from kcl.frontends import Open
+from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
+from kcl.key import Key, Part
+from kcl.launch import MissingArguments, unpack
+from kcl.reach import Reached, reach
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Dtypes = Mapping[str, "np.dtype[Any]"]
+
+
+class Ready(NamedTuple):
+    """Generated code with its invoker, and the digest under which launchers are bound."""
+
+    generated: Generated
+    invoke: Callable[..., Any]
+    digest: str
+
+
+class Base(NamedTuple):
+    """What must be known of a recipe's result before the dtypes of a call can be looked at."""
+
+    open: Open
+    reads: tuple[observe.Read, ...]
+
+
+class Line:
+    """One Kernel on the line: what is known so far. Thread-safe; the key is of the moment of the first look-up."""
+
+    def __init__(self, name: str, function: Callable[..., object], arguments: dict[str, Any]) -> None:
+        self.name = name
+        self._function = function
+        self._arguments = arguments
+        self._lock = threading.RLock()
+        self._reached: Reached | None = None
+        self._unknown = ""
+        self._direct: Key | None = None
+        self._result: frontends.Result | None = None
+        self._moment: dict[tuple[str, str], str] = {}
+        self.base: Base | None = None
+
+    def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, Dtypes, Open]:
+        """Return generated code for the dtypes among `values`, from the generator layer or by running the recipe.
+
+        `values` are arguments by name, or dtypes in their place; the dtypes that were read and what is open come
+        back too. Raises MissingArguments where `call` is true and a required array is not there; the recipe's own
+        error; RecipeError; CacheMiss.
+        """
+        with self._lock:
+            layer = layers.generator()
+            started = time.perf_counter()
+            found, outcome, reason, size = self._find(layer, values)
+            if self.base is not None and call:
+                _require(self.base.open, values)
+            digest = self._direct.digest if self._direct else ""
+            if found is None:
+                if "hit" in layer.strict:
+                    layer.report(Event(layer.name, self.name, digest, outcome, reason, 0.0, 0))
+                found, refused, size = self._make(layer, values, call, outcome)
+                if refused and outcome != "bypass":
+                    outcome, reason = "bypass", refused
+            layer.report(Event(layer.name, self.name, digest, outcome, reason, time.perf_counter() - started, size))
+            assert self.base is not None
+            return found, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
+
+    def direct_key(self) -> Key | None:
+        """Return the direct key, None where it cannot be known; `why_unknown` says why."""
+        with self._lock:
+            if self._direct is None and not self._unknown:
+                try:
+                    self._reached = reach(self._function, self._arguments)
+                    self._direct = Key(self._reached.parts)
+                except UnknownInput as error:
+                    self._unknown = str(error)
+            return self._direct
+
+    @property
+    def why_unknown(self) -> str:
+        """Why there is no direct key; empty where there is one."""
+        return self._unknown
+
+    def inspect(self, values: dict[str, Any]) -> tuple[str, str]:
+        """Say what a look-up would find now, as (outcome, reason), without running or building anything."""
+        with self._lock:
+            _found, outcome, reason, _size = self._find(layers.generator(), values)
+            return outcome, reason
+
+    def _find(self, layer: layers.Layer, values: dict[str, Any]) -> tuple[Any, str, str, int]:
+        """Look in the generator layer: (Ready or None, outcome, reason, bytes)."""
+        if all(layer.off(frozenset({kind})) for kind in ("loopy", "opencl")):
+            return None, "bypass", f"off: {layer.off()}", 0
+        direct = self.direct_key()
+        off = layer.off(self._reached.front_ends if self._reached else frozenset())
+        if off:
+            return None, "bypass", f"off: {off}", 0
+        if direct is None or self._reached is None:
+            return None, "bypass", self._unknown, 0
+        row = layer.look_up(direct.digest, direct)
+        if row.entry is None:
+            return None, row.outcome, row.reason, 0
+        try:
+            return self._from_row(layer, direct, row, values)
+        except (DamagedEntry, KeyError, TypeError, ValueError, SyntaxError) as error:
+            layer.set_aside(direct.digest, row.entry.pack(), error)
+            return None, "error", f"the stored code could not be used: {error}", 0
+
+    def _from_row(
+        self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]
+    ) -> tuple[Any, str, str, int]:
+        assert row.entry is not None and self._reached is not None
+        self.base = base = self._as_of_now(_base_of(row.entry))
+        if "function" in row.entry.metadata:
+            return _ready(row.entry), "hit", "", row.size
+        dtypes = dtypes_of(unpack(base.open.packed, values))
+        for key in _special_keys(direct, base, dtypes):
+            found = layer.look_up(key.digest, key)
+            if found.entry is not None and _fits(found.entry, base, dtypes):
+                return _ready(found.entry), "hit", "", row.size + found.size
+            if found.outcome == "error":
+                return None, "error", found.reason, 0
+        return None, "miss", _difference(_base_of(row.entry), base, dtypes), 0
+
+    def _as_of_now(self, base: Base) -> Base:
+        """Give every file that the recipe reads the content that it had at this Kernel's first look-up."""
+        assert self._reached is not None
+        reads = []
+        for read in base.reads:
+            place = (read.base, read.path)
+            if place not in self._moment:
+                self._moment[place] = observe.digest_of(observe.locate(read, self._reached.directory))
+            reads.append(read._replace(digest=self._moment[place]))
+        return base._replace(reads=tuple(reads))
+
+    def _make(
+        self, layer: layers.Layer, values: dict[str, Any], call: bool, outcome: str
+    ) -> tuple[Ready, str, int]:
+        """Run the recipe and generate: (Ready, why it is not stored, bytes)."""
+        result, refused, reads = self._run()
+        dtypes = dtypes_of(unpack(result.packed, values))
+        if self.base is None or self.base.reads != reads:
+            self.base = Base(result.open(dtypes), reads)
+        if call:
+            _require(self.base.open, values)
+        used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
+        if result.follows(used, self.base.open.needed):
+            used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
+        with observe.observing() as observed, _quiet(result.front_end):
+            generated = result.generate(self.name, used)
+        refused = refused or result.volatile or observed.unknowable
+        size = 0
+        if not refused and outcome != "bypass" and self._direct is not None and self._reached is not None:
+            if layer.off(frozenset({result.front_end})):
+                refused = f"off: {layer.off(frozenset({result.front_end}))}"
+            else:
+                size = _store(layer, self._direct, self._reached, self.base, generated, used)
+        return Ready(generated, instantiate(generated), generated.digest), refused, size
+
+    def _run(self) -> tuple[frontends.Result, str, tuple[observe.Read, ...]]:
+        """Run the recipe once a Kernel; later dtypes are generated from the same result."""
+        if self._result is not None and self.base is not None:
+            return self._result, "", self.base.reads
+        reached = self._reached
+        begin = time.time_ns()
+        result, observed = self._watched("loopy" if reached and "loopy" in reached.front_ends else "")
+        files = sorted({*observed.files, *result.reads})
+        refused = observed.unknowable and f"the recipe {observed.unknowable} while it ran"
+        if any(_touched_since(path, begin) for path in files):
+            refused = refused or "a file that the recipe reads changed while it ran"
+        reads = tuple(observe.reads(files, reached.directory if reached else ""))
+        self._moment.update({(read.base, read.path): read.digest for read in reads})
+        if not refused:
+            self._result = result
+        return result, refused, reads
+
+    def _watched(self, front_end: str) -> tuple[frontends.Result, observe.Observed]:
+        with observe.observing() as observed, _quiet(front_end):
+            value = self._function(**self._arguments)
+        result = frontends.accept(value, self.name)
+        if result.front_end == "loopy" and front_end != "loopy":
+            # Nobody could tell that it would be loopy, and its own caches were on: what they returned is not kept.
+            return self._watched("loopy")
+        return result, observed
+
+
+def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
+    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; anything else says nothing."""
+    import numpy as np
+
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, (type, str, np.dtype)):
+            found[name] = np.dtype(value)
+        elif hasattr(value, "dtype"):
+            found[name] = value.dtype
+    return found
+
+
+def _require(opened: Open, values: Mapping[str, Any]) -> None:
+    missing = sorted(set(opened.required) - unpack(opened.packed, dict(values)).keys())
+    if missing:
+        raise MissingArguments(missing)
+
+
+def _quiet(front_end: str) -> Any:
+    if front_end != "loopy":
+        return observe.nothing()
+    with observe.unobserved():
+        from kcl.frontends.loopy import quiet
+    return quiet()
+
+
+def _base_of(entry: Entry) -> Base:
+    base = entry.metadata["base"]
+    packed = {name: [(_index(i), part) for i, part in pairs] for name, pairs in base["packed"]}
+    return Base(
+        Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed),
+        tuple(observe.Read(*fields) for fields in base["reads"]),
+    )
+
+
+def _ready(entry: Entry) -> Ready:
+    generated, code = from_entry(entry)
+    return Ready(generated, instantiate(generated, code), generated.digest)
+
+
+def _special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
+    """Return the keys of the specialised rows to look at: by what decides, then by everything that was given."""
+    common = [*direct.parts, *(Part(f"file {read.base} {read.path}", read.digest) for read in base.reads)]
+    given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
+    needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
+    keys = [Key([*common, *_dtype_parts(needed)])]
+    if len(given) > len(needed):
+        keys.append(Key([*common, *_dtype_parts(given)]))
+    return keys
+
+
+def _dtype_parts(dtypes: Dtypes) -> list[Part]:
+    return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
+
+
+def _fits(entry: Entry, base: Base, dtypes: Dtypes) -> bool:
+    """Tell whether the dtypes of a call are those that the row was generated for."""
+    chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
+    return all(chosen.get(name) == dtype_text(dtype) for name, dtype in dtypes.items() if name in base.open.names)
+
+
+def _difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
+    for before, now in zip(stored.reads, base.reads, strict=True):
+        if before.digest != now.digest:
+            return f"file {os.path.basename(now.path)} changed"
+    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
+    return f"new choice of dtypes: {given}"
+
+
+def _store(
+    layer: layers.Layer, direct: Key, reached: Reached, base: Base, generated: Generated, used: Dtypes
+) -> int:
+    described = {
+        "open": list(base.open.names),
+        "needed": list(base.open.needed),
+        "required": list(base.open.required),
+        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in base.open.packed.items()],
+        "reads": [list(read) for read in base.reads],
+    }
+    metadata = {"base": described, "chosen": {name: dtype_text(dtype) for name, dtype in used.items()}}
+    metadata["created"] = int(time.time())  # type: ignore[assignment]
+    texts = {"reached.json": _texts(reached)}
+    if not base.open.names and not base.reads:
+        entry = to_entry(generated, direct, metadata)
+        entry.parts.update(texts)
+        return layer.publish(direct.digest, entry)
+    row = Entry(direct, {"kernel": generated.kernel, "front_end": generated.front_end, **metadata}, texts)
+    size = layer.publish(direct.digest, row)
+    key = _special_keys(direct, base, used)[-1]
+    return size + layer.publish(key.digest, to_entry(generated, key, metadata))
+
+
+def _texts(reached: Reached) -> bytes:
+    import json
+
+    return json.dumps(reached.texts() if callable(reached.texts) else reached.texts, sort_keys=True).encode()
+
+
+def _touched_since(path: str, begin: int) -> bool:
+    try:
+        return os.stat(path).st_mtime_ns > begin
+    except OSError:
+        return True
+
+
+def _index(index: Any) -> Any:
+    """Exchange tuples and lists: JSON knows lists only, and array indices are tuples."""
+    if isinstance(index, tuple):
+        return list(index)
+    return tuple(index) if isinstance(index, list) else index

@@ -1,0 +1,326 @@
+"""Source or binary to a built program: the binary layer, and the only caller of clBuildProgram."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyopencl as cl
+
+from kcl import config, layers, option, promote
+from kcl.adapters import state
+from kcl.adapters import directory as adapter_directory
+from kcl.device import identity, is_pocl
+from kcl.entry import Entry
+from kcl.errors import DamagedEntry, UnknownInput
+from kcl.events import Event
+from kcl.headers import header_parts
+from kcl.key import Key, Part
+from kcl.stores.base import address
+
+if TYPE_CHECKING:
+    from kcl.generated import Generated
+
+FORMAT = "1"
+NVIDIA = "NVIDIA CUDA"
+_WAIT_SECONDS = 5.0
+
+
+class Home:
+    """One context with what is known about it; its programs live as long as a queue or context of the user needs them."""
+
+    __slots__ = ("__weakref__", "_identities", "context", "programs")
+
+    def __init__(self, context: cl.Context) -> None:
+        self.context = context
+        self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
+        self._identities: list[tuple[Part, ...]] | None = None
+
+    @property
+    def identities(self) -> list[tuple[Part, ...]]:
+        """The identity of each device of the context, in its order."""
+        if self._identities is None:
+            self._identities = [identity(device) for device in self.context.devices]
+        return self._identities
+
+
+class Built:
+    """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
+
+    __slots__ = ("__weakref__", "home", "job", "program")
+
+    def __init__(self, home: Home, program: cl.Program) -> None:
+        self.home = home
+        self.program = program
+        self.job: Job | None = None
+
+
+class Job(NamedTuple):
+    """What a helper needs to complete the entry of a program whose driver is slow to give out the binary."""
+
+    address: str
+    entry: Entry
+
+
+class Slot(NamedTuple):
+    """The place of one program on one device in the binary layer."""
+
+    device: cl.Device
+    key: Key
+    address: str
+
+
+# The context of a living Home lives, so its handle is nobody else's: comparing handles is safe here.
+_homes: weakref.WeakSet[Home] = weakref.WeakSet()
+
+
+def home_of(context: cl.Context) -> Home:
+    """Return what is known about `context`, or begin to know it."""
+    for home in tuple(_homes):
+        if home.context == context:
+            return home
+    home = Home(context)
+    _homes.add(home)
+    return home
+
+
+def built(home: Home, generated: Generated, digest: str) -> Built:
+    """Return the program of `generated`: one that lives, one from the binary layer, or a new build.
+
+    `digest` is `generated.digest`. Raises pyopencl's own error where the source does not compile.
+    """
+    found = home.programs.get(digest)
+    if found is None:
+        found = home.programs[digest] = _through_layer(home, generated)
+    return found
+
+
+def slots_of(home: Home, generated: Generated) -> list[Slot]:
+    """Return the key of the program for each device; raises UnknownInput where the headers cannot be known."""
+    flags, directories = _split_options(_effective_options(home.context, generated.options))
+    common = [
+        Part("format", FORMAT),
+        Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
+        Part("options", " ".join(flags)),
+        *header_parts(generated.source, directories),
+    ]
+    slots = []
+    for device, parts in zip(home.context.devices, home.identities, strict=True):
+        key = Key([*common, *parts])
+        slots.append(Slot(device, key, address(key.digest, device.name, generated.kernels[0])))
+    return slots
+
+
+def launched(found: Built) -> None:
+    """Tell that the program was launched: what the driver specialised is there now, so the entry can be completed."""
+    job, found.job = found.job, None
+    if job is None:
+        return
+    try:
+        promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
+    except Exception as error:
+        layers.binary().fault("ask a helper for the binary", error)
+
+
+def inspect(home: Home, generated: Generated) -> tuple[str, str]:
+    """Say what a look-up would find now, as (outcome, reason), without building anything."""
+    layer = layers.binary()
+    if layer.off():
+        return "bypass", f"off: {layer.off()}"
+    try:
+        found = [layer.look_up(slot.address, slot.key) for slot in slots_of(home, generated)]
+    except UnknownInput as error:
+        return "bypass", str(error)
+    worst = next((one for one in found if one.entry is None), found[0])
+    return worst.outcome, worst.reason
+
+
+def _through_layer(home: Home, generated: Generated) -> Built:
+    layer = layers.binary()
+    started = time.perf_counter()
+    off = layer.off()
+    slots: list[Slot] = []
+    if off:
+        outcome, reason, entries, size = "bypass", f"off: {off}", [], 0
+    else:
+        try:
+            slots = slots_of(home, generated)
+        except UnknownInput as error:
+            outcome, reason, entries, size = "bypass", str(error), [], 0
+        else:
+            outcome, reason, entries, size = _find(layer, slots)
+    digest = slots[0].key.digest if slots else ""
+    if outcome == "hit":
+        try:
+            program = _from_binaries(home.context, generated, slots, entries)
+        except (cl.Error, DamagedEntry, KeyError) as error:
+            outcome, reason = "error", f"the driver refused the binary: {error}"
+            for slot, entry in zip(slots, entries, strict=True):
+                layer.set_aside(slot.address, entry.pack(), error)
+        else:
+            seconds = time.perf_counter() - started
+            layer.report(Event(layer.name, generated.kernel, digest, "hit", reason, seconds, size))
+            return Built(home, program)
+    layer.report(Event(layer.name, generated.kernel, digest, outcome, reason, time.perf_counter() - started, 0))
+    return _from_source(home, generated, slots)
+
+
+def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry], int]:
+    entries, size, reason = [], 0, ""
+    for slot in slots:
+        found = layer.look_up(slot.address, slot.key)
+        if found.entry is None and found.outcome == "miss" and _awaited(slot):
+            found = layer.look_up(slot.address, slot.key)
+            reason = "waited for the helper that completes it"
+        if found.entry is None:
+            return found.outcome, found.reason, [], 0
+        entries.append(found.entry)
+        size += found.size
+    return "hit", reason, entries, size
+
+
+def _awaited(slot: Slot) -> bool:
+    """Wait for the helper that is making the entry of `slot`; False where there is none."""
+    if not is_pocl(slot.device):
+        return False
+    folder = option.folder("kcl")
+    try:
+        return promote.pending(folder, slot.key.digest) and promote.wait(folder, slot.key.digest, _WAIT_SECONDS)
+    except OSError:
+        return False
+
+
+def _from_binaries(context: cl.Context, generated: Generated, slots: list[Slot], entries: list[Entry]) -> cl.Program:
+    binaries = [entry.parts["binary"] for entry in entries]
+    program = cl.Program(context, [slot.device for slot in slots], binaries)
+    program.build(options=list(generated.options))
+    for name in generated.kernels:
+        cl.Kernel(program, name)
+    fresh = _logs(program)
+    for entry, said in zip(entries, fresh, strict=False):
+        log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
+        if log.strip() and not said.strip():
+            cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
+    return program
+
+
+def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> Built:
+    started = time.perf_counter()
+    program = _compile(home.context, generated)
+    seconds = time.perf_counter() - started
+    found = Built(home, program)
+    for slot, log in zip(slots, _logs(program), strict=False):
+        entry = _entry(generated, slot, log, seconds)
+        if is_pocl(slot.device):
+            # PoCL compiles a generic function of every kernel when it is asked for the binary.
+            if config.read().promote == "background":
+                found.job = Job(slot.address, entry)
+        else:
+            _publish(program, slot, entry)
+    return found
+
+
+def _compile(context: cl.Context, generated: Generated) -> cl.Program:
+    """Build from source without pyopencl's own cache of binaries, which misses some changes of headers."""
+    options = list(generated.options)
+    if context.devices[0].platform.name == NVIDIA and "#include" in generated.source.replace(" ", ""):
+        options.append(_header_mark(context, generated))
+    try:
+        # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
+        return cl.Program(cl._cl._Program(context, generated.source)).build(options=options)
+    except cl.Error:
+        # pyopencl's ordinary way says more about a failure; where it succeeds after all, so much the better.
+        return cl.Program(context, generated.source).build(options=options)
+
+
+def _header_mark(context: cl.Context, generated: Generated) -> str:
+    # NVIDIA's ComputeCache does not see a changed header; a definition that nobody reads makes it look again.
+    _flags, directories = _split_options(_effective_options(context, generated.options))
+    try:
+        parts = header_parts(generated.source, directories)
+    except UnknownInput:
+        parts = [Part("unknown", os.urandom(16).hex())]
+    return f"-DKCL_HEADERS_{Key(parts).digest[:32]}"
+
+
+def _publish(program: cl.Program, slot: Slot, entry: Entry) -> None:
+    layer = layers.binary()
+    try:
+        devices = program.get_info(cl.program_info.DEVICES)
+        binary = program.get_info(cl.program_info.BINARIES)[devices.index(slot.device)]
+    except (cl.Error, ValueError, IndexError) as error:
+        layer.fault("ask the driver for the binary", error)
+        return
+    if binary:
+        layer.publish(slot.address, Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary}))
+
+
+def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
+    device = slot.device
+    pocl_on = state("pocl").on
+    metadata = {
+        "kernel": generated.kernel,
+        "kernels": list(generated.kernels),
+        "options": list(generated.options),
+        "platform": {"name": device.platform.name, "version": device.platform.version},
+        "device": {"name": device.name, "driver": device.driver_version},
+        "seconds": seconds,
+        "created": int(time.time()),
+    }
+    if is_pocl(device):
+        metadata["binaries"] = layers.binary().place
+        metadata["pocl_cache"] = os.path.abspath(adapter_directory("pocl")) if pocl_on else None
+    source = generated.source.encode("utf-8", "surrogatepass")
+    return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
+
+
+def _logs(program: cl.Program) -> list[str]:
+    logs = []
+    for device in program.get_info(cl.program_info.DEVICES):
+        try:
+            logs.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
+        except cl.Error:
+            logs.append("")
+    return logs
+
+
+def _effective_options(context: cl.Context, options: Sequence[str]) -> list[str]:
+    """Return the options as pyopencl passes them on: its own, the platform's and the forced ones included."""
+    text, _path = cl.Program._process_build_options(context, list(options))
+    return _split(text.decode("utf-8"))
+
+
+def _split(text: str) -> list[str]:
+    if '"' not in text and "'" not in text and "\\" not in text:
+        return text.split()
+    import shlex
+
+    return shlex.split(text)
+
+
+def _split_options(options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split options into flags in a normal order, and the include directories in theirs.
+
+    Switches without a value are facts that are there or not; of everything else a later one may win, so it keeps its
+    order. Raises UnknownInput for an option that reads a file which is not an `#include`.
+    """
+    switches: set[str] = set()
+    ordered: list[str] = []
+    directories: list[str] = []
+    rest = iter(option.strip() for option in options)
+    for word in rest:
+        if word.startswith(("-include", "-imacros", "-Xclang", "-isystem", "-iquote")):
+            raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
+        if word[:2] in ("-I", "/I"):
+            directories.append(word[2:].strip() or next(rest, ""))
+        elif word[:2] in ("-D", "-U"):
+            ordered.append(word[:2] + (word[2:].strip() or next(rest, "")))
+        elif word.startswith("-cl-") and "=" not in word:
+            switches.add(word)
+        elif word:
+            ordered.append(word)
+    return [*sorted(switches), *ordered], directories

@@ -1,0 +1,115 @@
+"""Recipes: the user's decorated functions that build kernels."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec
+
+from kcl import reporting
+
+if TYPE_CHECKING:
+    from kcl.handle import Kernel
+
+P = ParamSpec("P")
+
+_IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
+
+
+class Recipe(Generic[P]):
+    """A function that builds a kernel; called with its compile-time parameters it gives a Kernel."""
+
+    def __init__(self, function: Callable[P, object]) -> None:
+        if not isinstance(function, FunctionType):
+            raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
+        """Return the Kernel for these parameters, copied as of now; the function itself is not run.
+
+        Raises TypeError for parameters that the function does not take.
+        """
+        from kcl.handle import Kernel
+
+        arguments = _bind(self.function, args, kwargs)
+        return Kernel(self.function.__name__, self.function, {name: _copied(value) for name, value in arguments.items()})
+
+    def __repr__(self) -> str:
+        return f"<kcl.kernel {self.function.__qualname__}>"
+
+
+def kernel(function: Callable[P, object]) -> Recipe[P]:
+    """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
+
+    The function runs only when nothing is cached for its code and parameters; import loopy inside it, or take
+    `kcl.lazy("loopy")`, so that a warm start does not import it.
+    """
+    reporting.at_exit()
+    return Recipe(function)
+
+
+class _LazyModule(ModuleType):
+    """A module that is imported when an attribute of it is first asked for."""
+
+    __kcl_lazy_module__: str
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__kcl_lazy_module__ = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(self.__kcl_lazy_module__), attribute)
+
+
+def lazy(name: str) -> ModuleType:
+    """Return the module `name` without importing it before it is used; itself, where it is imported already."""
+    return sys.modules.get(name) or _LazyModule(name)
+
+
+def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Give every parameter its value, defaults included."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    plain = not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and not code.co_posonlyargcount
+    if plain and len(args) <= len(names):
+        defaults = function.__defaults__ or ()
+        bound = {
+            **dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)),
+            **(function.__kwdefaults__ or {}),
+            **dict(zip(names, args, strict=False)),
+        }
+        every = names + code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        if not kwargs.keys() & set(names[: len(args)]) and kwargs.keys() <= set(every):
+            bound.update(kwargs)
+            if len(bound) == len(every):
+                return {name: bound[name] for name in every}
+    signature = inspect.signature(function).bind(*args, **kwargs)
+    signature.apply_defaults()
+    kinds = inspect.signature(function).parameters
+    special = [name for name in signature.arguments if kinds[name].kind not in (_PLAIN, _KEYWORD)]
+    if special:
+        raise TypeError(
+            f"recipe {function.__qualname__}: parameter {special[0]!r} is variadic or positional-only; "
+            "give every compile-time parameter a name"
+        )
+    return dict(signature.arguments)
+
+
+_PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, _IMMUTABLE):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        # Contexts, devices, locks: what cannot be copied cannot change its content either, or is not keyable.
+        return value

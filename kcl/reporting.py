@@ -1,0 +1,81 @@
+"""The report: what each layer did in this process, and where its files lie."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+
+from kcl import adapters, config, events, layers
+
+_HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
+
+
+def report() -> str:
+    """Return the table of this process: a row per layer, then what the reader should know beside it."""
+    opened = layers.opened()
+    rows = []
+    for name, row in events.stats().items():
+        layer = opened.get(name)
+        place = "not used" if layer is None else f"off: {layer.off()}" if layer.off() else layer.place
+        counts = [str(int(row[column])) for column in _HEAD[1:5]]
+        rows.append((name, *counts, f"{row['seconds']:.3f}", str(int(row["bytes"])), place))
+    notes = [f"{name}: {note}" for name, layer in opened.items() for note in layer.notes]
+    return "\n".join([*table(_HEAD, rows), *notes, *_remarks()])
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Lay out rows of text under a head: the first and last column to the left, numbers to the right."""
+    widths = [max(len(line[column]) for line in [head, *rows]) for column in range(len(head))]
+    last = len(head) - 1
+    lines = []
+    for line in [head, *rows]:
+        cells = [
+            cell.ljust(width) if column in (0, last) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+_asked = False
+
+
+def at_exit() -> None:
+    """Print the report on stderr at exit where `KCL_REPORT=1` asks for it; the variable is read at the first call."""
+    global _asked
+    if not _asked:
+        _asked = True
+        if config.read().report:
+            atexit.register(_print)
+
+
+def _print() -> None:
+    try:
+        sys.stderr.write(report() + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # a closed stream at exit is nobody's fault
+
+
+def _remarks() -> list[str]:
+    remarks = []
+    stats = events.stats()["generator"]
+    if "loopy" in sys.modules and stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]:
+        remarks.append("loopy was imported though nothing was generated: import it inside recipes, or use kcl.lazy")
+    pocl = adapters.state("pocl")
+    if not pocl.on:
+        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    if _no_platform():
+        remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
+    return remarks
+
+
+def _no_platform() -> bool:
+    """Tell whether pyopencl was asked for platforms in vain; never asks for the first time."""
+    opencl = sys.modules.get("pyopencl")
+    if opencl is None or layers.opened():
+        return False
+    try:
+        return not opencl.get_platforms()
+    except Exception:
+        return True

@@ -1,0 +1,51 @@
+"""Metadata of kcl: what it needs, and what it can use."""
+
+import pathlib
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).parent
+LINUX_X86_64 = 'sys_platform == "linux" and platform_machine == "x86_64"'
+
+# islpy 2026 breaks transformations of loopy 2025.2 (prefetches, tight bounds).
+LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
+# The wheels of pocl-binary-distribution exist for Linux x86-64 only.
+POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
+INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
+TEST = [*POCL, "pytest>=8,<10", "pytest-timeout>=2.3,<3", "hypothesis>=6.100,<7", "sybil>=9,<11"]
+LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
+DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6"]
+
+setup(
+    name="kcl",
+    version="0.1.0",
+    description="A multi-level kernel cache for PyOpenCL and loopy",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    python_requires=">=3.10,<3.14",
+    packages=find_packages(include=["kcl", "kcl.*"]),
+    package_data={"kcl": ["py.typed"]},
+    install_requires=[
+        "pyopencl>=2026.1,<2027",
+        "pytools>=2025.2,<2027",
+        "numpy>=1.26,<3",
+        "platformdirs>=4,<5",
+        "click>=8.1,<9",
+        "rich>=13,<16",
+    ],
+    extras_require={
+        "loopy": LOOPY,
+        "pocl": POCL,
+        "intel": INTEL,
+        "test": TEST,
+        "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27"],
+    },
+    entry_points={"console_scripts": ["kcl = kcl.cli:main"]},
+    classifiers=[
+        "License :: OSI Approved :: MIT License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering",
+        "Typing :: Typed",
+    ],
+)
