@@ -118,16 +118,16 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
     def _read(self, command: str, *values: str) -> list[tuple[Any, ...]]:
         try:
             return self._exec_sql_fn(lambda: self._connection().execute(command, values).fetchall())
-        except sqlite3.OperationalError as error:
-            if _is_new(error):
+        except (FileNotFoundError, sqlite3.OperationalError) as error:
+            if _is_absent(error):
                 return []
             raise
 
     def _change(self, command: str, *values: str) -> int:
         try:
             return self._exec_sql_fn(lambda: self._connection().execute(command, values).rowcount)
-        except sqlite3.OperationalError as error:
-            if _is_new(error):
+        except (FileNotFoundError, sqlite3.OperationalError) as error:
+            if _is_absent(error):
                 return 0
             raise
 
@@ -181,9 +181,9 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         return value
 
 
-def _is_new(error: sqlite3.Error) -> bool:
-    """Tell whether another process has made the file and not yet its table."""
-    return str(error) == "no such table: dict"
+def _is_absent(error: Exception) -> bool:
+    """Tell whether there is no file, or one that another process has just made, without its table yet."""
+    return isinstance(error, FileNotFoundError) or str(error) == "no such table: dict"
 
 
 def _make_file(container_dir: str, filename: str) -> None:

@@ -75,13 +75,16 @@ class Rows:
             return None
         try:
             return self._guard(rows.fetch, address)
-        except (KeyError, FileNotFoundError):
+        except KeyError:
             return None
 
     def put(self, address: str, blob: bytes) -> None:
         digest_of(address)
+        rows = self._open()
+        if rows is None:  # not "or": an empty mapping is false
+            rows = self._make()
         try:
-            self._guard((self._open() or self._make()).store, address, blob)
+            self._guard(rows.store, address, blob)
         except DamagedEntry:
             if not os.path.lexists(self.location):
                 self._make().store(address, blob)
@@ -91,7 +94,7 @@ class Rows:
         digest_of(address)
         rows = self._open()
         if rows is not None:
-            with suppress(KeyError, FileNotFoundError):
+            with suppress(KeyError):
                 self._guard(rows.remove, address)
 
     def scan(self) -> Iterator[str]:
