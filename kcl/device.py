@@ -20,7 +20,22 @@ if TYPE_CHECKING:
 POCL = "Portable Computing Language"
 
 # The instruction sets that a compiler chooses code by; the rest of the flags says nothing about a binary.
-_FEATURES = ("sse", "ssse", "avx", "fma", "bmi", "amx", "sve", "f16c", "popcnt", "abm", "lzcnt", "neon", "asimd", "movbe")
+_FEATURES = (
+    "sse",
+    "ssse",
+    "avx",
+    "fma",
+    "bmi",
+    "amx",
+    "sve",
+    "f16c",
+    "popcnt",
+    "abm",
+    "lzcnt",
+    "neon",
+    "asimd",
+    "movbe",
+)
 _NOTE_SEGMENT = 4
 _BUILD_ID_NOTE = 3
 

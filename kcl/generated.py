@@ -130,7 +130,7 @@ def file_name(generated: Generated) -> str:
 
 
 def layout_of(dtype: Any) -> Any:
-    """Describe a numpy dtype by its field layout, as JSON: a string, or names, layouts, offsets, itemsize, alignment."""
+    """Describe a numpy dtype as JSON: a string, or the names, layouts, offsets, size and alignment of its fields."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return {"base": layout_of(base), "shape": list(shape)}
@@ -185,7 +185,7 @@ def _show_in_tracebacks(name: str, source: str) -> None:
     # linecache takes a one-tuple as "ask later", so no line is split until a traceback wants it.
     import linecache
 
-    linecache.cache[name] = (lambda: source,)  # type: ignore[assignment]
+    linecache.cache[name] = (lambda: source,)
 
 
 def _code_version() -> str:

@@ -1,4 +1,4 @@
-"""Kernel: the user's handle. Callable like loopy's executor; the code behind it is made or found at the first launch."""
+"""Kernel: the user's handle, callable like loopy's executor; its code is made or found at the first launch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Kernel:
             found = self._ready.get(tuple([getattr(flat.get(name), "dtype", None) for name in names]))
             bindings = getattr(queue, _ATTRIBUTE, None)
             if found is not None and bindings is not None:
-                launcher = bindings.launchers.get((found.digest, get_ident()))
+                launcher: Launcher | None = bindings.launchers.get((found.digest, get_ident()))
                 if launcher is not None:
                     try:
                         return launcher(queue, allocator, wait_for, out_host, flat)
@@ -96,7 +96,7 @@ class Kernel:
         return self._code(arguments).generated.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
-        """Return the key in each layer, for the first device; None where it cannot be known. Arguments as for `prepare`."""
+        """Return the key in each layer, for the first device, None where it cannot be known; arguments as for `prepare`."""
         ready = self._code(arguments)
         try:
             slots = program.slots_of(_bindings(context_or_queue).home, ready.generated)
@@ -174,7 +174,7 @@ def _bind(home: program.Home, ready: Ready) -> Launcher:
     kernels = Kernels()
     for name in generated.kernels:
         setattr(kernels, name, cl.Kernel(found.program, name))
-    return Launcher(ready.invoke, kernels, found, _required(generated), generated.packed)
+    return Launcher(ready.invoke, kernels, found, _required(generated))
 
 
 def _required(generated: Generated) -> frozenset[str]:
@@ -182,11 +182,11 @@ def _required(generated: Generated) -> frozenset[str]:
 
 
 def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
-    bindings = getattr(holder, _ATTRIBUTE, None)
+    bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
         bindings = Bindings(program.home_of(_context(holder)))
         setattr(holder, _ATTRIBUTE, bindings)
-    return bindings  # type: ignore[no-any-return]
+    return bindings
 
 
 def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:

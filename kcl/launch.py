@@ -15,21 +15,19 @@ class Kernels:
 class Launcher:
     """A kernel bound to one program for one thread; setting arguments and enqueueing are not atomic (FACTS)."""
 
-    __slots__ = ("invoke", "kernels", "packed", "program", "required")
+    __slots__ = ("invoke", "kernels", "program", "required")
 
     def __init__(
         self,
         invoke: Callable[..., Any],
         kernels: Kernels,
-        program: object,
+        program: Any,
         required: frozenset[str],
-        packed: dict[str, list[tuple[Any, str]]],
     ) -> None:
         self.invoke = invoke
         self.kernels = kernels
         self.program = program
         self.required = required
-        self.packed = packed
 
     def __call__(
         self, queue: Any, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]

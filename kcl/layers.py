@@ -70,7 +70,10 @@ class Layer:
         """Return the verified entry of `key`, from memory or from disk; a bad one is set aside and reported."""
         blob = self.memory.get(address)
         if blob is None:
-            blob = self._try("read", lambda disk: disk.get(address))
+            faults: list[Exception] = []
+            blob = self._try("read", lambda disk: disk.get(address), faults)
+            if blob is None and faults:
+                return Found(None, "error", str(faults[0]), 0)
             if blob is None:
                 return Found(None, "miss", "not in the cache", 0)
         try:
@@ -107,10 +110,10 @@ class Layer:
             except _FAULTS as failure:
                 events.logger.debug("quarantine: %s", failure)
 
-    def report(self, event: events.Event) -> None:
-        """Count `event`; raises CacheMiss for anything but a hit under `KCL_STRICT=hit`, unless the layer is off."""
-        events.emit(event)
-        if "hit" in self.strict and event.outcome != "hit" and not event.reason.startswith("off: "):
+    def demand_hit(self, event: events.Event) -> None:
+        """Count `event`, which is no hit, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
+        if "hit" in self.strict and not event.reason.startswith("off: "):
+            events.emit(event)
             raise CacheMiss(
                 f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}. "
                 "KCL_STRICT=hit allows hits only; run once without it to fill the cache."
@@ -125,16 +128,19 @@ class Layer:
         cause = f"{self.name}: {type(error).__name__}: {getattr(error, 'strerror', None) or error}"
         warn_once(cause, f"kcl goes on without its {self.name} cache here: could not {action}: {error}")
 
-    def _try(self, action: str, use: Callable[[Store], T]) -> T | None:
-        if self.disk is None:
+    def _try(self, action: str, use: Callable[[Store], T], faults: list[Exception] | None = None) -> T | None:
+        """Use the disk; a fault is said, added to `faults`, and None comes back."""
+        disk = self.disk
+        if disk is None:
             return None
         try:
-            return use(self.disk)
-        except UnusableDirectory as error:
-            self.notes.append(f"memory only: {error}")
-            self.disk = None
-            self.fault(action, error)
+            return use(disk)
         except _FAULTS as error:
+            if isinstance(error, UnusableDirectory):
+                self.notes.append(f"memory only: {error}")
+                self.disk = None
+            if faults is not None:
+                faults.append(error)
             self.fault(action, error)
         return None
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl import frontends, layers, observe
+from kcl import events, frontends, layers, observe
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
@@ -54,7 +54,7 @@ class Line:
         self._moment: dict[tuple[str, str], str] = {}
         self.base: Base | None = None
 
-    def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, Dtypes, Open]:
+    def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, dict[str, np.dtype[Any]], Open]:
         """Return generated code for the dtypes among `values`, from the generator layer or by running the recipe.
 
         `values` are arguments by name, or dtypes in their place; the dtypes that were read and what is open come
@@ -69,12 +69,11 @@ class Line:
                 _require(self.base.open, values)
             digest = self._direct.digest if self._direct else ""
             if found is None:
-                if "hit" in layer.strict:
-                    layer.report(Event(layer.name, self.name, digest, outcome, reason, 0.0, 0))
+                layer.demand_hit(Event(layer.name, self.name, digest, outcome, reason, 0.0, 0))
                 found, refused, size = self._make(layer, values, call, outcome)
                 if refused and outcome != "bypass":
                     outcome, reason = "bypass", refused
-            layer.report(Event(layer.name, self.name, digest, outcome, reason, time.perf_counter() - started, size))
+            events.emit(Event(layer.name, self.name, digest, outcome, reason, time.perf_counter() - started, size))
             assert self.base is not None
             return found, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
 
@@ -122,7 +121,8 @@ class Line:
     def _from_row(
         self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]
     ) -> tuple[Any, str, str, int]:
-        assert row.entry is not None and self._reached is not None
+        assert row.entry is not None
+        assert self._reached is not None
         self.base = base = self._as_of_now(_base_of(row.entry))
         if "function" in row.entry.metadata:
             return _ready(row.entry), "hit", "", row.size
@@ -146,9 +146,7 @@ class Line:
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
-    def _make(
-        self, layer: layers.Layer, values: dict[str, Any], call: bool, outcome: str
-    ) -> tuple[Ready, str, int]:
+    def _make(self, layer: layers.Layer, values: dict[str, Any], call: bool, outcome: str) -> tuple[Ready, str, int]:
         """Run the recipe and generate: (Ready, why it is not stored, bytes)."""
         result, refused, reads = self._run()
         dtypes = dtypes_of(unpack(result.packed, values))
@@ -267,9 +265,7 @@ def _difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
     return f"new choice of dtypes: {given}"
 
 
-def _store(
-    layer: layers.Layer, direct: Key, reached: Reached, base: Base, generated: Generated, used: Dtypes
-) -> int:
+def _store(layer: layers.Layer, direct: Key, reached: Reached, base: Base, generated: Generated, used: Dtypes) -> int:
     described = {
         "open": list(base.open.names),
         "needed": list(base.open.needed),
@@ -277,8 +273,8 @@ def _store(
         "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in base.open.packed.items()],
         "reads": [list(read) for read in base.reads],
     }
-    metadata = {"base": described, "chosen": {name: dtype_text(dtype) for name, dtype in used.items()}}
-    metadata["created"] = int(time.time())  # type: ignore[assignment]
+    chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
+    metadata = {"base": described, "chosen": chosen, "created": int(time.time())}
     texts = {"reached.json": _texts(reached)}
     if not base.open.names and not base.reads:
         entry = to_entry(generated, direct, metadata)

@@ -7,13 +7,13 @@ import os
 import time
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyopencl as cl
 
-from kcl import config, layers, option, promote
-from kcl.adapters import state
+from kcl import config, events, layers, option, promote
 from kcl.adapters import directory as adapter_directory
+from kcl.adapters import state
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
@@ -31,7 +31,7 @@ _WAIT_SECONDS = 5.0
 
 
 class Home:
-    """One context with what is known about it; its programs live as long as a queue or context of the user needs them."""
+    """One context with what is known about it; its programs live as long as the user's queues and contexts do."""
 
     __slots__ = ("__weakref__", "_identities", "context", "programs")
 
@@ -142,18 +142,7 @@ def inspect(home: Home, generated: Generated) -> tuple[str, str]:
 def _through_layer(home: Home, generated: Generated) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
-    off = layer.off()
-    slots: list[Slot] = []
-    if off:
-        outcome, reason, entries, size = "bypass", f"off: {off}", [], 0
-    else:
-        try:
-            slots = slots_of(home, generated)
-        except UnknownInput as error:
-            outcome, reason, entries, size = "bypass", str(error), [], 0
-        else:
-            outcome, reason, entries, size = _find(layer, slots)
-    digest = slots[0].key.digest if slots else ""
+    slots, entries, outcome, reason = _look(layer, home, generated)
     if outcome == "hit":
         try:
             program = _from_binaries(home.context, generated, slots, entries)
@@ -161,26 +150,48 @@ def _through_layer(home: Home, generated: Generated) -> Built:
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
                 layer.set_aside(slot.address, entry.pack(), error)
-        else:
-            seconds = time.perf_counter() - started
-            layer.report(Event(layer.name, generated.kernel, digest, "hit", reason, seconds, size))
-            return Built(home, program)
-    layer.report(Event(layer.name, generated.kernel, digest, outcome, reason, time.perf_counter() - started, 0))
-    return _from_source(home, generated, slots)
+    digest = slots[0].key.digest if slots else ""
+
+    def report(size: int) -> None:
+        seconds = time.perf_counter() - started
+        events.emit(Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size))
+
+    if outcome == "hit":
+        report(sum(len(entry.parts["binary"]) for entry in entries))
+        return Built(home, program)
+    layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0))
+    size = 0
+    try:
+        found, size = _from_source(home, generated, slots)
+    finally:
+        report(size)
+    return found
 
 
-def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry], int]:
-    entries, size, reason = [], 0, ""
+def _look(layer: layers.Layer, home: Home, generated: Generated) -> tuple[list[Slot], list[Entry], str, str]:
+    """Look in the binary layer: (slots, an entry for each on a hit, outcome, reason)."""
+    off = layer.off()
+    if off:
+        return [], [], "bypass", f"off: {off}"
+    try:
+        slots = slots_of(home, generated)
+    except UnknownInput as error:
+        return [], [], "bypass", str(error)
+    outcome, reason, entries = _find(layer, slots)
+    return slots, entries, outcome, reason
+
+
+def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]]:
+    entries, reason = [], ""
     for slot in slots:
         found = layer.look_up(slot.address, slot.key)
-        if found.entry is None and found.outcome == "miss" and _awaited(slot):
+        if found.outcome == "miss" and _awaited(slot):
             found = layer.look_up(slot.address, slot.key)
             reason = "waited for the helper that completes it"
         if found.entry is None:
-            return found.outcome, found.reason, [], 0
+            return found.outcome, found.reason, []
         entries.append(found.entry)
-        size += found.size
-    return "hit", reason, entries, size
+    return "hit", reason, entries
 
 
 def _awaited(slot: Slot) -> bool:
@@ -208,11 +219,12 @@ def _from_binaries(context: cl.Context, generated: Generated, slots: list[Slot],
     return program
 
 
-def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> Built:
+def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[Built, int]:
+    """Build, and publish what the driver gives out at once: (program, bytes published)."""
     started = time.perf_counter()
     program = _compile(home.context, generated)
     seconds = time.perf_counter() - started
-    found = Built(home, program)
+    found, size = Built(home, program), 0
     for slot, log in zip(slots, _logs(program), strict=False):
         entry = _entry(generated, slot, log, seconds)
         if is_pocl(slot.device):
@@ -220,8 +232,8 @@ def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> Built:
             if config.read().promote == "background":
                 found.job = Job(slot.address, entry)
         else:
-            _publish(program, slot, entry)
-    return found
+            size += _publish(program, slot, entry)
+    return found, size
 
 
 def _compile(context: cl.Context, generated: Generated) -> cl.Program:
@@ -247,16 +259,18 @@ def _header_mark(context: cl.Context, generated: Generated) -> str:
     return f"-DKCL_HEADERS_{Key(parts).digest[:32]}"
 
 
-def _publish(program: cl.Program, slot: Slot, entry: Entry) -> None:
+def _publish(program: cl.Program, slot: Slot, entry: Entry) -> int:
     layer = layers.binary()
     try:
         devices = program.get_info(cl.program_info.DEVICES)
         binary = program.get_info(cl.program_info.BINARIES)[devices.index(slot.device)]
     except (cl.Error, ValueError, IndexError) as error:
         layer.fault("ask the driver for the binary", error)
-        return
-    if binary:
-        layer.publish(slot.address, Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary}))
+        return 0
+    if not binary:
+        return 0
+    whole = Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary})
+    return layer.publish(slot.address, whole)
 
 
 def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:

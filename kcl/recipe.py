@@ -37,7 +37,9 @@ class Recipe(Generic[P]):
         from kcl.handle import Kernel
 
         arguments = _bind(self.function, args, kwargs)
-        return Kernel(self.function.__name__, self.function, {name: _copied(value) for name, value in arguments.items()})
+        return Kernel(
+            self.function.__name__, self.function, {name: _copied(value) for name, value in arguments.items()}
+        )
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"

@@ -29,13 +29,21 @@ class Open(NamedTuple):
 class Result(Protocol):
     """A recipe's result in the hands of its front end."""
 
-    front_end: str
-    reads: tuple[str, ...]
-    """Paths of the files that the result was made from."""
-    volatile: str
-    """Why the result must not be stored; empty where it may be."""
-    packed: dict[str, list[tuple[Any, str]]]
-    """As in Generated."""
+    @property
+    def front_end(self) -> str:
+        """The name of the front end."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Paths of the files that the result was made from."""
+
+    @property
+    def volatile(self) -> str:
+        """Why the result must not be stored; empty where it may be."""
+
+    @property
+    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+        """Arguments that are given as one object array, as in Generated."""
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
         """Return what is left open, given the dtypes of the arguments of one call."""

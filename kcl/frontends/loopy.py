@@ -154,7 +154,9 @@ class LoopyResult:
     def _types_found(self, entry: Any) -> dict[str, str]:
         open_names = {a.name for a in self._executor.separated_entry_knl.args if a.dtype is None}
         return {
-            a.name: dtype_text(a.dtype.numpy_dtype) for a in entry.args if a.name in open_names and hasattr(a.dtype, "numpy_dtype")
+            a.name: dtype_text(a.dtype.numpy_dtype)
+            for a in entry.args
+            if a.name in open_names and hasattr(a.dtype, "numpy_dtype")
         }
 
     def _loopy_dtypes(self, dtypes: Mapping[str, np.dtype[Any]]) -> Any:
@@ -168,23 +170,24 @@ def missing_arguments(kernel: str, missing: list[str]) -> Exception:
     """Return the error that loopy's executor raises where input arrays are not given."""
     from loopy.diagnostic import LoopyError
 
-    return LoopyError(
+    error: Exception = LoopyError(
         f"Kernel {kernel}() missing required array input arguments: {', '.join(missing)}. "
         "If this is a surprise, maybe you need to add is_input=False to your argument."
     )
+    return error
 
 
 def _import_loopy() -> None:
     import sqlite3
 
     try:
-        import loopy  # noqa: F401
+        pass
     except (OSError, sqlite3.Error):
         # loopy opens its dictionaries while it is imported and cannot be without a directory for them.
         import tempfile
 
         with adapters.private_cache_home(tempfile.mkdtemp(prefix="kcl-loopy-")):
-            import loopy  # noqa: F401
+            pass
 
 
 def _source_of(invoker: Any) -> str:

@@ -149,7 +149,8 @@ class SourceResult:
 def _dtype(argument: Array | Scalar | Local) -> np.dtype[Any]:
     import numpy as np
 
-    return np.dtype(argument.dtype)
+    dtype: np.dtype[Any] = np.dtype(argument.dtype)
+    return dtype
 
 
 def _check(source: Source) -> None:
@@ -284,7 +285,10 @@ def _write_array(write: _Writer, array: Array) -> None:
         2,
     )
     write(f"if not {name}.flags.c_contiguous:")
-    write(f"raise ValueError(\"strides mismatch on argument '{name}' (got: %s, expected: C order)\" % ({name}.strides,))", 2)
+    write(
+        f"raise ValueError(\"strides mismatch on argument '{name}' (got: %s, expected: C order)\" % ({name}.strides,))",
+        2,
+    )
     write(f"if {name}.offset:")
     write(f"raise ValueError(\"Argument '{name}' does not allow arrays with offsets; pass a copy\")", 2)
 

@@ -1,0 +1,5 @@
+"""`python -m kcl`: the command line."""
+
+from kcl.cli import main
+
+main()
