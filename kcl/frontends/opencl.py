@@ -315,7 +315,8 @@ def _write_launch(write: _Writer, source: Source, arrays: list[Array]) -> None:
     write(f"_kcl_local = {source.local_size}")
     write("_kcl_local = _kcl_local if _kcl_local is None or isinstance(_kcl_local, tuple) else (_kcl_local,)")
     write(
-        "_kcl_event = _cl.enqueue_nd_range_kernel(queue, _kcl_knl, _kcl_global, _kcl_local, None, wait_for, False, True)"
+        "_kcl_event = _cl.enqueue_nd_range_kernel("
+        "queue, _kcl_knl, _kcl_global, _kcl_local, None, wait_for, False, True)"
     )
 
 
