@@ -1,0 +1,59 @@
+"""Make compilation and loopy impossible, for tests that prove a warm start. A helper of tests, imported in children.
+
+    import forbid; forbid.compilation(); forbid.loopy()
+
+What is forbidden raises Forbidden, a BaseException: no `except Exception` of the code under test can hide it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+
+GENERATORS = ("loopy", "islpy", "pymbolic", "genpy", "cgen")
+
+
+class Forbidden(BaseException):
+    """Something ran that a warm start must not run."""
+
+
+class _NoGenerators(MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):  # noqa: ARG002
+        """Refuse the generators, and know nothing of any other module."""
+        if fullname.partition(".")[0] in GENERATORS:
+            raise Forbidden(f"import of {fullname}")
+
+
+def compilation() -> None:
+    """Make every way from text to a program raise: source, intermediate language, compile, link, pyopencl's cache."""
+    import pyopencl as cl
+    import pyopencl.cache
+
+    class FromBinaryOnly(cl._cl._Program):
+        def __init__(self, context, devices=None, binaries=None):
+            if binaries is None:
+                raise Forbidden("a program from source")
+            super().__init__(context, devices, binaries)
+
+    for holder in (cl._cl._Program, cl.Program):
+        holder.compile = _raising("clCompileProgram")
+    cl._cl._Program.link = _raising("clLinkProgram")
+    cl.link_program = _raising("clLinkProgram")
+    cl._cl._create_program_with_il = _raising("a program from intermediate language")
+    cl.cache.create_built_program_from_source_cached = _raising("pyopencl's cache of programs")
+    cl._cl._Program = FromBinaryOnly
+
+
+def loopy() -> None:
+    """Make the import of loopy and of what it is made of raise."""
+    loaded = sorted(set(GENERATORS) & sys.modules.keys())
+    if loaded:
+        raise Forbidden(f"imported already: {', '.join(loaded)}")
+    sys.meta_path.insert(0, _NoGenerators())
+
+
+def _raising(what):
+    def raising(*_arguments, **_keywords):
+        raise Forbidden(what)
+
+    return raising
