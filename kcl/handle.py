@@ -96,7 +96,7 @@ class Kernel:
         return self._code(arguments).generated.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
-        """Return the key in each layer, for the first device; None where it cannot be known. Arguments: see `prepare`."""
+        """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`."""
         ready = self._code(arguments)
         try:
             slots = program.slots_of(_bindings(context_or_queue).home, ready.generated)
