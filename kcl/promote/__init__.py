@@ -1,0 +1,197 @@
+"""Complete entries for drivers that are slow to give out a binary: a helper process makes them (PoCL).
+
+The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and
+deletes the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`).
+Nothing here is needed for a right answer: without a helper programs are built from source as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kcl.entry import Entry
+    from kcl.promote.jobs import Queue
+
+# a helper that was started takes a moment to hold its lock
+_START_SECONDS = 1.0
+_IGNORED = frozenset(
+    {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
+)
+_IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
+_DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
+
+_last_start = -_START_SECONDS
+
+
+def request(root: str, address: str, job: Entry, environment: Mapping[str, str]) -> None:
+    """Ask for the binary of a program: write the job below the kcl folder `root`, and see that a helper runs.
+
+    `address` is the place of the entry in the binary store. `job` is the entry without its binary; beside what the
+    entry is to say its metadata names "platform", "device", "kernels", "options", "binaries" (the store's
+    directory) and "pocl_cache" (PoCL's cache directory or ``None``), and may hold "build_options", the exact text
+    handed to clBuildProgram. Raises what a store raises (`OSError`, `CacheFault`); thread-safe; about a
+    millisecond.
+    """
+    from kcl.entry import Entry
+    from kcl.promote.jobs import Queue
+
+    queue = Queue(root)
+    asked = {
+        "address": address,
+        "build_options": _build_options(job),
+        "directory": _directory(),
+        "environment": driver_variables(environment),
+        "process": os.getpid(),
+    }
+    queue.add(Entry(job.key, {**job.metadata, **asked}, job.parts))
+    _start(queue, root, environment)
+
+
+def pending(folder: str, digest: str) -> bool:
+    """Tell whether a job of this key digest waits or is being worked on."""
+    return _queue(folder).state(digest) is not None
+
+
+def wait(folder: str, digest: str, seconds: float) -> bool:
+    """Wait until a job has gone; `False` when time is over, and at once where no helper is alive or it fails."""
+    queue = _queue(folder)
+    end = time.monotonic() + seconds
+    pause = 0.005
+    while True:
+        state = queue.state(digest)
+        if state is None:
+            return True
+        if state == "again" or (queue.age(digest) > _START_SECONDS and not queue.has_helper()):
+            return queue.state(digest) is None
+        if time.monotonic() + pause > end:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.02)
+
+
+def idle(folder: str, seconds: float) -> bool:
+    """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper."""
+    queue = _queue(folder)
+    end = time.monotonic() + seconds
+    alone = time.monotonic() + _START_SECONDS
+    while not queue.is_empty():
+        now = time.monotonic()
+        if queue.has_helper():
+            alone = now + _START_SECONDS
+        if now > min(alone, end):
+            return queue.is_empty()
+        time.sleep(0.02)
+    return True
+
+
+def start(folder: str, environment: Mapping[str, str]) -> None:
+    """See that a helper works on the jobs below the kcl folder, if there are any."""
+    queue = _queue(folder)
+    if not queue.is_empty():
+        _start(queue, folder, environment)
+
+
+def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the drivers read and that may change what they make."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(_DRIVER_PREFIXES) and name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES)
+    }
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # removed under the process
+        return "/"
+
+
+def _queue(folder: str) -> Queue:
+    from kcl.promote.jobs import Queue
+
+    return Queue(folder)
+
+
+def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:
+    """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
+    global _last_start
+    now = time.monotonic()
+    if now - _last_start < _START_SECONDS or queue.has_helper():
+        return
+    _last_start = now
+    command = _command(os.path.abspath(folder))
+    if command is not None:
+        _spawn(command, environment)
+
+
+def _command(folder: str) -> list[str] | None:
+    """Return the helper's command line; ``None`` where this interpreter cannot be started anew.
+
+    The helper needs kcl and the standard library only; isolated mode keeps out what the user's directories hold.
+    """
+    name = os.path.basename(sys.executable or "").lower()
+    if os.name != "posix" or not name.startswith(("python", "pypy")):
+        return None  # an application with Python inside
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    code = f"import sys; sys.path.append({home!a}); from kcl.promote.helper import main; main(sys.argv[1:])"
+    return [sys.executable, "-I", "-S", "-c", code, folder, _pyopencl()]
+
+
+def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
+    import subprocess
+
+    null = subprocess.DEVNULL
+    # The shell leaves the helper to init, so that the user's process never has a child it does not know.
+    subprocess.Popen(
+        ["/bin/sh", "-c", '"$0" "$@" &', *command],
+        stdin=null,
+        stdout=null,
+        stderr=null,
+        close_fds=True,
+        start_new_session=True,
+        cwd="/",
+        env=dict(environment),
+    ).wait()
+
+
+def _pyopencl() -> str:
+    """Return pyopencl's directory, without importing it; empty if there is none."""
+    from importlib.util import find_spec
+
+    loaded = sys.modules.get("pyopencl")
+    file = loaded.__file__ if loaded is not None else getattr(find_spec("pyopencl"), "origin", None)
+    return os.path.dirname(file or "")
+
+
+def _build_options(job: Entry) -> str:
+    """Return the text that the driver got: pyopencl adds its own options, and PoCL's cache goes by the text."""
+    exact = job.metadata.get("build_options")
+    if exact is not None:
+        return str(exact)
+    options = list(job.metadata["options"])
+    program = getattr(sys.modules.get("pyopencl"), "Program", None)
+    process = getattr(program, "_process_build_options", None)
+    if process is None:
+        return " ".join(options)
+    return str(process(_Context(job.metadata["platform"]["name"]), options)[0].decode("utf-8"))
+
+
+class _Context:
+    """As much of a context as pyopencl looks at for its options: the platform's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def devices(self) -> list[_Context]:
+        return [self]
+
+    @property
+    def platform(self) -> _Context:
+        return self

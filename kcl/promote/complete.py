@@ -1,0 +1,264 @@
+"""A job to a complete entry: build in a private PoCL cache, add the specialised code, ask, prove, publish.
+
+What makes PoCL slow when it is asked for a binary is the generic function of every kernel, which it compiles unless
+its cache holds it. Here a stub stands in its place, and is cut out of the binary again. That is never trusted:
+the binary is loaded into an emptied cache before it is published, and where anything is unexpected the binary is
+made without stubs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NamedTuple
+
+from kcl.entry import Entry
+from kcl.errors import DamagedEntry
+from kcl.promote import poclbin
+from kcl.promote.opencl import Device, Library, Refused
+from kcl.promote.private import (
+    PrivateCache,
+    sizes_by_kernel,
+    specialised_files,
+    specialised_paths,
+)
+from kcl.stores.directory import Directory
+
+# what a job says to the helper only: paths and processes are in no entry
+_FOR_THE_HELPER = frozenset(
+    {"address", "binaries", "build_options", "directory", "environment", "pocl_cache", "process"}
+)
+_LAUNCH_SECONDS = 2.0  # until then the code of a launched kernel should be there
+_COMPILE_SECONDS = 20.0  # while the process lives and nothing at all is there yet
+_SEED_SECONDS = 60.0
+
+
+class Task(NamedTuple):
+    """A job as read from the queue, and where its program lies in PoCL's caches once that is known."""
+
+    entry: Entry
+    written: float
+    place: str | None = None
+
+    @property
+    def user_cache(self) -> str | None:
+        cache = self.entry.metadata.get("pocl_cache")
+        return None if cache is None else str(cache)
+
+    @property
+    def launched(self) -> list[str]:
+        """The kernels whose code should appear."""
+        return list(self.entry.metadata.get("launched") or self.entry.metadata["kernels"])
+
+    @property
+    def options(self) -> bytes:
+        return str(self.entry.metadata["build_options"]).encode("utf-8", "surrogatepass")
+
+
+class Attempt(NamedTuple):
+    """What is needed to build a program once more, and where it lies in PoCL's caches."""
+
+    device: Device
+    source: bytes
+    options: bytes
+    place: str
+
+
+class Workshop:
+    """Makes entries complete, one after the other, with one OpenCL library and one private PoCL cache."""
+
+    def __init__(self, library: Library, cache: PrivateCache) -> None:
+        self._library = library
+        self._cache = cache
+        self._devices: dict[str, Device] = {}
+
+    def is_ready(self, task: Task) -> bool:
+        """Tell whether the code of every launched kernel is there, or is no longer waited for."""
+        if task.user_cache is None or task.place is None:
+            return True
+        there = sizes_by_kernel(specialised_paths(task.user_cache, task.place))
+        age = time.time() - task.written
+        if all(kernel in there for kernel in task.launched) or age < 0:
+            return True
+        patience = _LAUNCH_SECONDS if there or not _lives(task.entry.metadata.get("process")) else _COMPILE_SECONDS
+        return age > patience
+
+    def make(self, task: Task, short_cut: bool = True) -> Task | None:
+        """Publish the entry and return ``None``; or the task with its place if it should be tried again later.
+
+        Raises whatever hinders it: the job is hopeless then.
+        """
+        store = Directory(task.entry.metadata["binaries"])
+        before = _published(store, task.entry)
+        if before is not None and _holds_all(before, task):
+            return None
+        device = self._device(task.entry)
+        with _Headers(task):
+            attempt = self._build(device, task)
+            task = task._replace(place=attempt.place)
+            try:
+                if not self.is_ready(task):
+                    return task
+                files = self._files(task, attempt.place, before)
+                blob = self._binary(attempt, files, short_cut)
+            finally:
+                self._cache.forget(attempt.place)
+        _publish(store, task.entry, before, blob, files)
+        return None
+
+    def _device(self, entry: Entry) -> Device:
+        platform, device = entry.metadata["platform"], entry.metadata["device"]
+        name = repr((sorted(platform.items()), sorted(device.items())))
+        if name not in self._devices:
+            found = self._library.device(platform, device)
+            if found is None:
+                raise Refused(f"there is no device {device} here")
+            self._devices[name] = found
+        return self._devices[name]
+
+    def _build(self, device: Device, task: Task) -> Attempt:
+        """Build from source, helped by the user's bitcode, to learn where the program lies in PoCL's caches."""
+        if task.user_cache is not None:
+            if task.place is not None:
+                self._cache.seed_one(task.user_cache, task.place)
+            else:
+                self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
+        source = task.entry.parts["source.cl"]
+        device.from_source(source, task.options).release()
+        return Attempt(device, source, task.options, self._cache.used())
+
+    def _files(self, task: Task, place: str, before: Entry | None) -> dict[str, bytes]:
+        """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
+        files = {} if before is None else _code_in(before, place)
+        if task.user_cache is not None:
+            files.update(specialised_files(task.user_cache, place))
+        return files
+
+    def _binary(self, attempt: Attempt, files: dict[str, bytes], short_cut: bool) -> bytes:
+        try:
+            if short_cut:
+                return self._ask(attempt, files, True)
+        except (ValueError, Refused):
+            pass
+        return self._ask(attempt, files, False)
+
+    def _ask(self, attempt: Attempt, files: dict[str, bytes], with_stubs: bool) -> bytes:
+        """Return the proven binary of a program built anew: PoCL freezes a binary at the first question."""
+        program = attempt.device.from_source(attempt.source, attempt.options)
+        try:
+            kernels = program.kernel_names()
+            self._cache.plant(attempt.place, files)
+            stubs = self._cache.plant_stubs(attempt.place, kernels) if with_stubs else []
+            blob = program.binary()
+        finally:
+            program.release()
+        if with_stubs:
+            container = poclbin.read(blob)
+            if container.program != attempt.place:
+                raise ValueError(f"a binary of {container.program}, not of {attempt.place}")
+            blob = poclbin.write(poclbin.without(container, stubs))
+        self._cache.forget(attempt.place)
+        _prove(attempt, blob, kernels)
+        found = self._cache.files(attempt.place)
+        if any(found.get(path) != content for path, content in files.items()) or not found.keys().isdisjoint(stubs):
+            raise ValueError("the binary does not bring back the files that went into it")
+        return blob
+
+
+def _prove(attempt: Attempt, blob: bytes, kernels: list[str]) -> None:
+    """Load the binary into the emptied cache, and create every kernel."""
+    program = attempt.device.from_binary(blob, attempt.options)
+    try:
+        program.create_kernels(kernels)
+    finally:
+        program.release()
+
+
+class _Headers:
+    """Make sure that the program's headers are those of its key, before and after the build."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+        self._directories = _include_directories(task.options.decode("utf-8", "surrogatepass"))
+
+    def __enter__(self) -> None:
+        if any(not os.path.isabs(directory) for directory in self._directories):
+            os.chdir(str(self._task.entry.metadata["directory"]))
+        self._check()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                self._check()
+        finally:
+            os.chdir("/")
+
+    def _check(self) -> None:
+        from kcl.headers import header_parts
+
+        known = {part for part in self._task.entry.key.parts if part.name.startswith("header ")}
+        if set(header_parts(self._source, self._directories)) != known:
+            raise Refused("a header has changed since the program was built")
+
+
+def _include_directories(options: str) -> list[str]:
+    if "-I" not in options:
+        return []
+    import shlex
+
+    words = iter(shlex.split(options))
+    return [word[2:] or next(words, "") for word in words if word.startswith("-I")]
+
+
+def _published(store: Directory, entry: Entry) -> Entry | None:
+    """Return the entry that is there already, if it is one of the same key with a binary."""
+    try:
+        blob = store.get(str(entry.metadata["address"]))
+        found = None if blob is None else Entry.unpack(blob, entry.key)
+    except DamagedEntry:
+        return None
+    return found if found is not None and "binary" in found.parts else None
+
+
+def _holds_all(before: Entry, task: Task) -> bool:
+    """Tell whether a published entry leaves nothing to do."""
+    try:
+        place = poclbin.read(before.parts["binary"]).program
+    except ValueError:
+        return bool(before.metadata.get("complete"))
+    there = [] if task.user_cache is None else specialised_paths(task.user_cache, place)
+    return bool(before.metadata.get("complete")) and set(there) <= _code_in(before, place).keys()
+
+
+def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
+    """Return the specialised code in an entry's binary, if that is one of the same program."""
+    try:
+        container = poclbin.read(entry.parts["binary"])
+    except ValueError:
+        return {}
+    if container.program != place:
+        return {}
+    return {file.path: file.content for kernel in container.kernels for file in kernel.files}
+
+
+def _publish(store: Directory, job: Entry, before: Entry | None, blob: bytes, files: dict[str, bytes]) -> None:
+    sizes = sizes_by_kernel(files)
+    kernels = job.metadata.get("launched") or job.metadata["kernels"]
+    complete = all(kernel in sizes for kernel in kernels)
+    if before is not None and before.metadata.get("complete") and not complete:
+        return  # never the reverse
+    kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
+    metadata = {**kept, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
+    entry = Entry(job.key, metadata, {**job.parts, "binary": blob})
+    store.put(str(job.metadata["address"]), entry.pack())
+
+
+def _lives(process: object) -> bool:
+    if not isinstance(process, int):
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
