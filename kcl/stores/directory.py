@@ -63,8 +63,8 @@ class Directory:
         if len(blob) > SIZE_LIMIT:
             raise ValueError(f"{len(blob)} bytes are above the limit of {SIZE_LIMIT} for an entry")
         path = f"{self.location}/{address}"
-        self._prepare(address)
         try:
+            self._prepare(address)
             publish(path, blob)
         except FileNotFoundError:  # somebody removed the cache directory: that is allowed at any time
             self._trusted = False
