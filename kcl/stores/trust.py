@@ -207,7 +207,7 @@ def _is_group_of(gid: int, uid: int) -> bool:
 
 def _root_is_unmapped() -> bool:
     try:
-        with open("/proc/self/uid_map", encoding="ascii") as stream:
+        with open("/proc/self/uid_map", "rb") as stream:
             ranges = [[int(field) for field in line.split()] for line in stream]
         return not any(outer <= 0 < outer + count for _, outer, count in ranges)
     except (OSError, ValueError):
