@@ -57,8 +57,11 @@ def pending(folder: str, digest: str) -> bool:
     return _queue(folder).state(digest) is not None
 
 
-def wait(folder: str, digest: str, seconds: float) -> bool:
-    """Wait until a job has gone; `False` when time is over, and at once where no helper is alive or it fails."""
+def wait(folder: str, digest: str, seconds: float, environment: Mapping[str, str] | None = None) -> bool:
+    """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
+
+    That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then.
+    """
     queue = _queue(folder)
     end = time.monotonic() + seconds
     pause = 0.005
@@ -66,7 +69,7 @@ def wait(folder: str, digest: str, seconds: float) -> bool:
         state = queue.state(digest)
         if state is None:
             return True
-        if state == "again" or (queue.age(digest) > _START_SECONDS and not queue.has_helper()):
+        if state == "again" or not _is_attended(queue, digest, folder, environment):
             return queue.state(digest) is None
         if time.monotonic() + pause > end:
             return False
@@ -103,6 +106,15 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if name.startswith(_DRIVER_PREFIXES) and name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES)
     }
+
+
+def _is_attended(queue: Queue, digest: str, folder: str, environment: Mapping[str, str] | None) -> bool:
+    """Tell whether a helper is alive, or has just been started."""
+    if queue.has_helper() or queue.age(digest) < _START_SECONDS:
+        return True
+    if environment is not None:
+        _start(queue, folder, environment)
+    return time.monotonic() - _last_start < _START_SECONDS
 
 
 def _directory() -> str:

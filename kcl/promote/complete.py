@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.promote import poclbin
-from kcl.promote.opencl import Device, Library, Refused
+from kcl.promote.opencl import Device, Library, Program, Refused
 from kcl.promote.private import (
     PrivateCache,
     sizes_by_kernel,
@@ -94,13 +94,14 @@ class Workshop:
             return None
         device = self._device(task.entry)
         with _Headers(task):
-            attempt = self._build(device, task)
+            attempt, program = self._build(device, task)
             task = task._replace(place=attempt.place)
             try:
                 if not self.is_ready(task):
+                    program.release()
                     return task
                 files = self._files(task, attempt.place, before)
-                blob = self._binary(attempt, files, short_cut)
+                blob = self._binary(attempt, program, files, short_cut)
             finally:
                 self._cache.forget(attempt.place)
         _publish(store, task.entry, before, blob, files)
@@ -116,16 +117,20 @@ class Workshop:
             self._devices[name] = found
         return self._devices[name]
 
-    def _build(self, device: Device, task: Task) -> Attempt:
-        """Build from source, helped by the user's bitcode, to learn where the program lies in PoCL's caches."""
+    def _build(self, device: Device, task: Task) -> tuple[Attempt, Program]:
+        """Build from source, helped by the user's bitcode; this tells where the program lies in PoCL's caches."""
         if task.user_cache is not None:
             if task.place is not None:
                 self._cache.seed_one(task.user_cache, task.place)
             else:
                 self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
         source = task.entry.parts["source.cl"]
-        device.from_source(source, task.options).release()
-        return Attempt(device, source, task.options, self._cache.used())
+        program = device.from_source(source, task.options)
+        try:
+            return Attempt(device, source, task.options, self._cache.used()), program
+        except BaseException:
+            program.release()
+            raise
 
     def _files(self, task: Task, place: str, before: Entry | None) -> dict[str, bytes]:
         """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
@@ -134,17 +139,18 @@ class Workshop:
             files.update(specialised_files(task.user_cache, place))
         return files
 
-    def _binary(self, attempt: Attempt, files: dict[str, bytes], short_cut: bool) -> bytes:
+    def _binary(self, attempt: Attempt, program: Program, files: dict[str, bytes], short_cut: bool) -> bytes:
+        if not short_cut:
+            return self._ask(attempt, program, files, False)
         try:
-            if short_cut:
-                return self._ask(attempt, files, True)
+            return self._ask(attempt, program, files, True)
         except (ValueError, Refused):
-            pass
-        return self._ask(attempt, files, False)
+            # built anew, since PoCL freezes a binary at the first question, and from an emptied cache
+            self._cache.forget(attempt.place)
+            return self._ask(attempt, attempt.device.from_source(attempt.source, attempt.options), files, False)
 
-    def _ask(self, attempt: Attempt, files: dict[str, bytes], with_stubs: bool) -> bytes:
-        """Return the proven binary of a program built anew: PoCL freezes a binary at the first question."""
-        program = attempt.device.from_source(attempt.source, attempt.options)
+    def _ask(self, attempt: Attempt, program: Program, files: dict[str, bytes], with_stubs: bool) -> bytes:
+        """Return the proven binary of a program that was not asked yet; release the program."""
         try:
             kernels = program.kernel_names()
             self._cache.plant(attempt.place, files)

@@ -23,6 +23,7 @@ from kcl.stores import trust
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5
+STARTS_OVER = 20
 _PAUSE = 0.02
 
 
@@ -135,8 +136,8 @@ class Helper:
             return None
         if entry is None:
             return None
-        variables = entry.metadata.get("environment", {})
-        if variables != self._variables:
+        variables = entry.metadata.get("environment")
+        if isinstance(variables, dict) and variables != self._variables:
             self._elsewhere = variables
             return None
         return Task(entry, job.written)
@@ -161,13 +162,16 @@ class Helper:
 
 
 def main(arguments: list[str]) -> None:
-    """Work on the jobs of a kcl folder, then end this process. Arguments: folder [pyopencl's directory [until]]."""
-    folder, pyopencl, until, *_ = [*arguments, "", ""]
-    end = min(float(until or "inf"), time.time() + LIFE_SECONDS)
+    """Work on the jobs of a kcl folder, then end this process.
+
+    Arguments: the folder, and optionally pyopencl's directory, the time to end at, how often it may start over.
+    """
     try:
+        folder, pyopencl, until, lives, *_ = [*arguments, "", "", ""]
+        end = min(float(until or "inf"), time.time() + LIFE_SECONDS)
         variables = _run(folder, pyopencl, end)
-        if variables is not None and time.time() < end:
-            _start_over(arguments, variables, end)
+        if variables is not None and int(lives or STARTS_OVER) > 0:
+            _start_over(len(arguments), variables, [folder, pyopencl, repr(end), str(int(lives or STARTS_OVER) - 1)])
     except BaseException:
         pass
     os._exit(0)  # without the drivers' own farewell
@@ -203,15 +207,14 @@ def _find_pyopencl() -> str:
     return os.path.dirname(getattr(find_spec("pyopencl"), "origin", None) or "")
 
 
-def _start_over(arguments: list[str], variables: dict[str, str], until: float) -> None:
+def _start_over(count: int, variables: dict[str, str], arguments: list[str]) -> None:
     """Become a new helper under other variables of the drivers; there is no lock and no directory of ours now."""
     environment = config.environment()
     for name in driver_variables(environment):
         del environment[name]
     environment.update(variables)
-    own = sys.orig_argv[: len(sys.orig_argv) - len(arguments)]
-    folder, pyopencl, *_ = [*arguments, ""]
-    os.execve(sys.executable, [*own, folder, pyopencl, repr(until)], environment)
+    own = sys.orig_argv[: len(sys.orig_argv) - count]
+    os.execve(sys.executable, [*own, *arguments], environment)
 
 
 if __name__ == "__main__":
