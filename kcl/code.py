@@ -6,8 +6,8 @@ the digest is taken over a normal form: instructions in the order in which they 
 unconditional jumps followed, short ends of a function copied to whoever jumps there, the exception table as a handler
 per instruction, constants and names in the order of their first use.
 
-Two functions with one digest do the same; the reverse holds for every reformatting that we know of. Digests of different
-Python versions are not comparable: the Python version is a part of every key.
+Two functions with one digest do the same; the reverse holds for every reformatting that we know of. Digests of
+different Python versions are not comparable: the Python version is a part of every key.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _special(
 
 
 def _exchange(operations: list[int], operands: list[int], entered: set[int]) -> None:
-    """Exchange stores, not values, and drop a store that the next one overwrites: the compiler does so within a line."""
+    """Exchange stores, not values, and drop a store that another overwrites at once: the compiler does so in a line."""
     for index in range(len(operations) - 2, -1, -1):
         op = operations[index]
         if op == _SWAP:
@@ -229,10 +229,12 @@ def _exchange(operations: list[int], operands: list[int], entered: set[int]) -> 
             operations[index] = _NOP
             for column in (operations, operands):
                 column[index + 1], column[last] = column[last], column[index + 1]
-        elif op == _STORE_FAST == operations[index + 1] and operands[index] == operands[index + 1]:
-            if index + 1 in entered:
-                continue
-            operations[index], operands[index] = _POP_TOP, 0
+        elif op == _STORE_FAST:
+            later = index + 1
+            while operations[later] == _POP_TOP and later not in entered and later + 1 < len(operations):
+                later += 1
+            if operations[later] == _STORE_FAST and operands[later] == operands[index] and later not in entered:
+                operations[index], operands[index] = _POP_TOP, 0
 
 
 def _handlers(code: CodeType, position: list[int]) -> list[tuple[int, int] | None]:

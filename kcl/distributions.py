@@ -1,0 +1,274 @@
+"""Who owns a module: the standard library, an installed distribution, kcl, or the user; and what of it counts.
+
+The standard library counts by the Python version. An installed distribution counts by its version and by its record of
+installed Python and library files, so that a reinstall under the same version is seen. An editable install and whatever
+lies outside of distributions is the user's: it counts by its code. importlib.metadata would know most of this, in
+50 times the time: here each directory of ``sys.path`` is listed once a process, and records are read as bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import NamedTuple
+
+PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
+
+# what turns a recipe into OpenCL C and runs it
+GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy")
+
+_LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+_PACKAGES = ("site-packages", "dist-packages")
+_COUNTED = re.compile(rb"^[^,\n]+\.(?:py|so|pyd|dll|dylib|cl|h)(?:\.[0-9.]+)?,sha256=[^\n]+", re.MULTILINE)
+_SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
+_NORMAL = re.compile(r"[-_.]+")
+
+
+class Owner(NamedTuple):
+    """Whose a module is; ``name`` is the distribution's."""
+
+    kind: str
+    name: str = ""
+
+
+class Place(NamedTuple):
+    """Where a top-level module lies: a directory of ``sys.path``, and a file or package directory in it."""
+
+    directory: str
+    path: str
+    namespace: bool = False
+
+
+class _Site:
+    """One directory that modules are imported from, with the distributions installed in it."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        try:
+            self.names = frozenset(os.listdir(directory))
+        except OSError:
+            self.names = frozenset()
+        self.records: dict[str, bytes] = {}
+        self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
+        installed = os.path.basename(directory) in _PACKAGES
+        for name in sorted(self.names):
+            if name.endswith(".dist-info") or (installed and name.endswith(".egg-info")):
+                self.distributions[_normal(name.partition("-")[0].removesuffix(".egg-info"))] = name
+
+    def record(self, name: str) -> bytes:
+        """Return the record of the distribution in folder ``name``, empty where it has none."""
+        known = self.records.get(name)
+        if known is None:
+            try:
+                with open(os.path.join(self.directory, name, "RECORD"), "rb") as stream:
+                    known = b"\n" + stream.read().replace(b"\r\n", b"\n")
+            except OSError:
+                known = b""
+            self.records[name] = known
+        return known
+
+    def owner(self, top: str, path: str) -> str | None:
+        """Return the folder of the distribution that installed module ``top``, of whose files ``path`` is one."""
+        likely = self.distributions.get(_normal(top))
+        if likely is not None and self.installed(likely, top, path):
+            return likely
+        for name in self.distributions.values():
+            if name != likely and self.installed(name, top, path):
+                return name
+        return None
+
+    def installed(self, name: str, top: str, path: str) -> bool:
+        """Tell whether the distribution in folder ``name`` brought this module."""
+        record = self.record(name)
+        if record:
+            inside = os.path.relpath(path, self.directory).replace(os.sep, "/")
+            if os.path.isdir(path):
+                return b"\n" + os.fsencode(inside) + b"/" in record
+            return b"\n" + os.fsencode(inside) + b"," in record
+        return name.endswith(".egg-info") and _normal(name.partition("-")[0]) == _normal(top)
+
+
+_sites: dict[str, _Site] = {}
+_places: dict[str, Place | None] = {}
+_owners: dict[tuple[str, str | None], Owner] = {}
+_homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
+_identities: dict[str, str] = {}
+_contents: dict[str, str] = {}
+
+
+def _normal(name: str) -> str:
+    return _NORMAL.sub("-", name).lower()
+
+
+def _site(directory: str) -> _Site:
+    site = _sites.get(directory)
+    if site is None:
+        site = _sites[directory] = _Site(directory)
+    return site
+
+
+def locate(top: str) -> Place | None:
+    """Find a top-level module where an import would find it, without importing it; memoised."""
+    if top not in _places:
+        _places[top] = _search(top) or _ask(top)
+    return _places[top]
+
+
+def _search(top: str) -> Place | None:
+    spaces: list[Place] = []
+    for entry in sys.path:
+        directory = os.path.abspath(entry or os.curdir)
+        names = _site(directory).names
+        if top in names:
+            path = os.path.join(directory, top)
+            if os.path.isfile(os.path.join(path, "__init__.py")):
+                return Place(directory, path)
+            if os.path.isdir(path):
+                spaces.append(Place(directory, path, True))
+        for name in (f"{top}.py", *_extensions(top)):
+            if name in names:
+                return Place(directory, os.path.join(directory, name))
+    return spaces[0] if spaces else None
+
+
+def _extensions(top: str) -> Iterator[str]:
+    from importlib.machinery import EXTENSION_SUFFIXES
+
+    return (top + suffix for suffix in EXTENSION_SUFFIXES)
+
+
+def _ask(top: str) -> Place | None:
+    """Ask the finders of ``sys.meta_path``: editable installs and archives have their own."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    if spec is None or not spec.has_location or spec.origin is None:
+        return None
+    path = os.path.dirname(spec.origin) if spec.submodule_search_locations else spec.origin
+    return Place(os.path.dirname(path), path)
+
+
+def owner(name: str) -> Owner:
+    """Tell whose the module ``name`` is, loaded or not; memoised."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None) if module is not None else None
+    known = _owners.get((name, file))
+    if known is None:
+        known = _owners[name, file] = _find_owner(name, module, file)
+    return known
+
+
+def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner:
+    top = name.partition(".")[0]
+    if top == "kcl":
+        return Owner(KCL)
+    if name == "__main__":
+        return Owner(USER)
+    if module is not None and file is None and not hasattr(module, "__path__"):
+        if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+            return Owner(PYTHON)
+        spec = getattr(module, "__spec__", None)
+        parent = sys.modules.get(top)
+        if (
+            spec is None and parent is not None and parent is not module
+        ):  # made at run time by a package, pybind11's say
+            return owner(top)
+        return Owner(USER)
+    place = _place_of(top, name, module, file)
+    if place is None:
+        return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
+    path = os.path.realpath(place.path)
+    if path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES):
+        return Owner(PYTHON)
+    site = _site(place.directory)
+    folder = site.owner(top, place.path)
+    if folder is None:
+        return Owner(USER)
+    distribution = _normal(folder.partition("-")[0].removesuffix(".egg-info"))
+    _homes[distribution] = (site, folder)
+    return Owner(DISTRIBUTION, distribution)
+
+
+def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) -> Place | None:
+    """Find the directory that a module's top-level package lies in; parts of a namespace differ by their files."""
+    if module is None or file is None:
+        place = locate(top)
+        if place is not None and place.namespace and name != top:
+            return Place(place.directory, os.path.join(place.directory, *name.split(".")), True)
+        return place
+    file = os.path.abspath(file)
+    base = os.path.basename(file)
+    directory = os.path.dirname(file)
+    depth = name.count(".") + (base.startswith("__init__."))
+    for _ in range(depth):
+        directory = os.path.dirname(directory)
+    package = os.path.join(directory, top)
+    if depth and os.path.isfile(os.path.join(package, "__init__.py")):
+        return Place(directory, package)
+    return Place(directory, file)
+
+
+def identity(distribution: str) -> str:
+    """Return "<version> <digest of the record>" of a distribution that `owner` named; memoised."""
+    known = _identities.get(distribution)
+    if known is None:
+        known = _identities[distribution] = _identify(distribution)
+    return known
+
+
+def _identify(distribution: str) -> str:
+    site, folder = _homes[distribution]
+    version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
+    record = site.record(folder)
+    lines = _COUNTED.findall(record)
+    if lines:
+        lines.sort()
+        return f"{version} {hashlib.sha256(bytes(10).join(lines)).hexdigest()}"
+    place = locate(distribution.replace("-", "_"))
+    return f"{version} {content(place.path)}" if place is not None else version
+
+
+def generator(name: str) -> str:
+    """Return what counts of one of `GENERATORS`: version and record, content where it is editable, "absent"."""
+    whose = owner(name)
+    if whose.kind == DISTRIBUTION:
+        return identity(whose.name)
+    place = locate(name)
+    return f"editable {content(place.path)}" if place is not None else ABSENT
+
+
+def content(path: str) -> str:
+    """Return the digest of a file, or of all source and library files below a directory; memoised."""
+    known = _contents.get(path)
+    if known is None:
+        known = _contents[path] = _digest(path)
+    return known
+
+
+def _digest(path: str) -> str:
+    hasher = hashlib.sha256()
+    for inside, file in sorted(_files(path)):
+        try:
+            with open(file, "rb") as stream:
+                data = stream.read()
+        except OSError:
+            continue
+        hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
+    return hasher.hexdigest()
+
+
+def _files(path: str) -> Iterator[tuple[str, str]]:
+    if not os.path.isdir(path):
+        yield "", path
+    for folder, _, names in os.walk(path):
+        for name in names:
+            if name.endswith(_SUFFIXES):
+                file = os.path.join(folder, name)
+                yield os.path.relpath(file, path).replace(os.sep, "/"), file

@@ -1,0 +1,135 @@
+"""Modules of the user that a recipe imports inside its body, and that nobody has imported yet.
+
+They are not imported for the key: a helper module that imports loopy at its top would cost a warm start what it saves.
+Instead their source counts as a whole, with the sources of the user's modules that it imports, without comments and
+docstrings. Once a module counts so in a process it goes on doing so: the key of the second recipe of a cold run must
+be the one that a warm run computes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, ModuleType
+from typing import Any, Protocol
+
+from kcl import code, distributions
+from kcl.distributions import ABSENT, USER, Owner
+from kcl.references import GLOBAL, IMPORT, NAME, TOUCH, references
+
+
+class Walk(Protocol):
+    """What is needed of the walk over a recipe."""
+
+    mentions: set[str]
+
+    def add(self, name: str, value: str) -> None: ...
+    def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str: ...
+    def judge(self, dotted: str) -> None: ...
+
+
+_source_codes: dict[str, CodeType | None] = {}
+_static: set[str] = set()
+
+
+def exists(name: str) -> bool:
+    """Tell whether a module could be imported."""
+    return _code_of(name) is not None
+
+
+def _code_of(name: str) -> CodeType | None:
+    """Return the code of a module's source file without running it; memoised."""
+    if name not in _source_codes:
+        _source_codes[name] = _compile(name)
+    return _source_codes[name]
+
+
+def _find(name: str) -> str | None:
+    """Return the source file of a module."""
+    top, _, rest = name.partition(".")
+    place = distributions.locate(top)
+    if place is None:
+        return None
+    path = place.path
+    for piece in rest.split(".") if rest else ():
+        path = os.path.join(path, piece)
+    if os.path.isdir(path):
+        path = os.path.join(path, "__init__.py")
+    elif not os.path.isfile(path):
+        path += ".py"
+    return path if os.path.isfile(path) else None
+
+
+def _compile(name: str) -> CodeType | None:
+    path = _find(name)
+    if path is None or not path.endswith(".py"):
+        return None
+    try:
+        with open(path, "rb") as stream:
+            return compile(stream.read(), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+class Modules:
+    """The modules that count as a whole in one walk."""
+
+    def __init__(self, walk: Any) -> None:
+        self.walk: Walk = walk
+        self.seen: set[str] = set()
+
+    def covers(self, name: str) -> bool:
+        """Tell whether a module counts by its source although it is loaded now."""
+        return name in _static
+
+    def whole(self, name: str, module: ModuleType | None) -> str:
+        """Count a module by its source and by what it imports; return its name."""
+        if module is None:
+            _static.add(name)
+        if name not in self.seen:
+            self.seen.add(name)
+            self.count(name, module)
+        return f"module {name.rpartition('.')[2]}"
+
+    def count(self, name: str, module: ModuleType | None) -> None:
+        short = name.rpartition(".")[2]
+        source = _code_of(name)
+        if source is None:
+            file = getattr(module, "__file__", None) or _library(name)
+            self.walk.add(f"module {short}", distributions.content(file) if file else ABSENT)
+            return
+        self.walk.add(f"module {short}", code.digest(source))
+        self.scan(name, source)
+
+    def scan(self, name: str, source: CodeType) -> None:
+        """Take note of what a module's code refers to."""
+        package = name if (_find(name) or "").endswith("__init__.py") else name.rpartition(".")[0]
+        found = references(source)
+        self.walk.mentions |= found.mentions
+        for reference in found.chains:
+            if reference.root in (TOUCH, IMPORT):
+                target = reference.name
+                if reference.level:
+                    base = package.rsplit(".", reference.level - 1)[0]
+                    target = f"{base}.{target}" if target else base
+                self.imported(target, reference.attributes, reference.root)
+            elif reference.root in (GLOBAL, NAME) and not reference.attributes:
+                self.walk.judge(f"builtins.{reference.name}")
+
+    def imported(self, target: str, attributes: tuple[str, ...], root: int) -> None:
+        whose = distributions.owner(target)
+        if whose.kind == USER:
+            self.whole(target, sys.modules.get(target))
+            for name in attributes:
+                if distributions.owner(f"{target}.{name}").kind == USER and _find(f"{target}.{name}"):
+                    self.whole(f"{target}.{name}", sys.modules.get(f"{target}.{name}"))
+        elif whose.kind != ABSENT and root == IMPORT:
+            self.walk.library(target, attributes, whose)
+        elif whose.kind not in (ABSENT, "python"):
+            self.walk.library(target, (), whose)
+
+
+def _library(name: str) -> str | None:
+    """Return the file of an extension module."""
+    place = distributions.locate(name.partition(".")[0])
+    return place.path if place is not None else None

@@ -1,0 +1,567 @@
+"""The text of a value: typed, exact, the same in every process, readable where it is short.
+
+Two values with one text make a recipe return the same; that is why types stand in it (``1`` is not ``True`` is not
+``1.0``), why dictionaries keep their order and sets are sorted, and why objects are taken apart: class by code,
+attributes by value. Functions, classes and modules are named by whoever walks over the code (`Walker`), which takes
+note of what they do.
+
+numpy and pyopencl are looked at only where somebody has imported them: no value of theirs exists before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, Protocol
+
+from kcl.code import digest
+from kcl.errors import UnknownInput
+
+_MODULES = sys.modules
+_LONG = 512  # characters; longer texts count by digest
+_LATER = 1 << 60
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+_DESCRIPTORS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+# what a class body or the interpreter stores that does not change what instances do
+_NOT_IN_CLASS = frozenset(
+    [
+        "__module__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__dataclass_params__",
+        "__orig_bases__",
+        "__parameters__",
+        "__type_params__",
+        "_abc_impl",
+        "__abstractmethods__",
+        "_member_map_",
+        "_value2member_map_",
+        "_unhashable_values_",
+        "_hashable_values_",
+        "_unhashable_values_map_",
+        "__classdictcell__",
+        "__classcell__",
+    ]
+)
+# attributes in which libraries remember what they computed from the others
+_REMEMBERED = ("_pytools_persistent_hash", "_memoize_dic", "_hash_value", "_cache_hash", "_cached_hash")
+
+
+class Walker(Protocol):
+    """Whoever walks over code: names functions, classes and modules and takes note of what they do."""
+
+    directory: str
+
+    def refer(self, value: Any) -> str:
+        """Return the name of a function, class or module, after taking note of it."""
+
+    def describe(self, value: Any) -> str | None:
+        """Return the text of a value that means something to kcl itself, else ``None``."""
+
+    def foreign(self, module: str) -> bool:
+        """Tell whether a module belongs to the standard library or to an installed distribution."""
+
+
+class Encoder:
+    """Makes the texts of values at one moment; remembers those it has seen, and where it is inside a cycle."""
+
+    def __init__(self, walker: Walker) -> None:
+        self.walker = walker
+        self.depths: dict[int, int] = {}
+        self.done: dict[int, tuple[object, str]] = {}
+        self.lowest = _LATER
+        self.long: dict[str, str] = {}  # digest -> the text that was too long
+
+    def encode(self, value: Any) -> str:
+        """Return the text of ``value``; raise `UnknownInput` where its content cannot be known."""
+        kind = type(value)
+        simple = _SIMPLE.get(kind)
+        if simple is not None:
+            return simple(value)
+        if kind is str:
+            return self.shorten(self.text(value))
+        if isinstance(value, _FUNCTIONS) and not isinstance(value, _enum_type()):
+            return self.walker.refer(value)
+        return self.nested(value)
+
+    def text(self, value: str) -> str:
+        """Return the text of a string; a path below the recipe's root counts from there: a copy of a tree is equal."""
+        directory = self.walker.directory
+        if directory and value.startswith(directory) and value[len(directory) : len(directory) + 1] in ("", os.sep):
+            return f"<root>{value[len(directory) :]!r}"
+        return repr(value)
+
+    def shorten(self, text: str) -> str:
+        if len(text) <= _LONG:
+            return text
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.long[digest] = text
+        return f"sha256 {digest}"
+
+    def nested(self, value: Any) -> str:
+        """Encode something that holds other values; one that holds itself is named by how far up it stands."""
+        known = self.done.get(id(value))
+        if known is not None:
+            return known[1]
+        above = self.depths.get(id(value))
+        if above is not None:
+            self.lowest = min(self.lowest, above)
+            return f"<{len(self.depths) - above} up>"
+        depth = self.depths[id(value)] = len(self.depths)
+        before, self.lowest = self.lowest, _LATER
+        try:
+            text = self.shorten(self.composed(value))
+        except RecursionError:
+            raise UnknownInput(
+                f"a value of type {type(value).__qualname__} is nested too deeply to be compared"
+            ) from None
+        finally:
+            del self.depths[id(value)]
+        if self.lowest >= depth:
+            self.done[id(value)] = (value, text)
+            self.lowest = before
+        else:
+            self.lowest = min(before, self.lowest)
+        return text
+
+    def each(self, values: Iterable[Any]) -> str:
+        return ", ".join([self.encode(value) for value in values])
+
+    def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
+        return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
+
+    def composed(self, value: Any) -> str:
+        """Encode anything that is neither simple nor a function, class or module."""
+        writer = _COMPOSED.get(type(value))
+        if writer is not None:
+            return writer(self, value)
+        own = self.walker.describe(value)
+        if own is not None:
+            return own
+        word = getattr(type(value), "__kcl_key__", None)
+        if word is not None:
+            return f"{self.encode(type(value))} says {self.encode(word(value))}"
+        for special in (_array, _opencl, _enum, _callable, _path):
+            text = special(self, value)
+            if text is not None:
+                return text
+        return self.instance(value)
+
+    def sorted(self, values: Iterable[Any]) -> str:
+        """Encode the elements of a set in the order of their texts; walk them in an order that no address decides."""
+        elements = list(values)
+        try:
+            elements.sort(key=_rank)
+        except UnknownInput:
+            pass
+        return ", ".join(sorted([self.encode(value) for value in elements]))
+
+    def instance(self, value: Any) -> str:
+        """Encode any other object: class, what it holds as a builtin type, attributes."""
+        kind = type(value)
+        module = kind.__module__
+        if self.walker.foreign(module):
+            text = self.library(value, module)
+            if text is not None:
+                return text
+        elif hasattr(kind, "__next__") or not _plain(kind):
+            _refuse(value)
+        held = [f"{name}={self.encode(attribute)}" for name, attribute in _attributes(value)]
+        for base in (dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray):
+            if isinstance(value, base):
+                held.insert(0, self.base(value, base))
+                break
+        return f"{self.encode(kind)}({', '.join(held)})"
+
+    def base(self, value: Any, base: type) -> str:
+        """Encode what an instance of a subclass of a builtin type holds as that type."""
+        if base is dict:
+            return f"{{{self.pairs(dict.items(value))}}}"
+        if base is list or base is tuple:
+            return f"[{self.each(list.__iter__(value) if base is list else tuple.__iter__(value))}]"
+        if base is set or base is frozenset:
+            return f"{{{self.sorted(set.__iter__(value) if base is set else frozenset.__iter__(value))}}}"
+        return self.encode(_BUILTIN[base](value))
+
+    def library(self, value: Any, module: str) -> str | None:
+        """Encode an object of a library: by its fields where it lists them, else as it would be pickled."""
+        kind = type(value)
+        if (module, kind.__name__) in _OPAQUE:
+            return f"{module}.{kind.__qualname__}"
+        fields = getattr(kind, "__dataclass_fields__", None)
+        if fields is not None:
+            held = [f"{name}={self.encode(getattr(value, name, None))}" for name in fields]
+            return f"{self.encode(kind)}({', '.join(held)})"
+        if hasattr(kind, "__next__") or module in _STATEFUL:
+            _refuse(value)
+        if isinstance(getattr(value, "__dict__", None), dict) and not _pickled_its_way(kind):
+            return None
+        try:
+            reduced = value.__reduce_ex__(2)
+        except Exception:
+            _refuse(value)
+        if isinstance(reduced, str):
+            return f"{module}.{reduced}"
+        state = [list(item) if hasattr(item, "__next__") else item for item in reduced]
+        return f"{self.encode(kind)} from {self.each(state)}"
+
+
+def _pickled_its_way(kind: type) -> bool:
+    """Tell whether a class says itself how its instances are pickled."""
+    return any(
+        name in base.__dict__ for base in kind.__mro__[:-1] for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+    )
+
+
+def _refuse(value: object) -> NoReturn:
+    kind = type(value)
+    raise UnknownInput(
+        f"the content of a {kind.__module__}.{kind.__qualname__} object cannot be known; give the class a method "
+        "__kcl_key__() that returns what decides the outcome, or pass a plain value as a parameter"
+    )
+
+
+# what a subclass's instance holds as the builtin type that it extends, whatever the subclass overrides
+_BUILTIN: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    complex: lambda value: complex(complex.real.__get__(value), complex.imag.__get__(value)),
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
+}
+# objects of the standard library that hold nothing a recipe's outcome depends on
+_OPAQUE = frozenset(
+    {
+        ("_thread", "lock"),
+        ("_thread", "RLock"),
+        ("logging", "Logger"),
+        ("logging", "RootLogger"),
+        ("builtins", "object"),
+    }
+)
+_STATEFUL = frozenset(
+    {
+        "_io",
+        "io",
+        "socket",
+        "_socket",
+        "weakref",
+        "_contextvars",
+        "contextvars",
+        "_asyncio",
+        "sqlite3",
+        "mmap",
+        "select",
+    }
+)
+
+
+def _plain(kind: type) -> bool:
+    """Tell whether instances of a user's class keep all they hold in attributes or in a builtin base."""
+    for base in kind.__mro__:
+        if base.__flags__ & (1 << 9) or base in _HOLDERS:  # 1 << 9: made by a class statement
+            continue
+        return False
+    return True
+
+
+_HOLDERS = frozenset(
+    {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
+)
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
+    """List what an instance holds in its slots and its dictionary, without what it remembers of it."""
+    held: list[tuple[str, Any]] = []
+    kind = type(value)
+    for base in kind.__mro__:
+        for name, member in base.__dict__.items():
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    held.append((name, member.__get__(value, kind)))
+                except AttributeError:
+                    continue
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict):
+        held += [(str(name), item) for name, item in attributes.items() if not _remembered(kind, str(name))]
+    return sorted(held, key=lambda pair: pair[0])
+
+
+def _remembered(kind: type, name: str) -> bool:
+    """Tell whether an attribute only remembers what was computed from the others."""
+    if name.startswith(_REMEMBERED):
+        return True
+    member = _static(kind, name)
+    return member is not None and type(member).__name__ == "cached_property"
+
+
+def _static(kind: type, name: str) -> Any:
+    """Look up a class attribute without running anything."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return None
+
+
+def _rank(value: Any) -> tuple[str, str]:
+    """Give elements of a set an order that no walk and no address decides."""
+    kind = type(value)
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return (kind.__name__, simple(value))
+    if kind is str:
+        return ("str", repr(value))
+    if isinstance(value, (types.FunctionType, type)):
+        code = getattr(value, "__code__", None)
+        if code is not None:
+            return (kind.__name__, f"{value.__qualname__} {digest(code)}")
+        return (kind.__name__, f"{value.__module__} {value.__qualname__}")
+    if kind is tuple or kind is frozenset:
+        ranks = [_rank(item) for item in value]
+        return (kind.__name__, repr(ranks if kind is tuple else sorted(ranks)))
+    raise UnknownInput("no order")
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return f"nan {struct.pack('<d', value).hex()}"
+    return repr(value)
+
+
+def _complex(value: complex) -> str:
+    return f"complex({_float(value.real)}, {_float(value.imag)})"
+
+
+def _bytes(value: bytes) -> str:
+    return repr(value) if len(value) <= _LONG // 4 else f"bytes sha256 {hashlib.sha256(value).hexdigest()}"
+
+
+def _range(value: range) -> str:
+    return f"range({value.start}, {value.stop}, {value.step})"
+
+
+def _constant(value: object) -> str:
+    return repr(value)
+
+
+def _integer(value: int) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # more digits than the interpreter is allowed to write
+        return hex(value)
+
+
+_SIMPLE: dict[type, Callable[[Any], str]] = {
+    type(None): _constant,
+    bool: _constant,
+    int: _integer,
+    float: _float,
+    complex: _complex,
+    bytes: _bytes,
+    range: _range,
+    type(...): _constant,
+    type(NotImplemented): _constant,
+}
+
+
+def _cell(encoder: Encoder, value: types.CellType) -> str:
+    try:
+        return encoder.encode(value.cell_contents)
+    except ValueError:
+        return "<empty>"
+
+
+_COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
+    tuple: lambda encoder, value: f"({encoder.each(value)},)",
+    list: lambda encoder, value: f"[{encoder.each(value)}]",
+    dict: lambda encoder, value: f"{{{encoder.pairs(value.items())}}}",
+    set: lambda encoder, value: f"set({encoder.sorted(value)})",
+    frozenset: lambda encoder, value: f"frozenset({encoder.sorted(value)})",
+    slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
+    bytearray: lambda _, value: f"bytearray({_bytes(bytes(value))})",
+    memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {_bytes(value.tobytes())})",
+    types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
+    types.SimpleNamespace: lambda encoder, value: f"namespace({encoder.pairs(sorted(vars(value).items()))})",
+    property: lambda encoder, value: f"property({encoder.each((value.fget, value.fset, value.fdel))})",
+    staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
+    classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
+    types.MethodType: lambda encoder, value: f"method({encoder.each((value.__func__, value.__self__))})",
+    types.CodeType: lambda _, value: f"code {digest(value)}",
+    types.CellType: _cell,
+}
+
+
+def _enum_type() -> Any:
+    """Return the type of enumerations, or nothing that anything is an instance of."""
+    module = _MODULES.get("enum")
+    return module.EnumMeta if module is not None else ()
+
+
+def _enum(encoder: Encoder, value: Any) -> str | None:
+    kind = type(value)
+    if isinstance(value, _enum_type()):  # an enumeration itself
+        return encoder.walker.refer(value)
+    if isinstance(kind, _enum_type()):
+        return f"{encoder.walker.refer(kind)}.{value.name}={encoder.encode(value.value)}"
+    return None
+
+
+def _callable(encoder: Encoder, value: Any) -> str | None:
+    """Encode what wraps a function or is a method of something builtin."""
+    kind = type(value)
+    if isinstance(value, _DESCRIPTORS):
+        owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
+        return f"{owner.__module__}.{value.__qualname__}"
+    if isinstance(value, _SLOTS):
+        return "slot"
+    if kind.__module__ != "functools":
+        return None
+    if kind.__name__ == "partial":
+        return f"partial({encoder.each((value.func, value.args, value.keywords))})"
+    if kind.__name__ in ("partialmethod", "_lru_cache_wrapper", "cached_property", "singledispatchmethod"):
+        held = (
+            ("func", "args", "keywords") if kind.__name__ == "partialmethod" else ("func", "__wrapped__", "dispatcher")
+        )
+        return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in held])})"
+    return None
+
+
+def _path(encoder: Encoder, value: Any) -> str | None:
+    module = _MODULES.get("pathlib")
+    if module is None or not isinstance(value, module.PurePath):
+        return None
+    return f"{type(value).__name__}({encoder.text(str(value))})"
+
+
+def _array(encoder: Encoder, value: Any) -> str | None:
+    """Encode what belongs to numpy."""
+    numpy: Any = _MODULES.get("numpy")
+    if numpy is None or not hasattr(numpy, "ndarray"):
+        return None
+    if isinstance(value, numpy.dtype):
+        return _dtype(encoder, value)
+    if isinstance(value, numpy.ndarray):
+        kind = "" if type(value) is numpy.ndarray else encoder.encode(type(value)) + " "
+        return f"{kind}array({_dtype(encoder, value.dtype)}, {value.shape!r}, {_content(encoder, numpy, value)})"
+    if isinstance(value, numpy.generic):
+        if value.dtype.fields or value.dtype.hasobject:
+            return f"numpy {_content(encoder, numpy, numpy.asarray(value))} of {_dtype(encoder, value.dtype)}"
+        text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
+        return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
+    if isinstance(value, numpy.ufunc):
+        return f"numpy.{value.__name__}"
+    return None
+
+
+def _dtype(encoder: Encoder, dtype: Any) -> str:
+    """Encode a dtype with names, offsets, sizes and alignment of its fields."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return f"dtype({_dtype(encoder, base)}, {shape!r})"
+    if dtype.fields is None:
+        return f"dtype({dtype.str!r})"
+    fields = []
+    for name in dtype.names:
+        field = dtype.fields[name]
+        title = f" {encoder.encode(field[2])}" if len(field) > 2 else ""
+        fields.append(f"{name!r} at {field[1]}{title}: {_dtype(encoder, field[0])}")
+    return f"dtype({{{', '.join(fields)}}}, {dtype.itemsize}, {'aligned' if dtype.isalignedstruct else 'packed'})"
+
+
+def _content(encoder: Encoder, numpy: Any, array: Any) -> str:
+    """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
+    array = (
+        array.view(numpy.ndarray)
+        if type(array) is not numpy.ndarray and array.dtype.names is None
+        else numpy.asarray(array)
+    )
+    if array.dtype.fields:
+        return ", ".join(_content(encoder, numpy, array[name]) for name in array.dtype.names)
+    if array.dtype.hasobject:
+        return encoder.encode(array.ravel().tolist())
+    if array.size <= 4 and array.dtype.kind in "biu":
+        return repr(array.ravel().tolist())
+    return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _opencl(encoder: Encoder, value: Any) -> str | None:
+    """Encode devices, contexts and queues of pyopencl by what their devices are."""
+    opencl: Any = _MODULES.get("pyopencl")
+    if opencl is None or not type(value).__module__.startswith("pyopencl"):
+        return None
+    if isinstance(value, opencl.Device):
+        return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"
+    if isinstance(value, opencl.Context):
+        return f"context({encoder.each(value.devices)})"
+    if isinstance(value, opencl.CommandQueue):
+        return f"queue({encoder.encode(value.device)}, {int(value.properties)})"
+    if isinstance(value, opencl.Platform):
+        return f"platform({value.name!r}, {value.vendor!r}, {value.version!r})"
+    return _refuse(value)
+
+
+def class_attributes(kind: type) -> list[tuple[str, Any]]:
+    """List what the body of a class gives its instances: methods and values, not what is only about its text."""
+    listed: list[tuple[str, Any]] = []
+    members = getattr(kind, "_member_map_", {}) if isinstance(kind, _enum_type()) else {}
+    for name, value in kind.__dict__.items():
+        if name in _NOT_IN_CLASS or isinstance(value, _SLOTS) or name in members or name.startswith(_REMEMBERED):
+            continue
+        if name == "__dataclass_fields__":
+            listed.append((name, {key: _field(field) for key, field in value.items()}))
+        else:
+            listed.append((name, value))
+    listed += [(name, member._value_) for name, member in members.items()]
+    return listed
+
+
+def _field(field: Any) -> tuple[Any, ...]:
+    """Take a dataclass's field apart; its annotation does not count."""
+    names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+    missing = _MODULES["dataclasses"].MISSING
+    held = [getattr(field, name, None) for name in names]
+    return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name))
+
+
+class _Alone:
+    """A walker for values without code."""
+
+    directory = ""
+
+    def refer(self, value: Any) -> str:
+        return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value.__name__)
+
+    def describe(self, value: Any) -> str | None:  # noqa: ARG002
+        return None
+
+    def foreign(self, module: str) -> bool:
+        return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def encode(value: Any, walker: Walker | None = None) -> str:
+    """Return the text of ``value``; raise `UnknownInput` where its content cannot be known.
+
+    ``walker`` names functions, classes and modules; without one they count by their names only.
+    """
+    return Encoder(walker or _Alone()).encode(value)
