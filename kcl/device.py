@@ -92,11 +92,14 @@ def _is_cpu(device: cl.Device) -> bool:
 def _library(platform: cl.Platform) -> str:
     """Name the build of the driver library behind `platform`: its ELF build id, else its size."""
     path = _library_path(platform)
-    if path is None:
-        return "unknown"
+    return "unknown" if path is None else _build_of(path)
+
+
+def _build_of(path: str) -> str:
     try:
         return _build_id(path) or f"{os.path.getsize(path)} bytes"
-    except OSError:
+    except (OSError, ValueError, OverflowError, struct.error):
+        # Somebody may be replacing the file of the loaded library; its content cannot be told any more.
         return "unknown"
 
 

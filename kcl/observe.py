@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NamedTuple
 
 _UNKNOWABLE = {
@@ -28,7 +29,6 @@ _UNKNOWABLE = {
     "urllib.Request": "asked the network",
     "sqlite3.connect": "opened a database",
 }
-_CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".pth")
 
 
 class Read(NamedTuple):
@@ -123,7 +123,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         path = arguments[0]
         if isinstance(path, bytes):
             path = os.fsdecode(path)
-        if not isinstance(path, str) or path.endswith(_CODE) or _is_import():
+        if not isinstance(path, str) or _is_import():
             return
         if _writes(arguments):
             observed.unknowable = observed.unknowable or f"wrote {os.path.basename(path)}"
@@ -141,10 +141,16 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_import() -> bool:
-    """Tell whether the import system does this: imported code counts by what is reached of it."""
-    frame = sys._getframe(2)
+    """Tell whether the import system does this, or a traceback: imported code counts by what is reached of it.
+
+    The walk ends at the line itself, since a driver may launch its kernels while it is imported.
+    """
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("importlib._bootstrap"):
+        name = str(frame.f_globals.get("__name__"))
+        if name.startswith("importlib._bootstrap") or name == "linecache":
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        if name == "kcl.pipeline":
+            return False
+        frame = frame.f_back
     return False
