@@ -1,0 +1,121 @@
+"""kcl.config: every variable, typed; what is not understood is said and never trusted."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import sys
+
+import pytest
+
+from kcl import config
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+class TestRead:
+    def test_defaults(self):
+        """Without a variable every cache is on, helpers work in the background, and nothing is rejected."""
+        assert config.read() == config.Settings(None, frozenset(), "background", False, frozenset(), ())
+
+    @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+    def test_every_layer_off(self, monkeypatch, value):
+        """Any usual word for yes switches all layers off."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        assert config.read().no_cache == frozenset(config.LAYERS)
+        assert not config.read().rejected
+
+    @pytest.mark.parametrize("value", ["", "0", "false", "No", "off"])
+    def test_every_layer_on(self, monkeypatch, value):
+        """Any usual word for no leaves all layers on."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        assert config.read().no_cache == frozenset()
+        assert not config.read().rejected
+
+    @pytest.mark.parametrize(
+        ("value", "layers"),
+        [
+            ("generator", {"generator"}),
+            (" Binary ", {"binary"}),
+            ("generator,binary", {"generator", "binary"}),
+            ("binary, generator,", {"generator", "binary"}),
+        ],
+    )
+    def test_list_of_layers(self, monkeypatch, value, layers):
+        """A list names the layers that are off, in any order and case."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        assert config.read().no_cache == layers
+
+    @pytest.mark.parametrize("value", ["2", "binaries", "generator;binary", "generator,tuning"])
+    def test_nonsense_counts_as_off(self, monkeypatch, value):
+        """A value that is not understood switches all layers off, and is named."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        settings = config.read()
+        assert settings.no_cache == frozenset(config.LAYERS)
+        assert "KCL_NO_CACHE" in settings.rejected[0]
+
+    def test_strict(self, monkeypatch):
+        """KCL_STRICT takes both words; a word that it does not know is named, and the others count."""
+        monkeypatch.setenv("KCL_STRICT", "hit, FAULT,warm")
+        settings = config.read()
+        assert settings.strict == {"hit", "fault"}
+        assert "'warm'" in settings.rejected[0]
+
+    def test_promote(self, monkeypatch):
+        """KCL_PROMOTE is background or off; anything else counts as off and is named."""
+        monkeypatch.setenv("KCL_PROMOTE", "off")
+        assert config.read().promote == "off"
+        monkeypatch.setenv("KCL_PROMOTE", "sometimes")
+        assert config.read().promote == "off"
+        assert "KCL_PROMOTE" in config.read().rejected[0]
+
+    def test_report(self, monkeypatch):
+        """KCL_REPORT=1 asks for the report; what is not understood does not, and is named."""
+        monkeypatch.setenv("KCL_REPORT", "1")
+        assert config.read().report
+        monkeypatch.setenv("KCL_REPORT", "perhaps")
+        assert not config.read().report
+        assert config.read().rejected
+
+    def test_relative_directory(self, monkeypatch):
+        """A relative KCL_CACHE_DIR, which would be another place in each working directory, is ignored and named."""
+        monkeypatch.setenv("KCL_CACHE_DIR", "cache")
+        assert config.read().cache_dir is None
+        assert "KCL_CACHE_DIR" in config.read().rejected[0]
+
+    def test_read_anew(self, monkeypatch, tmp_path):
+        """Variables are read when asked for, not at import."""
+        monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path))
+        assert config.read().cache_dir == str(tmp_path)
+        monkeypatch.delenv("KCL_CACHE_DIR")
+        assert config.read().cache_dir is None
+
+
+class TestUserCacheDir:
+    @pytest.mark.skipif(sys.platform != "linux", reason="platformdirs answers itself elsewhere")
+    @pytest.mark.parametrize("value", ["/somewhere/else", "relative", "", "  ", None, "/trailing/", "~/x"])
+    def test_as_platformdirs(self, monkeypatch, value):
+        """The answer without platformdirs is the one that platformdirs gives, hence pytools and pyopencl."""
+        import platformdirs
+
+        if value is None:
+            monkeypatch.delenv("XDG_CACHE_HOME")
+        else:
+            monkeypatch.setenv("XDG_CACHE_HOME", value)
+        expected = platformdirs.user_cache_dir("pytools", "pytools")
+        assert os.path.normpath(config.user_cache_dir("pytools")) == os.path.normpath(expected)
+
+
+class TestSettings:
+    def test_documented(self):
+        """Every variable has a row with values, default and effect, in order."""
+        names = [setting.variable for setting in config.SETTINGS]
+        assert names == sorted(set(names))
+        assert all(setting.values and setting.default and setting.effect for setting in config.SETTINGS)
+
+    def test_complete(self):
+        """No KCL_ variable is read that has no row."""
+        text = (ROOT / "kcl" / "config.py").read_text()
+        read = set(re.findall(r'"(KCL_[A-Z_]+)"', text))
+        assert read == {setting.variable for setting in config.SETTINGS}

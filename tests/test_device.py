@@ -1,0 +1,120 @@
+"""kcl.device: the facts that decide whether a binary fits."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import struct
+
+import pytest
+
+from kcl import device as devices
+from kcl.key import Key
+
+MARKS = {"pocl": "pocl", "intel": "intelocl"}
+
+
+class TestIdentity:
+    def test_names(self, device):
+        """Platform, device, driver with the build of its library, and for a processor its instruction sets."""
+        parts = dict(devices.identity(device))
+        assert parts["platform"] == device.platform.name
+        assert parts["platform version"] == device.platform.version
+        assert parts["device"] == device.name
+        assert parts["driver"] == device.driver_version
+        assert parts["driver library"] not in ("", "unknown")
+        assert "sse2" in parts["cpu features"].split() or "fma" not in parts["cpu features"]
+        assert parts["address bits"] == str(device.address_bits)
+
+    def test_nothing_of_this_user(self, device, monkeypatch):
+        """No path, no user, no number of threads, no directory is in it."""
+        before = Key(devices.identity(device))
+        for variable in ("POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "POCL_CACHE_DIR", "HOME", "USER", "LOGNAME"):
+            monkeypatch.setenv(variable, "3")
+        assert Key(devices.identity(device)) == before
+        assert not any("/" in part.value for part in before.parts if part.name == "driver library")
+
+    @pytest.mark.parametrize(
+        "variable", ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"]
+    )
+    def test_code_variables(self, device, monkeypatch, variable):
+        """A variable that changes generated code is a part, with its value."""
+        before = Key(devices.identity(device))
+        monkeypatch.setenv(variable, "one")
+        one = Key(devices.identity(device))
+        monkeypatch.setenv(variable, "two")
+        (difference,) = one.diff(Key(devices.identity(device)))
+        assert difference == (f"variable {variable}", "one", "two")
+        assert before not in (one, Key(devices.identity(device)))
+
+    def test_equal_in_every_process(self, child, device):
+        """Another process, hash seed, working directory and place in the list of devices see the same identity."""
+        code = """
+            import json, os, sys
+            import pyopencl as cl
+            from kcl.device import identity
+            from kcl.key import Key
+            os.chdir("/")
+            (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
+            print(json.dumps([Key(identity(device)).digest for device in platform.get_devices()]))
+            """
+        name = device.platform.name
+        one = child.json(code, name, PYTHONHASHSEED="1")
+        two = child.json(code, name, PYTHONHASHSEED="2", POCL_DEVICES="pthread pthread", POCL_MAX_PTHREAD_COUNT="1")
+        assert one == [Key(devices.identity(device)).digest]
+        assert set(two) == set(one)
+        assert len(two) == (2 if devices.is_pocl(device) else 1)
+
+    def test_is_pocl(self, device, platform_name):
+        """PoCL is known by its platform."""
+        assert devices.is_pocl(device) is (platform_name == "pocl")
+
+
+class TestLibrary:
+    def test_path(self, device, platform_name):
+        """The dynamic linker names the file of the driver itself, not the loader's."""
+        path = devices._library_path(device.platform)
+        assert os.path.isfile(path)
+        assert MARKS[platform_name] in os.path.basename(path)
+
+    def test_build_id(self, tmp_path):
+        """The build id of an ELF file is its identity: another id is another library."""
+        assert devices._build_id(_elf(tmp_path, b"\x01\x02\x03\xff")) == "010203ff"
+        assert devices._build_id(_elf(tmp_path, b"\x01\x02\x03\xfe")) == "010203fe"
+
+    def test_no_build_id(self, tmp_path):
+        """A library without one counts by its size."""
+        path = tmp_path / "library"
+        path.write_bytes(b"MZ" + bytes(100))
+        assert devices._build_id(str(path)) is None
+
+    def test_damaged(self, tmp_path):
+        """No content of that file makes the identity fail."""
+        whole = pathlib.Path(_elf(tmp_path, b"\x01\x02")).read_bytes()
+        generator = random.Random(1)
+        path = tmp_path / "damaged"
+        for _ in range(2000):
+            damaged = bytearray(whole)
+            for _ in range(generator.randrange(1, 4)):
+                damaged[generator.randrange(len(damaged))] = generator.choice((0, 1, 127, 255))
+            path.write_bytes(damaged[: generator.randrange(len(damaged) + 1)])
+            assert isinstance(devices._build_of(str(path)), str)
+
+
+class TestFeatures:
+    def test_stable(self):
+        """The instruction sets are sorted and free of what changes from boot to boot."""
+        features = devices.cpu_features().split()
+        assert features == sorted(set(features))
+
+
+def _elf(tmp_path, build_id):
+    """Write the smallest ELF file with that build id."""
+    note = struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id
+    note = struct.pack("<III", 4, 4, 1) + b"GNU\0" + b"\0\0\0\0" + note
+    header = b"\x7fELF\x02\x01" + bytes(26) + struct.pack("<QQIHHH", 64, 0, 0, 64, 56, 1) + bytes(6)
+    segment = struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, len(note), len(note), 4)
+    path = tmp_path / "elf"
+    path.write_bytes(header + segment + note)
+    return str(path)

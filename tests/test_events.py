@@ -1,0 +1,86 @@
+"""kcl.events: one Event per look-up, hooks, counters."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import kcl
+from kcl import events
+from kcl.events import Event
+
+
+def event(**changes):
+    """Return an Event of a hit, with changes."""
+    return Event("generator", "axpy", "ab" * 32, "hit", "", 0.25, 100)._replace(**changes)
+
+
+class TestStats:
+    def test_counts(self):
+        """Each outcome has a counter in each layer; seconds and bytes add up."""
+        for outcome in events.OUTCOMES:
+            events.emit(event(outcome=outcome))
+        events.emit(event(layer="binary", bytes=7))
+        assert kcl.stats() == {
+            "generator": {"hits": 1, "misses": 1, "bypassed": 1, "errors": 1, "seconds": 1.0, "bytes": 400},
+            "binary": {"hits": 1, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.25, "bytes": 7},
+        }
+
+    def test_copy(self):
+        """What stats returns is the caller's own."""
+        kcl.stats()["binary"]["hits"] = 99
+        assert kcl.stats()["binary"]["hits"] == 0
+
+    def test_reset(self):
+        """A reset sets every counter to zero and leaves the hooks."""
+        seen = []
+        kcl.add_hook(seen.append)
+        events.emit(event())
+        events.reset()
+        events.emit(event())
+        assert kcl.stats()["generator"]["hits"] == 1
+        assert len(seen) == 2
+
+
+class TestHooks:
+    def test_removed(self):
+        """A hook sees every Event until the function that add_hook gave is called; calling it twice is no error."""
+        seen = []
+        remove = kcl.add_hook(seen.append)
+        events.emit(event())
+        remove()
+        remove()
+        events.emit(event())
+        assert seen == [event()]
+
+    def test_failing_hook(self, caplog):
+        """A hook that raises is logged; the others and the count go on."""
+        seen = []
+
+        def broken(_event):
+            raise RuntimeError("no")
+
+        kcl.add_hook(broken)
+        kcl.add_hook(seen.append)
+        with caplog.at_level(logging.ERROR, logger="kcl"):
+            events.emit(event())
+        assert seen == [event()]
+        assert "hook" in caplog.text
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+    def test_interrupts_pass(self, error):
+        """The wish to end the program passes a hook."""
+
+        def stop(_event):
+            raise error
+
+        kcl.add_hook(stop)
+        with pytest.raises(error):
+            events.emit(event())
+
+    def test_logged(self, caplog):
+        """The logger `kcl` tells of each look-up at level DEBUG."""
+        with caplog.at_level(logging.DEBUG, logger="kcl"):
+            events.emit(event(outcome="miss", reason="not in the cache"))
+        assert "generator miss of axpy: not in the cache" in caplog.text

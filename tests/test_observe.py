@@ -1,0 +1,181 @@
+"""kcl.observe: what a recipe does while it runs."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kcl import observe
+
+
+def seen(function, *arguments):
+    """Run a function under observation and return what was observed."""
+    with observe.observing() as observed:
+        function(*arguments)
+    return observed
+
+
+class TestFiles:
+    def test_every_way_of_reading(self, tmp_path):
+        """A file counts however it is opened."""
+        ways = [
+            lambda path: open(path).read(),  # noqa: SIM115
+            lambda path: pathlib.Path(path).read_bytes(),
+            lambda path: os.close(os.open(path, os.O_RDONLY)),
+            lambda path: open(os.fsencode(path), "rb").close(),
+        ]
+        path = tmp_path / "table.txt"
+        path.write_text("1")
+        for way in ways:
+            observed = seen(way, str(path))
+            assert list(observed.files) == [str(path)]
+            assert not observed.unknowable
+
+    def test_missing(self, tmp_path):
+        """A file that was looked for in vain counts: it may be there next time."""
+
+        def look():
+            with pytest.raises(FileNotFoundError):
+                open(tmp_path / "absent")  # noqa: SIM115
+
+        assert list(seen(look).files) == [str(tmp_path / "absent")]
+
+    def test_python_text(self, tmp_path):
+        """A file of Python code that is read as text counts as any other."""
+        path = tmp_path / "template.py"
+        path.write_text("x = 1")
+        assert list(seen(path.read_text).files) == [str(path)]
+
+    def test_imports(self, tmp_path, monkeypatch):
+        """What the import system reads does not: imported code counts by what is reached of it."""
+        (tmp_path / "observed_module.py").write_text("import json.tool\nvalue = 1\n")
+        monkeypatch.syspath_prepend(tmp_path)
+
+        def load():
+            import observed_module
+
+            assert observed_module.value == 1
+
+        observed = seen(load)
+        assert not observed.files
+        assert not observed.unknowable
+
+    def test_shown_source(self, tmp_path):
+        """Source text that is read for a traceback does not count."""
+        path = tmp_path / "shown.py"
+        path.write_text("raise ValueError\n")
+        linecache.checkcache()
+        observed = seen(linecache.getlines, str(path))
+        assert not observed.files
+
+    def test_other_threads(self, tmp_path):
+        """What another thread does meanwhile is not the recipe's."""
+        path = tmp_path / "other.txt"
+        path.write_text("1")
+        observed = seen(lambda: _in_thread(path.read_text))
+        assert not observed.files
+
+    def test_after(self, tmp_path):
+        """Nothing is observed after the block, nor inside of `unobserved`."""
+        path = tmp_path / "table.txt"
+        path.write_text("1")
+
+        def inside():
+            with observe.unobserved():
+                path.read_text()
+
+        observed = seen(inside)
+        path.read_text()
+        assert not observed.files
+
+    def test_nested(self, tmp_path):
+        """A recipe that calls another one's Kernel keeps its own observation."""
+        (tmp_path / "outer").write_text("")
+        (tmp_path / "inner").write_text("")
+
+        def outer():
+            assert list(seen((tmp_path / "inner").read_text).files) == [str(tmp_path / "inner")]
+            (tmp_path / "outer").read_text()
+
+        assert list(seen(outer).files) == [str(tmp_path / "outer")]
+
+
+class TestUnknowable:
+    @pytest.mark.parametrize(
+        ("act", "reason"),
+        [
+            (lambda: os.listdir("."), "listed a directory"),
+            (lambda: list(pathlib.Path().iterdir()), "listed a directory"),
+            (lambda: list(pathlib.Path().glob("*")), "listed a directory"),
+            (lambda: subprocess.run([sys.executable, "-c", ""]), "started a process"),
+            (lambda: os.system("true"), "started a process"),
+            (lambda: socket.socket(socket.AF_UNIX).connect_ex("nowhere"), "connected to a network address"),
+            (lambda: socket.getaddrinfo("127.0.0.1", 80), "looked up a network address"),
+            (lambda: open(os.devnull, "w").close(), "wrote null"),
+        ],
+    )
+    def test_reason(self, tmp_path, monkeypatch, act, reason):
+        """What no key can hold is named."""
+        monkeypatch.chdir(tmp_path)
+        assert seen(act).unknowable == reason
+
+    def test_written_and_read(self, tmp_path):
+        """A recipe that writes does something that a hit would not do."""
+        assert seen((tmp_path / "log.txt").write_text, "x").unknowable == "wrote log.txt"
+
+
+class TestReads:
+    def test_place(self, tmp_path, monkeypatch):
+        """A file beside the recipe's module counts from there, a relative one from the working directory."""
+        monkeypatch.chdir(tmp_path)
+        module = tmp_path / "project"
+        (module / "data").mkdir(parents=True)
+        for path in (module / "data" / "a", tmp_path / "b"):
+            path.write_text("1")
+        paths = [str(module / "data" / "a"), "b", str(tmp_path / "b")]
+        found = observe.reads(paths, str(module))
+        assert [(read.base, read.path) for read in found] == [
+            ("module", os.path.join("data", "a")),
+            ("cwd", "b"),
+            ("absolute", str(tmp_path / "b")),
+        ]
+        assert [observe.locate(read, str(module)) for read in found] == paths
+        assert {observe.digest_of(observe.locate(read, str(module))) for read in found} == {found[0].digest}
+
+    def test_copied(self, tmp_path):
+        """The file of a copied project is looked for in the copy."""
+        (read,) = observe.reads([str(tmp_path / "one" / "a")], str(tmp_path / "one"))
+        assert observe.locate(read, str(tmp_path / "two")) == str(tmp_path / "two" / "a")
+
+    def test_absent(self, tmp_path):
+        """A file that is not there has a digest of its own."""
+        assert observe.digest_of(str(tmp_path / "gone")) == "absent"
+        assert observe.digest_of(str(tmp_path)) == "absent"
+
+
+class TestHook:
+    def test_not_before_the_first_miss(self, child):
+        """A process without a miss has no audit hook of kcl."""
+        done = child.json(
+            """
+            import json, kcl, kcl.observe
+            before = kcl.observe._installed
+            with kcl.observe.observing():
+                pass
+            print(json.dumps([before, kcl.observe._installed]))
+            """
+        )
+        assert done == [False, True]
+
+
+def _in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
