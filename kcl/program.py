@@ -16,7 +16,7 @@ from kcl.adapters import directory as adapter_directory
 from kcl.adapters import state
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry
-from kcl.errors import DamagedEntry, UnknownInput
+from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.headers import header_parts
 from kcl.key import Key, Part
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 FORMAT = "1"
 NVIDIA = "NVIDIA CUDA"
-_WAIT_SECONDS = 5.0
+# What a process waits in all for entries that a helper is still completing, before it builds them itself; where only
+# a hit will do, waiting is all that is left.
+_PATIENCE = 2.0
+_STRICT_PATIENCE = 60.0
+
+_waited = 0.0
 
 
 class Home:
@@ -185,7 +190,7 @@ def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]
     entries, reason = [], ""
     for slot in slots:
         found = layer.look_up(slot.address, slot.key)
-        if found.outcome == "miss" and _awaited(slot):
+        if found.outcome == "miss" and _awaited(layer, slot):
             found = layer.look_up(slot.address, slot.key)
             reason = "waited for the helper that completes it"
         if found.entry is None:
@@ -194,15 +199,23 @@ def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]
     return "hit", reason, entries
 
 
-def _awaited(slot: Slot) -> bool:
-    """Wait for the helper that is making the entry of `slot`; False where there is none."""
+def _awaited(layer: layers.Layer, slot: Slot) -> bool:
+    """Wait for the helper that is making the entry of `slot`; False where there is none, or it takes too long."""
+    global _waited
     if not is_pocl(slot.device):
         return False
-    folder = option.folder("kcl")
+    folder, digest = option.folder("kcl"), slot.key.digest
+    started = time.monotonic()
     try:
-        return promote.pending(folder, slot.key.digest) and promote.wait(folder, slot.key.digest, _WAIT_SECONDS)
-    except OSError:
+        if not promote.pending(folder, digest):
+            return False
+        patience = _STRICT_PATIENCE if "hit" in layer.strict else _PATIENCE - _waited
+        return promote.wait(folder, digest, patience, config.environment())
+    except (OSError, CacheFault) as error:
+        layer.fault("wait for the helper", error)
         return False
+    finally:
+        _waited += time.monotonic() - started
 
 
 def _from_binaries(context: cl.Context, generated: Generated, slots: list[Slot], entries: list[Entry]) -> cl.Program:

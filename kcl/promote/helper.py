@@ -25,6 +25,8 @@ LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5
 STARTS_OVER = 20
 _PAUSE = 0.02
+# Behind the user's work, but not so far that the next run waits for a machine to become idle.
+_NICENESS = 10
 
 
 class Helper:
@@ -189,9 +191,9 @@ def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
 
 def _be_modest(until: float) -> None:
     """Leave the processor to others, leave no core file, end when told, and at the latest when time is over."""
-    os.nice(19)
+    os.nice(_NICENESS)
     with suppress(OSError), open("/proc/self/autogroup", "w") as stream:
-        stream.write("19")  # a session of its own would weigh as much as the user's whole session
+        stream.write(str(_NICENESS))  # a session of its own would weigh as much as the user's whole session
     with suppress(ImportError, OSError, ValueError):
         import resource
 
