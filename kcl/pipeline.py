@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl import events, frontends, layers, observe
+from kcl import adapters, events, frontends, layers, observe
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
@@ -83,7 +83,7 @@ class Line:
             if self._direct is None and not self._unknown:
                 try:
                     self._reached = reach(self._function, self._arguments)
-                    self._direct = Key(self._reached.parts)
+                    self._direct = Key([*self._reached.parts, *_environment_parts(self._reached)])
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct
@@ -159,7 +159,7 @@ class Line:
             used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
         with observe.observing() as observed, _quiet(result.front_end):
             generated = result.generate(self.name, used)
-        refused = refused or result.volatile or observed.unknowable
+        refused = refused or result.volatile or _seen_in_generating(observed)
         size = 0
         if not refused and outcome != "bypass" and self._direct is not None and self._reached is not None:
             if layer.off(frozenset({result.front_end})):
@@ -208,8 +208,24 @@ def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
     return found
 
 
+def _seen_in_generating(observed: observe.Observed) -> str:
+    """Say what keeps a row from being stored: what user code, a preamble generator say, did while code was generated."""
+    if observed.unknowable:
+        return f"generating {observed.unknowable}"
+    if observed.files:
+        return f"generating read {os.path.basename(next(iter(observed.files)))}: read it in the recipe"
+    return ""
+
+
+def _environment_parts(reached: Reached) -> list[Part]:
+    """Return what loopy itself reads from the environment while it generates."""
+    if "opencl" in reached.front_ends and "loopy" not in reached.front_ends:
+        return []
+    return [Part("argument checks", "skipped")] if adapters.skips_argument_checks() else []
+
+
 def _require(opened: Open, values: Mapping[str, Any]) -> None:
-    missing = sorted(set(opened.required) - unpack(opened.packed, dict(values)).keys())
+    missing = sorted(set(opened.required) - values.keys())
     if missing:
         raise MissingArguments(missing)
 

@@ -258,8 +258,9 @@ def _compile(context: cl.Context, generated: Generated) -> cl.Program:
         # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
         return cl.Program(cl._cl._Program(context, generated.source)).build(options=options)
     except cl.Error:
-        # pyopencl's ordinary way says more about a failure; where it succeeds after all, so much the better.
-        return cl.Program(context, generated.source).build(options=options)
+        # pyopencl's ordinary way says more about a failure. Should it succeed, its cache did, and that is not trusted.
+        cl.Program(context, generated.source).build(options=options)
+        raise
 
 
 def _header_mark(context: cl.Context, generated: Generated) -> str:
