@@ -160,6 +160,8 @@ class Kernel:
         return launcher
 
     def _missing(self, names: list[str]) -> Exception:
+        whole = {part: name for name, parts in self._packed.items() for _index, part in parts}
+        names = sorted({whole.get(name, name) for name in names})
         found = next(iter(self._ready.values()), None)
         if found is not None and found.generated.front_end == "opencl":
             return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
@@ -178,7 +180,8 @@ def _bind(home: program.Home, ready: Ready) -> Launcher:
 
 
 def _required(generated: Generated) -> frozenset[str]:
-    return frozenset(argument.name for argument in generated.arguments if argument.required)
+    names = (argument.name for argument in generated.arguments if argument.required)
+    return frozenset(name for name in names if name not in generated.packed)
 
 
 def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:

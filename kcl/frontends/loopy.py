@@ -16,6 +16,8 @@ from kcl.generated import Argument, Generated, dtype_text, layout_of
 if TYPE_CHECKING:
     import numpy as np
 
+# Device programs are also the functions that kernels call; what is launched stands in the invoker.
+_LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
 _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 
 
@@ -102,7 +104,7 @@ class LoopyResult:
             front_end="loopy",
             source=code.device_code(),
             options=_option_list(entry.options.build_options),
-            kernels=tuple(program.name for program in code.device_programs),
+            kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
             invoker=source,
             function=invoker.name,
             arguments=tuple(
