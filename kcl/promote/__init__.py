@@ -25,7 +25,7 @@ _IGNORED = frozenset(
 _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
-_last_start = -_START_SECONDS
+_last_starts: dict[str, float] = {}
 
 
 def request(root: str, address: str, job: Entry, environment: Mapping[str, str]) -> None:
@@ -114,7 +114,7 @@ def _is_attended(queue: Queue, digest: str, folder: str, environment: Mapping[st
         return True
     if environment is not None:
         _start(queue, folder, environment)
-    return time.monotonic() - _last_start < _START_SECONDS
+    return _started_lately(queue)
 
 
 def _directory() -> str:
@@ -132,14 +132,16 @@ def _queue(folder: str) -> Queue:
 
 def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:
     """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
-    global _last_start
-    now = time.monotonic()
-    if now - _last_start < _START_SECONDS or queue.has_helper():
+    if _started_lately(queue) or queue.has_helper():
         return
-    _last_start = now
+    _last_starts[queue.folder] = time.monotonic()
     command = _command(os.path.abspath(folder))
     if command is not None:
         _spawn(command, environment)
+
+
+def _started_lately(queue: Queue) -> bool:
+    return time.monotonic() - _last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
 
 
 def _command(folder: str) -> list[str] | None:
