@@ -1,0 +1,131 @@
+"""Write the reference pages that are made from the code: variables and commands.
+
+python tools/write_reference.py
+
+A test compares the pages with what this would write.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import click  # noqa: E402  (after the path)
+
+from kcl import adapters, cli, config  # noqa: E402
+
+REFERENCE = ROOT / "doc" / "reference"
+MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
+
+# What a foreign cache's switch does to the layers of kcl; the conditions stand in kcl.layers.
+EFFECTS = {
+    "cuda": "none; NVIDIA's driver reads it",
+    "intel": "none; this driver has no cache",
+    "loopy": "generator layer off for loopy recipes",
+    "pocl": "none; PoCL reads it, and kcl's layers go on",
+    "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
+}
+SAMPLES = ("", "0", "1", "no", "true", "x")
+
+# What is neither a setting of kcl nor a switch of another cache.
+OTHERS = (
+    ("`XDG_CACHE_HOME`", "Root of all files where `KCL_CACHE_DIR` is not set; a relative path is ignored."),
+    ("`POCL_CACHE_DIR`", "PoCL's own directory; the helper process reads there what PoCL compiled."),
+    ("`CUDA_CACHE_PATH`, `CUDA_CACHE_MAXSIZE`", "NVIDIA's own directory and its size; left to the driver."),
+    ("`PYOPENCL_BUILD_OPTIONS`", "Options that pyopencl adds to every build: part of the program key."),
+)
+
+
+def pages() -> dict[pathlib.Path, str]:
+    """Return the text of each page by its path."""
+    return {REFERENCE / "environment.md": environment(), REFERENCE / "command-line.md": command_line()}
+
+
+def environment() -> str:
+    """Write the page of variables, from the settings and the rows of foreign caches."""
+    lines = [MADE, "# Environment", ""]
+    lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read when the first recipe is decorated,"]
+    lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
+    lines += ["## kcl's own", "", *head("variable", "values", "default", "effect")]
+    for setting in config.SETTINGS:
+        lines.append(row(f"`{setting.variable}`", setting.values, setting.default, setting.effect))
+    lines += ["", "`KCL_NO_CACHE`: a name that is no layer switches all of them off, with a warning. A call of"]
+    lines += ["`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, which wins over `XDG_CACHE_HOME`.", ""]
+    lines += ["## Switches of the caches below", ""]
+    lines += ["Each is parsed as its owner parses it. A value that the owner would reject counts as off.", ""]
+    lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
+    for name, cache in sorted(adapters.ROWS.items()):
+        for switch in cache.switches:
+            off = [shown(value) for value in SAMPLES if switch.parse(value) is not None]
+            on = [shown(value) for value in SAMPLES if switch.parse(value) is None]
+            lines.append(row(f"`{switch.variable}`", cache.title, ", ".join(off), ", ".join(on), EFFECTS[name]))
+    lines += ["", "Not set, each of them is on. A switch that is flipped by a call counts too where its module is"]
+    lines += ["loaded: " + "; ".join(f"`{cache.flag[3]}`" for _, cache in flagged()) + ".", ""]
+    lines += ["## Variables that change code", ""]
+    lines += ["The driver generates other code while every OpenCL string stays the same, so each of them that is set"]
+    lines += ["is a part of the program key.", "", *head("variable", "read by")]
+    for _, cache in sorted(adapters.ROWS.items()):
+        lines += [row(f"`{variable}`", cache.title) for variable in cache.code_variables]
+    lines += ["", "## Others", "", *head("variable", "effect"), *[row(*other) for other in OTHERS], ""]
+    return "\n".join(lines)
+
+
+def flagged() -> list[tuple[str, adapters.Row]]:
+    """Return the caches that have a switch in their module."""
+    return [(name, cache) for name, cache in sorted(adapters.ROWS.items()) if cache.flag is not None]
+
+
+def command_line() -> str:
+    """Write the page of commands, from click's own description of them."""
+    lines = [MADE, "# Command line", ""]
+    lines += ["`kcl` and `python -m kcl` are the same.", ""]
+    context = click.Context(cli.main, info_name="kcl", **cli.main.context_settings)
+    lines += described(cli.main, context, "kcl")
+    for name in cli.main.list_commands(context):
+        command = cli.main.get_command(context, name)
+        assert command is not None
+        lines += [f"## kcl {name}", ""]
+        lines += described(command, click.Context(command, info_name=name, parent=context), f"kcl {name}")
+    return "\n".join(lines)
+
+
+def described(command: click.Command, context: click.Context, name: str) -> list[str]:
+    """Write what a command does and which options it takes."""
+    lines = [f"`{' '.join([name, *command.collect_usage_pieces(context)])}`", ""]
+    lines += [inspect.cleandoc(command.help or ""), "", *head("option", "effect")]
+    for parameter in command.get_params(context):
+        help_record = parameter.get_help_record(context)
+        if help_record is not None:
+            lines.append(row(f"`{help_record[0]}`", help_record[1]))
+    return [*lines, ""]
+
+
+def head(*titles: str) -> list[str]:
+    """Write the head of a table."""
+    return [row(*titles), f"|{'---|' * len(titles)}"]
+
+
+def row(*cells: str) -> str:
+    """Write a row of a table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def shown(value: str) -> str:
+    """Write a value, the empty one in words."""
+    return f"`{value}`" if value else "empty"
+
+
+def main() -> None:
+    """Write the pages that changed and name them."""
+    for path, text in pages().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
