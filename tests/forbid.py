@@ -44,12 +44,19 @@ def compilation() -> None:
     cl._cl._Program = FromBinaryOnly
 
 
-def loopy() -> None:
-    """Make the import of loopy and of what it is made of raise."""
+def loopy():
+    """Make the import of loopy and of what it is made of raise; returns the function that allows it again."""
     loaded = sorted(set(GENERATORS) & sys.modules.keys())
     if loaded:
         raise Forbidden(f"imported already: {', '.join(loaded)}")
-    sys.meta_path.insert(0, _NoGenerators())
+    finder = _NoGenerators()
+    sys.meta_path.insert(0, finder)
+
+    def allow():
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+    return allow
 
 
 def _raising(what):

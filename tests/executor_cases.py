@@ -1,0 +1,991 @@
+"""Calls that kcl must answer as loopy's executor does: recipes, and what is done with each. Run in children.
+
+A case is a function `(launch, queue)` that launches, by loopy's executor or by a kcl.Kernel, and returns what it saw
+as JSON; `main` prints what all of them saw. See test_executor.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pyopencl.tools as cl_tools
+
+import kcl
+
+lp = kcl.lazy("loopy")
+CASES = {}
+
+
+def case(recipe, **parameters):
+    """Add a case for the Kernel `recipe(**parameters)`."""
+
+    def add(function):
+        CASES[function.__name__] = (recipe, parameters, function)
+        return function
+
+    return add
+
+
+def seen(queue, result, **given):
+    """Describe the result of a launch, and the events on the arrays that it was given."""
+    event, outputs = result
+    event.wait()
+    queue.finish()
+    items = outputs.items() if isinstance(outputs, dict) else enumerate(outputs)
+    return {
+        "event": type(event).__name__,
+        "container": type(outputs).__name__,
+        "outputs": {str(name): _array(queue, value, event, given) for name, value in items},
+        "events": {name: _events(value, event) for name, value in given.items() if isinstance(value, cl_array.Array)},
+    }
+
+
+def _array(queue, value, event, given):
+    host = value.get(queue) if isinstance(value, cl_array.Array) else value
+    return {
+        "type": f"{type(value).__module__}.{type(value).__name__}",
+        "dtype": str(value.dtype),
+        "shape": list(value.shape),
+        "strides": list(value.strides),
+        "offset": getattr(value, "offset", 0),
+        "values": repr(host.tolist()),
+        "is": sorted(name for name, other in given.items() if other is value),
+        "events": _events(value, event),
+    }
+
+
+def _events(value, event):
+    events = getattr(value, "events", [])
+    return [len(events), event in events]
+
+
+def error_of(function):
+    """Describe the error that `function` raises; its classes by name, most special first."""
+    try:
+        function()
+    except Exception as error:
+        return {"classes": [one.__name__ for one in type(error).__mro__[:-2]], "message": str(error)}
+    return None
+
+
+def host(n, dtype=np.float32):
+    """Return 1, 2, 3, ... on the host."""
+    return (np.arange(n) + 1).astype(dtype)
+
+
+def dev(queue, n, dtype=np.float32):
+    """Return 1, 2, 3, ... on the device, without an event."""
+    array = cl_array.to_device(queue, host(n, dtype))
+    queue.finish()
+    return array
+
+
+# {{{ numpy, device arrays, allocators, events
+
+
+@kcl.kernel
+def scale(options=(), events=True):
+    """y = a*x + 1, all dtypes known."""
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = a*x[i] + 1",
+        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("a", np.float32), lp.ValueArg("n", np.int32)],
+        name="scale",
+    )
+    if options:
+        knl = lp.set_options(knl, **dict.fromkeys(options, True))
+    return knl if events else lp.set_options(knl, cl_exec_manage_array_events=False)
+
+
+@case(scale)
+def numpy_in_and_out(launch, queue):
+    x = host(5)
+    return seen(queue, launch(queue, x=x, a=2), x=x)
+
+
+@case(scale)
+def device_in_and_out(launch, queue):
+    x = dev(queue, 5)
+    return seen(queue, launch(queue, x=x, a=2), x=x)
+
+
+@case(scale)
+def numpy_given_outputs(launch, queue):
+    x, y = host(5), np.zeros(5, np.float32)
+    return seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y) | {"y": y.tolist()}
+
+
+@case(scale)
+def device_given_outputs(launch, queue):
+    x, y = dev(queue, 5), dev(queue, 5)
+    return seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y)
+
+
+@case(scale)
+def a_mix_of_numpy_and_device(launch, queue):
+    x, y = host(5), dev(queue, 5)
+    one = seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y)
+    x, y = dev(queue, 5), np.zeros(5, np.float32)
+    return [one, seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y)]
+
+
+@case(scale)
+def out_host(launch, queue):
+    found = []
+    for forced in (True, False, None):
+        for x in (host(5), dev(queue, 5)):
+            found.append(seen(queue, launch(queue, x=x, a=2, out_host=forced), x=x))
+            for y in (np.zeros(5, np.float32), dev(queue, 5)):
+                found.append(seen(queue, launch(queue, x=x, y=y, a=2, out_host=forced), x=x, y=y))
+    return found
+
+
+@case(scale)
+def allocators(launch, queue):
+    sizes = []
+
+    def allocator(size):
+        sizes.append(size)
+        return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
+
+    x = dev(queue, 5)
+    found = [seen(queue, launch(queue, x=x, a=2, allocator=allocator), x=x), list(sizes)]
+    found.append(seen(queue, launch(queue, x=host(5), a=2, allocator=allocator)))
+    found.append(list(sizes))
+    immediate = cl_tools.ImmediateAllocator(queue)
+    _event, (y,) = launch(queue, x=x, a=2, allocator=immediate)
+    found.append([type(y.base_data).__name__, y.allocator is immediate, y.get().tolist()])
+    pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
+    _event, (y,) = launch(queue, x=x, a=2, allocator=pool)
+    found.append([type(y.base_data).__name__, y.allocator is pool, y.get().tolist(), pool.active_blocks])
+    _event, (y,) = launch(queue, x=x, a=2)
+    found.append([type(y.base_data).__name__, type(y.allocator).__name__, y.get().tolist()])
+    return found
+
+
+@case(scale)
+def events_to_wait_for(launch, queue):
+    gate = cl.UserEvent(queue.context)
+    waiting = [gate]
+    x, y = dev(queue, 5), dev(queue, 5)
+    event, _outputs = launch(queue, x=x, y=y, a=2, wait_for=waiting)
+    queue.flush()
+    before = event.command_execution_status == cl.command_execution_status.COMPLETE
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    event.wait()
+    again = launch(queue, x=x, y=y, a=3, wait_for=[])
+    return [before, y.get().tolist(), len(waiting), seen(queue, again, x=x, y=y)]
+
+
+@case(scale)
+def events_of_arrays_are_waited_for(launch, queue):
+    gate = cl.UserEvent(queue.context)
+    x = dev(queue, 5)
+    x.add_event(gate)
+    waiting = []
+    event, (y,) = launch(queue, x=x, a=2, wait_for=waiting)
+    queue.flush()
+    before = event.command_execution_status == cl.command_execution_status.COMPLETE
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    event.wait()
+    return [before, y.get().tolist(), len(waiting), len(x.events)]
+
+
+@case(scale, events=False)
+def unmanaged_events(launch, queue):
+    x, y = dev(queue, 5), dev(queue, 5)
+    waiting = [cl.enqueue_marker(queue)]
+    found = [seen(queue, launch(queue, x=x, y=y, a=2, wait_for=waiting), x=x, y=y), len(waiting)]
+    return [*found, seen(queue, launch(queue, x=x, a=2), x=x)]
+
+
+@case(scale, options=("return_dict",))
+def outputs_in_a_dictionary(launch, queue):
+    return [seen(queue, launch(queue, x=host(5), a=2)), seen(queue, launch(queue, x=dev(queue, 5), a=2))]
+
+
+@case(scale, options=("no_numpy",))
+def no_numpy(launch, queue):
+    x = dev(queue, 5)
+    return [seen(queue, launch(queue, x=x, a=2, out_host=forced), x=x) for forced in (None, True)]
+
+
+@case(scale, options=("skip_arg_checks",))
+def skip_arg_checks(launch, queue):
+    x = dev(queue, 5)
+    return [seen(queue, launch(queue, x=x, a=2), x=x), seen(queue, launch(queue, x=x, a=2, n=3), x=x)]
+
+
+@case(scale)
+def another_queue(launch, queue):
+    other = cl.CommandQueue(queue.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    x = dev(queue, 5)
+    return [seen(other, launch(other, x=x, a=2), x=x), seen(queue, launch(queue, x=x, a=2), x=x)]
+
+
+# }}}
+
+# {{{ scalars and dtypes
+
+
+@case(scale)
+def scalars_of_every_type(launch, queue):
+    found = [
+        seen(queue, launch(queue, x=host(5), a=a))
+        for a in (2, 2.5, True, np.float32(2.5), np.float64(2.5), np.int64(2), np.array(2.5, np.float32))
+    ]
+    return found + [seen(queue, launch(queue, x=host(5), a=2, n=n)) for n in (5, np.int32(5), np.int64(5))]
+
+
+@kcl.kernel
+def typed(dtype=np.float32):
+    """y = a*x + b[0], one dtype."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = a*x[i] + b[0]",
+        [
+            lp.GlobalArg("x,y", dtype, shape="n"),
+            lp.GlobalArg("b", dtype, shape=(1,)),
+            lp.ValueArg("a", dtype),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="typed",
+    )
+
+
+def _typed(launch, queue, dtype, scalars):
+    x, b = host(4, dtype), host(1, dtype)
+    if np.dtype(dtype).kind == "c":
+        x, b = x * dtype(1 + 2j), b * dtype(3 - 1j)
+    found = [seen(queue, launch(queue, x=x, b=b, a=a)) for a in scalars]
+    x, b = (cl_array.to_device(queue, array) for array in (x, b))
+    return [*found, seen(queue, launch(queue, x=x, b=b, a=scalars[0]), x=x, b=b)]
+
+
+@case(typed, dtype=np.complex64)
+def complex64(launch, queue):
+    return _typed(launch, queue, np.complex64, [2, 1j, 2 - 1j, np.complex64(1 + 1j), np.float32(2), np.complex128(1j)])
+
+
+@case(typed, dtype=np.complex128)
+def complex128(launch, queue):
+    return _typed(launch, queue, np.complex128, [2, 1j, np.complex64(1 + 1j), np.complex128(1j)])
+
+
+@case(typed, dtype=np.float64)
+def float64(launch, queue):
+    return _typed(launch, queue, np.float64, [2, 0.1, np.float32(0.1), np.float64(0.1)])
+
+
+@case(typed, dtype=np.int8)
+def int8(launch, queue):
+    return _typed(launch, queue, np.int8, [2, np.int8(-3)])
+
+
+@case(typed, dtype=np.int64)
+def int64(launch, queue):
+    return _typed(launch, queue, np.int64, [2, -(2**40), np.int64(2**40), np.int32(7)])
+
+
+@case(typed, dtype=np.uint16)
+def uint16(launch, queue):
+    return _typed(launch, queue, np.uint16, [2, np.uint16(60000)])
+
+
+@kcl.kernel
+def chosen():
+    """Choose by a boolean array and a boolean scalar."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = if(mask[i] and flag != 0, x[i], -x[i])",
+        [
+            lp.GlobalArg("mask", np.int8, shape="n"),
+            lp.GlobalArg("x,y", np.float32, shape="n"),
+            lp.ValueArg("flag", np.int8),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="chosen",
+    )
+
+
+@case(chosen)
+def bool_like_arguments(launch, queue):
+    mask = np.array([1, 0, 1, 1], np.int8)
+    return [seen(queue, launch(queue, mask=mask, x=host(4), flag=flag)) for flag in (0, 1, True, np.int8(1))]
+
+
+@kcl.kernel
+def flags():
+    """Compare; the output is boolean."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = x[i]",
+        [lp.GlobalArg("x", np.bool_, shape="n"), lp.GlobalArg("y", np.bool_, shape="n"), lp.ValueArg("n", np.int32)],
+        name="flags",
+    )
+
+
+@case(flags)
+def booleans(launch, queue):
+    return seen(queue, launch(queue, x=np.array([True, False, True])))
+
+
+@kcl.kernel
+def opened(name="opened"):
+    """y = a*x, every dtype left open; under a name, so that each case begins without an entry."""
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", name=name)
+
+
+@case(opened)
+def open_dtypes(launch, queue):
+    found = []
+    for dtype in (np.float32, np.float64, np.int32):
+        for a in (dtype(2), np.float64(2)):
+            found.append(seen(queue, launch(queue, x=host(3, dtype), a=a)))
+    return found
+
+
+@case(opened)
+def open_scalars_without_dtype(launch, queue):
+    """A Python scalar decides nothing: the executor says what it cannot infer."""
+    return error_of(lambda: launch(queue, x=host(3), a=2))
+
+
+@case(opened, name="sizes")
+def open_sizes_given_or_not(launch, queue):
+    x, a = host(3), np.float32(2)
+    sizes = [{}, {"n": 3}, {"n": np.int32(3)}, {"n": None}]
+    return [seen(queue, launch(queue, x=x, a=a, **size)) for size in sizes]
+
+
+@case(opened, name="sizes_first")
+def open_sizes_given_first(launch, queue):
+    x, a = host(3), np.float32(2)
+    sizes = [{"n": np.int32(3)}, {}, {"n": np.int64(3)}]
+    return [seen(queue, launch(queue, x=x, a=a, **size)) for size in sizes]
+
+
+@case(opened, name="outputs_first")
+def open_outputs_given_first(launch, queue):
+    x, y, a = dev(queue, 3), dev(queue, 3), np.float32(2)
+    return [seen(queue, launch(queue, x=x, a=a, y=y), x=x, y=y), seen(queue, launch(queue, x=x, a=a), x=x)]
+
+
+@case(opened, name="outputs")
+def open_outputs_given_or_not(launch, queue):
+    x, a = dev(queue, 3), np.float32(2)
+    found = [seen(queue, launch(queue, x=x, a=a), x=x)]
+    y = dev(queue, 3)
+    found.append(seen(queue, launch(queue, x=x, a=a, y=y), x=x, y=y))
+    found.append(seen(queue, launch(queue, x=x, a=a, y=None), x=x))
+    y = np.zeros(3, np.float32)
+    return [*found, seen(queue, launch(queue, x=x, a=a, y=y), x=x, y=y)]
+
+
+@case(opened, name="another")
+def open_output_of_another_dtype(launch, queue):
+    x, a = host(3), np.float32(2.5)
+    found = [seen(queue, launch(queue, x=x, a=a, y=np.zeros(3, np.float64)))]
+    found.append(seen(queue, launch(queue, x=x, a=a)))
+    found.append(seen(queue, launch(queue, x=x, a=a, y=np.zeros(3, np.float32))))
+    return [*found, seen(queue, launch(queue, x=x, a=a, y=np.zeros(3, np.int32)))]
+
+
+@kcl.kernel
+def half_open():
+    """x is known, c is not; z follows from both."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "z[i] = x[i] + c[i]",
+        [lp.GlobalArg("x", np.float64, shape="n"), ...],
+        name="half_open",
+    )
+
+
+@case(half_open)
+def partly_open_dtypes(launch, queue):
+    x = host(3, np.float64)
+    return [seen(queue, launch(queue, x=x, c=host(3, dtype))) for dtype in (np.float32, np.int32, np.complex64)]
+
+
+# }}}
+
+# {{{ layouts
+
+
+@kcl.kernel
+def with_offsets():
+    """y = 2 x, from arrays that begin anywhere."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = 2*x[i]",
+        [
+            lp.GlobalArg("x,y", np.float32, shape="n", offset=lp.auto),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="with_offsets",
+        default_offset=lp.auto,
+    )
+
+
+@case(with_offsets)
+def offsets(launch, queue):
+    whole, target = dev(queue, 10), dev(queue, 10)
+    x, y = whole[3:8], target[2:7]
+    found = [seen(queue, launch(queue, x=x, y=y), x=x, y=y), target.get(queue).tolist()]
+    return [*found, seen(queue, launch(queue, x=x), x=x), seen(queue, launch(queue, x=host(5)))]
+
+
+@kcl.kernel
+def transposed(order="F"):
+    """y = x transposed, in an order."""
+    return lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<m}",
+        "y[j,i] = x[i,j]",
+        [
+            lp.GlobalArg("x", np.float32, shape="n,m", order=order),
+            lp.GlobalArg("y", np.float32, shape="m,n", order=order),
+            ...,
+        ],
+        name="transposed",
+    )
+
+
+@case(transposed, order="F")
+def fortran_order(launch, queue):
+    x = np.asfortranarray(host(6).reshape(2, 3))
+    found = [seen(queue, launch(queue, x=x), x=x)]
+    x = cl_array.to_device(queue, x)
+    return [*found, seen(queue, launch(queue, x=x), x=x)]
+
+
+@case(transposed, order="C")
+def c_order(launch, queue):
+    x = cl_array.to_device(queue, host(6).reshape(2, 3))
+    return seen(queue, launch(queue, x=x), x=x)
+
+
+@kcl.kernel
+def strided():
+    """y = 2 x with strides found from the arrays."""
+    return lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<m}",
+        "y[i,j] = 2*x[i,j]",
+        [
+            lp.GlobalArg("x", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto", offset=lp.auto),
+            lp.GlobalArg("y", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto"),
+            lp.ValueArg("n,m", np.int32),
+        ],
+        name="strided",
+    )
+
+
+@case(strided)
+def automatic_strides(launch, queue):
+    found = [seen(queue, launch(queue, x=host(6).reshape(2, 3)))]
+    whole = cl_array.to_device(queue, host(24).reshape(4, 6))
+    for x in (whole, whole[1:3], whole[1:3, 2:5], whole[:, 1:2]):
+        found.append(seen(queue, launch(queue, x=x), x=x))
+    y = cl_array.Array(queue, (4, 6), np.float32, order="F")
+    return [*found, seen(queue, launch(queue, x=whole, y=y), x=whole, y=y)]
+
+
+@kcl.kernel
+def padded():
+    """Rows of a fixed stride."""
+    return lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<3}",
+        "y[i,j] = x[i,j]",
+        [
+            lp.GlobalArg("x", np.float32, shape="n,3", strides=(4, 1)),
+            lp.GlobalArg("y", np.float32, shape="n,3"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="padded",
+    )
+
+
+@case(padded)
+def fixed_strides(launch, queue):
+    x = cl_array.to_device(queue, host(8).reshape(2, 4))[:, :3]
+    return seen(queue, launch(queue, x=x), x=x)
+
+
+@kcl.kernel
+def separated(dtype=np.float32):
+    """Planes of an array are arguments of their own."""
+    knl = lp.make_kernel(
+        "{[i,k]: 0<=i<n and 0<=k<2}",
+        "y[k,i] = 2*x[k,i] {inames=i:k}",
+        [
+            lp.GlobalArg("x", dtype, shape=(2, "n"), dim_tags="sep,C"),
+            lp.GlobalArg("y", dtype, shape=(2, "n"), dim_tags="sep,C"),
+            ...,
+        ],
+        name="separated",
+    )
+    return lp.tag_inames(knl, "k:unr")
+
+
+def _planes(arrays):
+    packed = np.empty(len(arrays), dtype=object)
+    packed[:] = arrays
+    return packed
+
+
+@case(separated)
+def object_arrays(launch, queue):
+    x = _planes([dev(queue, 3), dev(queue, 3)])
+    found = [seen(queue, launch(queue, x=x, n=3))]
+    y = _planes([dev(queue, 3), dev(queue, 3)])
+    found.append(seen(queue, launch(queue, x=x, y=y, n=3), y0=y[0], y1=y[1]))
+    return [*found, seen(queue, launch(queue, x=_planes([host(3), host(3)]), n=3))]
+
+
+@case(separated, dtype=None)
+def open_object_arrays(launch, queue):
+    found = []
+    for dtype in (np.float32, np.float64):
+        x = _planes([dev(queue, 3, dtype), dev(queue, 3, dtype)])
+        found.append(seen(queue, launch(queue, x=x, n=3)))
+    return found
+
+
+@case(typed)
+def zero_size(launch, queue):
+    empty = cl_array.Array(queue, (0,), np.float32)
+    return [
+        error_of(lambda: launch(queue, x=np.zeros(0, np.float32), b=host(1), a=2)),
+        error_of(lambda: launch(queue, x=empty, b=host(1), a=2)),
+        error_of(lambda: launch(queue, x=empty, y=empty, b=dev(queue, 1), a=2)),
+    ]
+
+
+@kcl.kernel
+def grouped():
+    """y = 2 x in work groups of 4, with a bound."""
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = 2*x[i]",
+        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="grouped",
+    )
+    return lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+
+
+@case(grouped)
+def work_groups_of_any_number(launch, queue):
+    return [seen(queue, launch(queue, x=host(n))) for n in (1, 4, 9)]
+
+
+@kcl.kernel
+def unknown_shape():
+    """An array of which only the beginning is known."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = x[i]",
+        [lp.GlobalArg("x", np.float32, shape=None), lp.GlobalArg("y", np.float32, shape="n"), ...],
+        name="unknown_shape",
+    )
+
+
+@case(unknown_shape)
+def shapes_that_are_not_known(launch, queue):
+    return [seen(queue, launch(queue, x=host(9), n=n)) for n in (3, 9)]
+
+
+# }}}
+
+# {{{ programs
+
+
+@kcl.kernel
+def two_steps():
+    """Two device kernels with a temporary in global memory between them."""
+    knl = lp.make_kernel(
+        "{[i,ii,j,jj]: 0<=i,ii,j,jj<n}",
+        """
+        for i
+            t[i] = 2*x[i] {id=first}
+        end
+        ... gbarrier {id=barrier, dep=first}
+        for j
+            y[j] = t[n-1-j] + 1 {id=second, dep=barrier}
+        end
+        """,
+        [
+            lp.GlobalArg("x,y", np.float32, shape="n"),
+            lp.TemporaryVariable("t", np.float32, shape="n", address_space=lp.AddressSpace.GLOBAL),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="two_steps",
+        seq_dependencies=True,
+        assumptions="n>=1",
+    )
+    knl = lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(knl, "j", 4, outer_tag="g.0", inner_tag="l.0")
+
+
+@case(two_steps)
+def several_device_kernels(launch, queue):
+    sizes = []
+
+    def allocator(size):
+        sizes.append(size)
+        return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
+
+    x = dev(queue, 9)
+    found = [seen(queue, launch(queue, x=host(9))), seen(queue, launch(queue, x=x), x=x)]
+    return [*found, seen(queue, launch(queue, x=x, allocator=allocator), x=x), sizes]
+
+
+@kcl.kernel
+def inserted_barriers():
+    """Two device kernels by loopy's own insertion of a barrier, and a temporary that must survive it."""
+    knl = lp.make_kernel(
+        "{[i,j]: 0<=i,j<n}",
+        ["y[i] = 2*x[i] {id=a, nosync=b}", "z[j] = y[n-1-j] {id=b, dep=a}"],
+        [
+            lp.GlobalArg("x,z", np.float32, shape="n"),
+            lp.GlobalArg("y", np.float32, shape="n", is_input=False),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="inserted_barriers",
+        assumptions="n>=1",
+    )
+    knl = lp.set_options(knl, insert_gbarriers=True)
+    knl = lp.tag_inames(knl, "i:g.0")
+    return lp.tag_inames(knl, "j:g.0")
+
+
+@case(inserted_barriers)
+def barriers_that_loopy_inserts(launch, queue):
+    x, z = dev(queue, 5), dev(queue, 5)
+    return [seen(queue, launch(queue, x=x, z=z), x=x, z=z), seen(queue, launch(queue, x=host(5)))]
+
+
+@kcl.kernel
+def reduced():
+    """Sums of rows, and the greatest element of each."""
+    knl = lp.make_kernel(
+        "{[i,j,k]: 0<=i<n and 0<=j,k<16}",
+        ["s[i] = sum(j, x[i,j])", "m[i] = reduce(max, k, x[i,k])"],
+        [lp.GlobalArg("x", np.float32, shape="n,16"), lp.GlobalArg("s,m", np.float32, shape="n"), ...],
+        name="reduced",
+    )
+    return lp.tag_inames(knl, "i:g.0,j:l.0,k:l.0")
+
+
+@case(reduced)
+def reductions(launch, queue):
+    return seen(queue, launch(queue, x=host(48).reshape(3, 16)))
+
+
+@kcl.kernel
+def in_place():
+    """x is read and written."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "x[i] = 2*x[i] + 1",
+        [lp.GlobalArg("x", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="in_place",
+    )
+
+
+@case(in_place)
+def arguments_in_and_out(launch, queue):
+    x = host(4)
+    found = [seen(queue, launch(queue, x=x), x=x), x.tolist()]
+    x = dev(queue, 4)
+    for _repeat in range(2):
+        found.append(seen(queue, launch(queue, x=x), x=x))
+    return found
+
+
+@kcl.kernel
+def points():
+    """A structure that the recipe registers."""
+    dtype = np.dtype([("mass", np.float64), ("count", np.int32)], align=True)
+    cl_tools.get_or_register_dtype("kcl_case_point", dtype)
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = p[i].mass*p[i].count",
+        [lp.GlobalArg("p", dtype, shape="n"), lp.GlobalArg("y", np.float64, shape="n"), ...],
+        name="points",
+        preambles=[("00_point", "typedef struct { double mass; int count; } kcl_case_point;")],
+    )
+
+
+@case(points)
+def structures(launch, queue):
+    dtype = np.dtype([("mass", np.float64), ("count", np.int32)], align=True)
+    p = np.zeros(3, dtype)
+    p["mass"], p["count"] = [1, 2, 3], [3, 2, 1]
+    return [seen(queue, launch(queue, p=p)), seen(queue, launch(queue, p=cl_array.to_device(queue, p)))]
+
+
+@kcl.kernel
+def with_preamble():
+    """Functions of the user's own: one that brings its preamble, and a macro."""
+    from loopy.kernel.function_interface import ScalarCallable
+    from loopy.types import NumpyType
+
+    class Triple(ScalarCallable):
+        def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # noqa: ARG002
+            known = {0: NumpyType(np.float32), -1: NumpyType(np.float32)}
+            return self.copy(name_in_target="triple", arg_id_to_dtype=known), clbl_inf_ctx
+
+        def generate_preambles(self, target):  # noqa: ARG002
+            yield ("10_triple", "inline float triple(float x) { return 3*x; }")
+
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = triple(x[i]) + SHIFT(x[i])",
+        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="with_preamble",
+        preambles=[("20_shift", "#define SHIFT(x) ((x) + 100)")],
+    )
+    knl = lp.register_callable(knl, "triple", Triple("triple"))
+    return lp.register_callable(knl, "SHIFT", _same_type("SHIFT"))
+
+
+def _same_type(name):
+    from loopy.kernel.function_interface import ScalarCallable
+
+    class SameType(ScalarCallable):
+        def with_types(self, arg_id_to_dtype, clbl_inf_ctx):
+            known = {0: arg_id_to_dtype[0], -1: arg_id_to_dtype[0]}
+            return self.copy(name_in_target=name, arg_id_to_dtype=known), clbl_inf_ctx
+
+    return SameType(name)
+
+
+@case(with_preamble)
+def functions_and_preambles(launch, queue):
+    return seen(queue, launch(queue, x=host(4)))
+
+
+@kcl.kernel
+def called():
+    """A loopy function called by the entry point."""
+    inner = lp.make_function("{[j]: 0<=j<4}", "b[j] = 2*a[j]", name="double_it")
+    outer = lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<4}",
+        "[j]: y[i,j] = double_it([j]: x[i,j])",
+        [lp.GlobalArg("x,y", np.float32, shape="n,4"), lp.ValueArg("n", np.int32)],
+        name="called",
+    )
+    return lp.merge([outer, inner])
+
+
+@case(called)
+def callee_kernels(launch, queue):
+    return seen(queue, launch(queue, x=host(8).reshape(2, 4)))
+
+
+@kcl.kernel
+def several_outputs():
+    """Outputs come in the order of the arguments."""
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        ["z[i] = x[i] + 2", "b[i] = x[i] + 1", "s = n {inames=}"],
+        [
+            lp.GlobalArg("z", np.float32, shape="n"),
+            lp.GlobalArg("x", np.float32, shape="n"),
+            lp.GlobalArg("b", np.float64, shape="n"),
+            lp.GlobalArg("s", np.int32, shape=()),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="several_outputs",
+    )
+
+
+@case(several_outputs)
+def outputs_in_order(launch, queue):
+    b = dev(queue, 4, np.float64)
+    x = dev(queue, 4)
+    return [seen(queue, launch(queue, x=host(4))), seen(queue, launch(queue, x=x, b=b), x=x, b=b)]
+
+
+@kcl.kernel
+def build_options():
+    """A macro of the build options decides."""
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = PLUS(x[i])",
+        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="build_options",
+        preambles=[("10", "#ifdef SEVEN\n#define PLUS(x) ((x) + 7)\n#endif")],
+    )
+    knl = lp.register_callable(knl, "PLUS", _same_type("PLUS"))
+    return lp.set_options(knl, build_options=["-DSEVEN", "-cl-fast-relaxed-math"])
+
+
+@case(build_options)
+def options_of_the_build(launch, queue):
+    return seen(queue, launch(queue, x=host(4)))
+
+
+# }}}
+
+# {{{ errors
+
+
+def errors(launch, queue, *calls):
+    """Launch well once, then describe the error of each call."""
+    launch(queue, **calls[0])[0].wait()
+    return [error_of(lambda call=call: launch(queue, **call)) for call in calls[1:]]
+
+
+@case(scale)
+def errors_of_wrong_arrays(launch, queue):
+    x = host(5)
+    strides = cl_array.to_device(queue, host(10))[::2]
+    return errors(
+        launch,
+        queue,
+        {"x": x, "a": 2},
+        {"x": x.astype(np.float64), "a": 2},
+        {"x": x, "a": 2, "y": np.zeros(5, np.int32)},
+        {"x": x.reshape(1, 5), "a": 2},
+        {"x": x, "a": 2, "y": np.zeros(4, np.float32)},
+        {"x": x, "a": 2, "n": 4},
+        {"x": strides, "a": 2},
+        {"x": dev(queue, 10)[2:7], "a": 2},
+        {"x": [1.0, 2.0], "a": 2},
+    )
+
+
+@case(scale)
+def errors_of_missing_arguments(launch, queue):
+    x = host(5)
+    return errors(
+        launch,
+        queue,
+        {"x": x, "a": 2},
+        {"x": x},
+        {"x": None, "a": 2},
+        {"x": x, "a": "two"},
+        {"x": x, "a": None},
+        {"x": x, "a": 2, "bogus": 3},
+        {"x": x, "a": 2, "n": "five"},
+    )
+
+
+@case(scale)
+def errors_of_missing_inputs(launch, queue):
+    return errors(launch, queue, {"x": host(5), "a": 2}, {"a": 2}, {}, {"y": host(5)})
+
+
+@case(opened)
+def errors_of_open_arguments(launch, queue):
+    x, a = host(3), np.float32(2)
+    return errors(
+        launch,
+        queue,
+        {"x": x, "a": a},
+        {"a": a},
+        {"x": x},
+        {"x": x.reshape(1, 3), "a": a},
+        {"x": x, "a": a, "y": np.zeros(5, np.float32)},
+    )
+
+
+def unknown_name(launch, queue):
+    """No case of its own: here loopy and kcl differ, see test_executor.py."""
+    x, a = host(3), np.float32(2)
+    return errors(launch, queue, {"x": x, "a": a}, {"x": x, "a": a, "bogus": 3})
+
+
+@case(scale, options=("no_numpy",))
+def errors_without_numpy(launch, queue):
+    return errors(launch, queue, {"x": dev(queue, 5), "a": 2}, {"x": host(5), "a": 2})
+
+
+@case(strided)
+def errors_of_strides(launch, queue):
+    whole = cl_array.to_device(queue, host(24).reshape(4, 6))
+    return errors(launch, queue, {"x": whole}, {"x": whole, "y": whole[1:3]}, {"x": whole[0]})
+
+
+@case(padded)
+def errors_of_fixed_strides(launch, queue):
+    x = cl_array.to_device(queue, host(8).reshape(2, 4))
+    return errors(
+        launch,
+        queue,
+        {"x": x[:, :3]},
+        {"x": cl_array.to_device(queue, host(6).reshape(2, 3))},
+        {"x": x},
+        {"x": x[:, 1:]},
+    )
+
+
+@case(separated)
+def errors_of_object_arrays(launch, queue):
+    x = _planes([dev(queue, 3), dev(queue, 3)])
+    short = _planes([dev(queue, 2), dev(queue, 3)])
+    return errors(launch, queue, {"x": x, "n": 3}, {"x": short, "n": 3}, {"x": _planes([x[0]]), "n": 3}, {"n": 3}, {})
+
+
+# }}}
+
+
+def main(arguments) -> None:
+    """Run every case; arguments: platform name, "cold" or "warm". Prints JSON."""
+    platform_name, mode = arguments
+    if mode == "warm":
+        import forbid
+
+        forbid.compilation()
+        allowed = forbid.loopy()
+    (platform,) = [one for one in cl.get_platforms() if one.name == platform_name]
+    context = cl.Context(platform.get_devices()[:1])
+    looks = []
+    kcl.add_hook(lambda event: looks.append([event.layer, event.outcome, event.reason]))
+    found = {}
+    # Cases whose errors are loopy's own come last: to raise them kcl may import loopy.
+    for name in sorted(CASES, key=lambda name: name in LOOPYS_OWN):
+        if mode == "warm" and name in LOOPYS_OWN:
+            allowed()
+        found[name] = {}
+        for by in ("loopy", "kcl") if mode == "cold" else ("kcl",):
+            looks.clear()
+            found[name][by] = _outcome(by, CASES[name], context)
+        found[name]["looks"] = list(looks)
+    found["unknown_name"] = {"kcl": _outcome("kcl", (opened, {}, unknown_name), context)}
+    if mode == "cold":
+        from kcl import option, promote
+
+        found["idle"] = promote.idle(option.folder("kcl"), 120.0)
+    print(json.dumps(found))
+
+
+LOOPYS_OWN = (
+    "errors_of_object_arrays",
+    "errors_of_missing_inputs",
+    "errors_of_open_arguments",
+    "open_scalars_without_dtype",
+)
+
+
+def _outcome(by, one, context):
+    import traceback
+
+    recipe, parameters, function = one
+    queue = cl.CommandQueue(context)
+    try:
+        if by == "kcl":
+            return function(recipe(**parameters), queue)
+        with lp.CacheMode(False):
+            return function(recipe.function(**parameters).executor(context), queue)
+    except BaseException as error:
+        return {"failed": type(error).__name__, "traceback": traceback.format_exc()}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

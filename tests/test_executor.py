@@ -1,0 +1,100 @@
+"""kcl.Kernel answers every call as loopy's executor does: cold, and warm in a process without loopy and compilers."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import executor_cases
+import pytest
+
+from conftest import PLATFORMS, Child
+
+SCRIPT = pathlib.Path(executor_cases.__file__)
+# How many generator entries a case makes: each choice of dtypes that matters its own, all others shared.
+ENTRIES = {
+    "open_dtypes": 5,
+    "open_sizes_given_or_not": 1,
+    "open_sizes_given_first": 2,
+    "open_outputs_given_or_not": 1,
+    "open_outputs_given_first": 1,
+    "open_output_of_another_dtype": 3,
+    "partly_open_dtypes": 3,
+    "open_object_arrays": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def runs(platform_name, tmp_path_factory):
+    """Run every case in two processes on one cache directory; return (cold, warm) by the name of the case."""
+    child = Child(tmp_path_factory.mktemp(platform_name))
+    return tuple(_run(child, platform_name, mode) for mode in ("cold", "warm"))
+
+
+def _run(child, platform_name, mode):
+    done = subprocess.run(
+        [sys.executable, SCRIPT, PLATFORMS[platform_name], mode],
+        env=child.environment(),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def differences(expected, found, place=""):
+    """List where two JSON values differ, with the place in words."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        names = sorted({*expected, *found})
+        return [one for name in names for one in differences(expected.get(name), found.get(name), f"{place}/{name}")]
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [one for index, (a, b) in pairs for one in differences(a, b, f"{place}/{index}")]
+    return [] if expected == found else [f"{place or 'all'}: loopy {expected!r}, kcl {found!r}"]
+
+
+def ran(outcome):
+    """Return the outcome of a case; fail with its traceback where it raised."""
+    assert not (isinstance(outcome, dict) and "failed" in outcome), outcome["traceback"]
+    return outcome
+
+
+@pytest.mark.parametrize("name", executor_cases.CASES)
+class TestEveryCase:
+    def test_cold(self, runs, name):
+        """On an empty cache the same comes back, container, types, dtypes, values, identities and events included."""
+        cold, _warm = runs
+        assert differences(ran(cold[name]["loopy"]), ran(cold[name]["kcl"])) == []
+
+    def test_warm(self, runs, name):
+        """A new process without loopy, source builds, compile and link answers the same from hits alone."""
+        cold, warm = runs
+        assert differences(ran(cold[name]["loopy"]), ran(warm[name]["kcl"])) == []
+        if name not in executor_cases.LOOPYS_OWN:
+            assert {outcome for _layer, outcome, _reason in warm[name]["looks"]} == {"hit"}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entries_of_open_dtypes(runs, name):
+    """Each choice of open dtypes is its own entry; what follows from the others makes none."""
+    cold, _warm = runs
+    looks = [outcome for layer, outcome, _reason in cold[name]["looks"] if layer == "generator"]
+    assert looks.count("miss") == ENTRIES[name], looks
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_unknown_argument_name_of_an_open_kernel(runs, index):
+    """Where loopy has a bare KeyError kcl raises the TypeError that loopy raises for kernels of known dtypes."""
+    (error,) = runs[index]["unknown_name"]["kcl"]
+    assert error["classes"][0] == "TypeError"
+    assert "bogus" in error["message"]
+
+
+def test_wrong_hits_are_possible_to_see(runs):
+    """The comparison finds a difference where there is one."""
+    cold, _warm = runs
+    assert differences(cold["numpy_in_and_out"]["loopy"], cold["device_in_and_out"]["kcl"])
