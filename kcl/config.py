@@ -65,6 +65,7 @@ class Settings(NamedTuple):
 
     cache_dir: str | None
     no_cache: frozenset[str]
+    no_cache_value: str
     promote: str
     report: bool
     strict: frozenset[str]
@@ -80,6 +81,7 @@ def read() -> Settings:
     return Settings(
         cache_dir=_cache_dir(rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
+        no_cache_value=os.environ.get("KCL_NO_CACHE", ""),
         promote=_choice("KCL_PROMOTE", ("background", "off"), "off", "background", rejected),
         report=_flag("KCL_REPORT", rejected),
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),

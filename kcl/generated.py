@@ -50,7 +50,8 @@ class Generated(NamedTuple):
     def digest(self) -> str:
         """Digest of everything that a launch depends on; equal contents are bound once."""
         hasher = hashlib.sha256()
-        for text in (self.source, self.invoker, self.function, "\0".join(self.options), repr((self.packed, self.dtypes))):
+        beside = repr((self.options, self.function, self.packed, self.dtypes))
+        for text in (self.source, self.invoker, beside):
             data = text.encode("utf-8", "surrogatepass")
             hasher.update(len(data).to_bytes(8, "little"))
             hasher.update(data)

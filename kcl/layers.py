@@ -54,8 +54,8 @@ class Layer:
         self.notes: list[str] = []
         self.memory = Memory(_MEMORY_LIMIT)
         self.strict = settings.strict
-        self._by_name = f"KCL_NO_CACHE={name}" if name in settings.no_cache else ""
-        self._by_owner = {kind: adapters.state(owner).reason for kind, owner in owners.items()}
+        self._by_name = f"KCL_NO_CACHE={settings.no_cache_value}" if name in settings.no_cache else ""
+        self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
@@ -65,6 +65,15 @@ class Layer:
         if self._by_name:
             return self._by_name
         return next((self._by_owner[kind] for kind in sorted(front_ends or _UNKNOWN) if self._by_owner.get(kind)), "")
+
+    @property
+    def state(self) -> str:
+        """Say where the layer's files lie, or why it is off, for all kernels or for some."""
+        off = {kind: self.off(frozenset({kind})) for kind in _OWNERS}
+        if all(off.values()):
+            return f"off: {self.off()}"
+        some = [f"off for {kind} recipes: {reason}" for kind, reason in off.items() if reason]
+        return f"{self.place} ({some[0]})" if some else self.place
 
     def look_up(self, address: str, key: Key) -> Found:
         """Return the verified entry of `key`, from memory or from disk; a bad one is set aside and reported."""
@@ -188,6 +197,11 @@ def warn_once(cause: str, message: str) -> None:
 option.on_change(reset)
 
 
+def _why_off(owner: str) -> str:
+    state = adapters.state(owner)
+    return "" if state.on else state.reason
+
+
 def _open(name: str) -> Layer:
     with _lock:
         if name not in _layers:
@@ -221,7 +235,7 @@ def _binary(settings: config.Settings) -> Layer:
     from kcl.stores.directory import Directory
 
     disk = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
-    return Layer("binary", {"opencl": "pyopencl"}, disk, settings)
+    return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, settings)
 
 
 def _quarantine() -> Quarantine:

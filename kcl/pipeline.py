@@ -209,7 +209,7 @@ def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
 
 
 def _seen_in_generating(observed: observe.Observed) -> str:
-    """Say what keeps a row from being stored: what user code, a preamble generator say, did while code was generated."""
+    """Say what keeps a row from being stored: what the user's code, a preamble generator say, did meanwhile."""
     if observed.unknowable:
         return f"generating {observed.unknowable}"
     if observed.files:
@@ -270,7 +270,7 @@ def _dtype_parts(dtypes: Dtypes) -> list[Part]:
 def _fits(entry: Entry, base: Base, dtypes: Dtypes) -> bool:
     """Tell whether the dtypes of a call are those that the row was generated for."""
     chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
-    return all(chosen.get(name) == dtype_text(dtype) for name, dtype in dtypes.items() if name in base.open.names)
+    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
 
 
 def _difference(stored: Base, base: Base, dtypes: Dtypes) -> str:

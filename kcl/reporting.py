@@ -16,7 +16,7 @@ def report() -> str:
     rows = []
     for name, row in events.stats().items():
         layer = opened.get(name)
-        place = "not used" if layer is None else f"off: {layer.off()}" if layer.off() else layer.place
+        place = "not used" if layer is None else layer.state
         counts = [str(int(row[column])) for column in _HEAD[1:5]]
         rows.append((name, *counts, f"{row['seconds']:.3f}", str(int(row["bytes"])), place))
     notes = [f"{name}: {note}" for name, layer in opened.items() for note in layer.notes]

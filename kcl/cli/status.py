@@ -38,7 +38,7 @@ def _row(layer: layers.Layer) -> dict[str, Any]:
         fault = str(error)
     return {
         "layer": layer.name,
-        "on": not layer.off(),
+        "on": not layer.state.startswith("off: "),
         "reason": layer.off(),
         "place": layer.place,
         "entries": entries,
@@ -66,7 +66,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for column in ("layer", "state", "entries", "bytes", "files"):
         table.add_column(column, justify="right" if column in ("entries", "bytes") else "left", overflow="fold")
     for row in rows:
-        state = "on" if row["on"] else f"off: {row['reason']}"
+        state = f"off: {row['reason']}" if not row["on"] else "partly off" if row["reason"] else "on"
         table.add_row(row["layer"], state, str(row["entries"]), str(row["bytes"]), row["place"])
     # Folded at 80 columns a path could not be copied out of a pipe.
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 400)
