@@ -110,7 +110,7 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
     common = [
         Part("format", FORMAT),
         Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
-        Part("options", " ".join(flags)),
+        Part("options", " ".join([_quoted(flag) for flag in flags])),
         *header_parts(generated.source, directories),
     ]
     slots = []
@@ -320,6 +320,11 @@ def _effective_options(context: cl.Context, options: Sequence[str]) -> list[str]
     """Return the options as pyopencl passes them on: its own, the platform's and the forced ones included."""
     text, _path = cl.Program._process_build_options(context, list(options))
     return _split(text.decode("utf-8"))
+
+
+def _quoted(flag: str) -> str:
+    """Keep a blank inside of a flag apart from the one between two flags."""
+    return repr(flag) if set(flag) & set(" \t\n\"'") else flag
 
 
 def _split(text: str) -> list[str]:
