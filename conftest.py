@@ -69,6 +69,8 @@ def fresh(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in SCRUBBED:
         monkeypatch.delenv(name, raising=False)
+    # Where this process's PoCL looks, whatever XDG_CACHE_HOME says now; child processes have their own.
+    monkeypatch.setenv("POCL_CACHE_DIR", os.path.join(_session.name, "cache", "pocl", "kcache"))
     _forget()
     yield
     _forget()
