@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-import kcl  # noqa: E402  (after the path)
+import kcl
 
 project = "kcl"
 author = "the kcl developers"

@@ -71,7 +71,7 @@ class Reader:
         for number, command in enumerate(listed):
             if console.check_promise(command.text):
                 continue
-            if re.fullmatch(r"(export )?\w+=\S*", command.text):
+            if re.fullmatch(r"(export )?\w+=\S*( \w+=\S*)*", command.text):
                 self.shell += command.text + "\n"
                 continue
             status, printed = console.run(self.shell + command.text, self.directory, self.environment)
