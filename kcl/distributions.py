@@ -23,7 +23,7 @@ GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopenc
 
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
-_COUNTED = re.compile(rb"^[^,\n]+\.(?:py|so|pyd|dll|dylib|cl|h)(?:\.[0-9.]+)?,sha256=[^\n]+", re.MULTILINE)
+_COUNTED = re.compile(rb"\.(?:py|so|pyd|dll|dylib|cl|h)(?:\.[0-9.]+)?,sha256=").search
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 _NORMAL = re.compile(r"[-_.]+")
 
@@ -227,10 +227,10 @@ def _identify(distribution: str) -> str:
     site, folder = _homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
     record = site.record(folder)
-    lines = _COUNTED.findall(record)
+    lines = [line for line in record.split(b"\n") if _COUNTED(line)]
     if lines:
-        lines.sort()
-        return f"{version} {hashlib.sha256(bytes(10).join(lines)).hexdigest()}"
+        digest = hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
+        return f"{version} {digest}"
     place = locate(distribution.replace("-", "_"))
     return f"{version} {content(place.path)}" if place is not None else version
 

@@ -8,10 +8,11 @@ attributes. A name that an ``import`` inside the function binds is followed to t
 from __future__ import annotations
 
 import opcode
+from itertools import compress
 from types import CodeType
-from typing import NamedTuple
 
-from kcl.code import LOAD_CONST, NAME_SHIFT, stream
+from kcl.bytecode import LOAD_CONST, NAME_SHIFT
+from kcl.code import stream
 
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed
@@ -19,15 +20,21 @@ _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
 _SPECIAL = frozenset({"__doc__", "__annotations__", "getdoc", "get_type_hints"})
 
 
-class Reference(NamedTuple):
+class Reference:
     """One place in a code object that refers to something outside of it."""
 
-    root: int  # GLOBAL, NAME (global or local of a class body), CELL, IMPORT; TOUCH: an import statement alone
-    name: str  # of the variable; of the module where an import is the root
-    level: int  # of a relative import
-    attributes: tuple[str, ...]
-    code: CodeType
-    unit: int
+    __slots__ = ("attributes", "code", "dotted", "level", "name", "root", "unit")
+
+    def __init__(
+        self, root: int, name: str, level: int, attributes: tuple[str, ...], code: CodeType, unit: int
+    ) -> None:
+        self.root = root  # GLOBAL, NAME (global, or local of a class body), CELL, IMPORT; TOUCH: an import alone
+        self.name = name  # of the variable; of the module where an import is the root
+        self.level = level  # of a relative import
+        self.attributes = attributes
+        self.dotted = ".".join((name, *attributes)) if attributes else name
+        self.code = code
+        self.unit = unit
 
     @property
     def line(self) -> int | None:
@@ -38,53 +45,50 @@ class Reference(NamedTuple):
         return None
 
 
-class References(NamedTuple):
-    """All references of a code object and of the code nested in it."""
+class References:
+    """All references of a code object and of the code nested in it, each once, in the order of their reach."""
 
-    chains: tuple[Reference, ...]
-    mentions: frozenset[str]  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
+    __slots__ = ("chains", "mentions")
+
+    def __init__(self, chains: list[Reference], mentions: frozenset[str]) -> None:
+        self.chains = chains
+        self.mentions = mentions  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
 
 
-_ROOT_GLOBAL, _ROOT_NAME, _ROOT_CELL, _ROOT_FAST, _ATTRIBUTE, _IMPORT, _IMPORT_FROM, _STORE, _CONSTANT, _THROUGH = (
-    range(1, 11)
-)
+_GLOBAL, _NAME, _CELL, _FAST, _ATTRIBUTE, _CONSTANT, _IMPORT, _IMPORT_FROM, _STORE, _THROUGH = range(1, 11)
 _KINDS = {
-    "LOAD_GLOBAL": _ROOT_GLOBAL,
-    "LOAD_NAME": _ROOT_NAME,
-    "LOAD_FROM_DICT_OR_GLOBALS": _ROOT_NAME,
-    "LOAD_DEREF": _ROOT_CELL,
-    "LOAD_CLASSDEREF": _ROOT_CELL,
-    "LOAD_FROM_DICT_OR_DEREF": _ROOT_CELL,
-    "LOAD_FAST": _ROOT_FAST,
-    "LOAD_FAST_CHECK": _ROOT_FAST,
+    "LOAD_GLOBAL": _GLOBAL,
+    "LOAD_NAME": _NAME,
+    "LOAD_FROM_DICT_OR_GLOBALS": _NAME,
+    "LOAD_DEREF": _CELL,
+    "LOAD_CLASSDEREF": _CELL,
+    "LOAD_FROM_DICT_OR_DEREF": _CELL,
+    "LOAD_FAST": _FAST,
+    "LOAD_FAST_CHECK": _FAST,
     "LOAD_ATTR": _ATTRIBUTE,
     "LOAD_METHOD": _ATTRIBUTE,
+    "LOAD_CONST": _CONSTANT,
     "IMPORT_NAME": _IMPORT,
     "IMPORT_FROM": _IMPORT_FROM,
     "STORE_FAST": _STORE,
     "STORE_NAME": _STORE,
     "STORE_GLOBAL": _STORE,
     "STORE_DEREF": _STORE,
-    "LOAD_CONST": _CONSTANT,
     "PUSH_NULL": _THROUGH,
     "POP_TOP": _THROUGH,
     "SWAP": _THROUGH,
     "ROT_TWO": _THROUGH,
 }
-_KIND = [0] * 1024  # beyond 255: labels and handlers of the normal form
+_TABLE = [0] * 256
 for _name, _number in _KINDS.items():
     if opcode.opmap.get(_name, 256) < 256:
-        _KIND[opcode.opmap[_name]] = _number
+        _TABLE[opcode.opmap[_name]] = _number
+_KIND = bytes(_TABLE)
+_IS_ROOT = bytes(int(kind in (_GLOBAL, _NAME, _CELL, _FAST)) for kind in range(256))
+_ROOTS = {_GLOBAL: GLOBAL, _NAME: NAME, _CELL: CELL}
 _STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DEREF"]
 
 _Binding = tuple[str, int, tuple[str, ...]]  # module, level, attributes
-
-
-def _local(code: CodeType, index: int) -> str:
-    """Name a fast local or, from Python 3.11 on, a cell that shares its numbering."""
-    if index < len(code.co_varnames):
-        return code.co_varnames[index]
-    return _cell(code, index)
 
 
 def _cell(code: CodeType, index: int) -> str:
@@ -95,121 +99,108 @@ def _cell(code: CodeType, index: int) -> str:
     return (code.co_cellvars + code.co_freevars)[index]
 
 
+def _local(code: CodeType, index: int) -> str:
+    """Name a fast local or, from Python 3.11 on, a cell that shares its numbering."""
+    if index < len(code.co_varnames):
+        return code.co_varnames[index]
+    return _cell(code, index)
+
+
 class _Scan:
     """One pass over one code object."""
 
     def __init__(self, code: CodeType, bound: dict[str, _Binding], found: list[Reference]) -> None:
         self.code = code
+        self.operations, self.operands, self.units = stream(code)
+        self.kinds = self.operations.translate(_KIND)
         self.bound = bound  # variables that imports bind
         self.found = found
-        self.root: tuple[int, str, int] | None = None
-        self.attributes: list[str] = []
-        self.unit = 0
-        self.dynamic = False  # the chain is the first argument of getattr or one of its kin
-        self.expecting = False
-        self.pending: _Binding | None = None
-        self.plain = False  # the import being read has no ``from``
 
     def run(self) -> None:
-        code = self.code
-        operations, operands, units = stream(code)
-        names, consts = code.co_names, code.co_consts
-        for index, op in enumerate(operations):
-            kind = _KIND[op]
-            if kind == _ATTRIBUTE and self.root is not None:
-                self.attributes.append(names[operands[index] >> NAME_SHIFT[op]])
+        kinds = self.kinds
+        index = kinds.find(_IMPORT)
+        while index >= 0:
+            self.importing(index)
+            index = kinds.find(_IMPORT, index + 1)
+        self.chains()
+        for constant in self.code.co_consts:
+            if isinstance(constant, CodeType):
+                _Scan(constant, dict(self.bound), self.found).run()
+
+    def chains(self) -> None:
+        """Read every variable with the attributes that are taken of it."""
+        code, operations, operands, kinds, bound = self.code, self.operations, self.operands, self.kinds, self.bound
+        names = code.co_names
+        count = len(kinds)
+        expected = -1  # where the first argument of a getattr would stand
+        for index in compress(range(count), kinds.translate(_IS_ROOT)):
+            kind = kinds[index]
+            if kind in (_GLOBAL, _NAME):
+                name = names[operands[index] >> NAME_SHIFT[operations[index]]]
+            elif not bound and kind == _FAST:
                 continue
-            if kind == _THROUGH and (self.expecting or self.pending):
+            else:
+                name = _cell(code, operands[index]) if kind == _CELL else _local(code, operands[index])
+            binding = bound.get(name) if bound else None
+            if binding is None and kind == _FAST:
                 continue
-            if self.root is not None:
-                self.close(consts[operands[index]] if op == LOAD_CONST else None)
-            if kind == 0:
-                self.expecting = False
-                self.pending = None
-            elif kind == _CONSTANT:
-                self.expecting = False
-                constant = consts[operands[index]]
-                if isinstance(constant, CodeType):
-                    _Scan(constant, dict(self.bound), self.found).run()
-            elif kind == _ROOT_FAST:
-                if self.bound:
-                    self.variable(_local(code, operands[index]), None, units[index])
-                else:
-                    self.expecting = False
-            elif kind in (_ROOT_GLOBAL, _ROOT_NAME):
-                name = names[operands[index] >> NAME_SHIFT[op]]
-                self.variable(name, GLOBAL if kind == _ROOT_GLOBAL else NAME, units[index])
-            elif kind == _ROOT_CELL:
-                self.variable(_cell(code, operands[index]), CELL, units[index])
-            elif kind == _IMPORT:
-                self.importing(index, names[operands[index]], units[index])
-            elif kind == _IMPORT_FROM:
-                if self.pending is not None or not self.plain:
-                    self.import_from(names[operands[index]])
-            elif kind == _STORE:
-                self.store(op, operands[index])
-        if self.root is not None:
-            self.close(None)
+            attributes = list(binding[2]) if binding is not None else []
+            end = index + 1
+            while end < count and kinds[end] == _ATTRIBUTE:
+                attributes.append(names[operands[end] >> NAME_SHIFT[operations[end]]])
+                end += 1
+            if index == expected:
+                constant = code.co_consts[operands[end]] if end < count and operations[end] == LOAD_CONST else None
+                attributes.append(constant if isinstance(constant, str) else UNKNOWN)
+            if name in _DYNAMIC and not attributes:
+                expected = end
+                while expected < count and kinds[expected] == _THROUGH:
+                    expected += 1
+            if binding is not None:
+                self.add(IMPORT, binding[0], binding[1], attributes, index)
+            else:
+                self.add(_ROOTS[kind], name, 0, attributes, index)
 
-    def variable(self, name: str, root: int | None, unit: int) -> None:
-        """Begin a chain at a variable, or at the module that an import bound to it."""
-        binding = self.bound.get(name)
-        self.attributes = []
-        self.unit = unit
-        self.dynamic, self.expecting = self.expecting, False
-        if binding is not None:
-            self.root = (IMPORT, binding[0], binding[1])
-            self.attributes.extend(binding[2])
-        elif root is not None:
-            self.root = (root, name, 0)
-            self.expecting = root in (GLOBAL, NAME) and name in _DYNAMIC
-        else:
-            self.root = None
+    def add(self, root: int, name: str, level: int, attributes: list[str], index: int) -> None:
+        self.found.append(Reference(root, name, level, tuple(attributes), self.code, self.units[index]))
 
-    def close(self, constant: object) -> None:
-        """End the chain: the value is used."""
-        root, name, level = self.root or (GLOBAL, "", 0)
-        if self.dynamic:
-            self.attributes.append(constant if isinstance(constant, str) else UNKNOWN)
-        if self.attributes:
-            self.expecting = False
-        self.found.append(Reference(root, name, level, tuple(self.attributes), self.code, self.unit))
-        self.root = None
-        self.dynamic = False
-
-    def importing(self, index: int, name: str, unit: int) -> None:
-        """Read ``import name`` or the first half of ``from name import ...``."""
-        operations, operands, _ = stream(self.code)
-        level, names = (
-            self.code.co_consts[operands[i]] if i >= 0 and operations[i] == LOAD_CONST else None
-            for i in (index - 2, index - 1)
-        )
+    def importing(self, index: int) -> None:
+        """Read ``import name`` or ``from name import ...`` and what is bound by it."""
+        name = self.code.co_names[self.operands[index]]
+        level, names = self.constant(index - 2), self.constant(index - 1)
         level = level if isinstance(level, int) else 0
-        self.plain = names is None
-        self.source = (name, level)
-        self.found.append(Reference(TOUCH, name, level, tuple(names or ()), self.code, unit))
-        self.pending = (name.partition(".")[0], 0, ()) if self.plain else None
+        listed = [str(item) for item in names] if isinstance(names, tuple) else []
+        self.add(TOUCH, name, level, listed, index)
+        pending: _Binding | None = None if names is not None else (name.partition(".")[0], 0, ())
+        for later in range(index + 1, len(self.kinds)):
+            kind = self.kinds[later]
+            if kind == _IMPORT_FROM:
+                attribute = self.code.co_names[self.operands[later]]
+                if names is None and pending is not None:  # import a.b as c: takes b of a
+                    pending = (pending[0], 0, (*pending[2], attribute))
+                else:
+                    pending = (name, level, (attribute,))
+            elif kind == _STORE:
+                if pending is not None:
+                    self.bound[self.stored(later)] = pending
+                pending = None
+                if names is None:
+                    return
+            elif kind != _THROUGH:
+                return
 
-    def import_from(self, name: str) -> None:
-        if self.plain and self.pending is not None:  # import a.b as c: takes b of a
-            module, level, attributes = self.pending
-            self.pending = (module, level, (*attributes, name))
-        else:
-            self.pending = (*self.source, (name,))
+    def constant(self, index: int) -> object:
+        if index < 0 or self.operations[index] != LOAD_CONST:
+            return None
+        value: object = self.code.co_consts[self.operands[index]]
+        return value
 
-    def store(self, op: int, operand: int) -> None:
-        """Bind the imported module to the variable that it is stored in."""
-        self.expecting = False
-        if self.pending is None:
-            return
+    def stored(self, index: int) -> str:
+        """Name the variable that a store binds."""
+        op, operand = self.operations[index], self.operands[index]
         if op == _STORE_FAST:
-            name = _local(self.code, operand)
-        elif op == _STORE_DEREF:
-            name = _cell(self.code, operand)
-        else:
-            name = self.code.co_names[operand]
-        self.bound[name] = self.pending
-        self.pending = None
+            return _local(self.code, operand)
+        return _cell(self.code, operand) if op == _STORE_DEREF else self.code.co_names[operand]
 
 
 def _mentions(code: CodeType) -> frozenset[str]:
@@ -225,14 +216,15 @@ _known: dict[int, tuple[CodeType, References]] = {}
 
 
 def references(code: CodeType) -> References:
-    """Return what ``code`` refers to, in the order in which it is reached; memoised."""
+    """Return what ``code`` refers to; memoised."""
     known = _known.get(id(code))
     if known is None:
         if len(_known) >= _MEMO_LIMIT:
             _known.clear()
         found: list[Reference] = []
         _Scan(code, {}, found).run()
-        distinct = {reference[:4]: reference for reference in reversed(found)}
-        chains = tuple(sorted(distinct.values(), key=found.index)) if len(distinct) < len(found) else tuple(found)
-        known = _known[id(code)] = (code, References(chains, _mentions(code)))
+        distinct: dict[tuple[int, str, int], Reference] = {}
+        for reference in found:
+            distinct.setdefault((reference.root, reference.dotted, reference.level), reference)
+        known = _known[id(code)] = (code, References(list(distinct.values()), _mentions(code)))
     return known[1]

@@ -1,0 +1,433 @@
+"""The normal form of bytecode: the instructions of a code object without the noise of how its text was laid out.
+
+Bytecode is not free of noise. A line broken inside ``with``, ``try`` or a comprehension leaves NOPs, keeps jumps to
+jumps, hinders the joining of two instructions; a class body stores its first line. In the normal form instructions
+stand in the order in which they are reached, jumps lead to labels, unconditional jumps are followed, short ends of a
+function are copied to whoever jumps there, and the exception table is a handler per instruction.
+
+Read off CPython 3.10 to 3.13: `Lib/opcode.py`, `Python/compile.c`, `Python/flowgraph.c`,
+`Objects/exception_handling_notes.txt`.
+"""
+
+from __future__ import annotations
+
+import opcode
+from itertools import compress
+from types import CodeType
+from typing import NamedTuple
+
+_OPERATIONS = {name: op for name, op in opcode.opmap.items() if op < 256}  # those above are the compiler's own
+
+
+def _caches(name: str) -> int:
+    """Tell how many cache units follow an instruction of this name."""
+    entries = getattr(opcode, "_inline_cache_entries", ())
+    if isinstance(entries, dict):
+        return int(entries.get(name, 0))
+    return int(entries[_OPERATIONS[name]]) if _OPERATIONS[name] < len(entries) else 0
+
+
+def _numbers(*names: str) -> frozenset[int]:
+    return frozenset(_OPERATIONS[name] for name in names if name in _OPERATIONS)
+
+
+_NONE = -1
+EXTENDED = _OPERATIONS["EXTENDED_ARG"]
+LOAD_CONST = _OPERATIONS["LOAD_CONST"]
+_RETURN_VALUE = _OPERATIONS["RETURN_VALUE"]
+_RETURN_CONST = _OPERATIONS.get("RETURN_CONST", _NONE)
+_STORE_NAME = _OPERATIONS["STORE_NAME"]
+_SWAP = _OPERATIONS.get("SWAP", _NONE)
+_NOP = _OPERATIONS["NOP"]
+_POP_TOP = _OPERATIONS["POP_TOP"]
+_STORE_FAST = _OPERATIONS["STORE_FAST"]
+_FORWARD = _numbers("JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+_ENDS = _numbers("RETURN_VALUE", "RAISE_VARARGS", "RERAISE")
+_JUMP_ABSOLUTE = frozenset(op for op in opcode.hasjabs if op < 256)
+_JUMP_RELATIVE = frozenset(op for op in opcode.hasjrel if op < 256)
+_JUMPS = _JUMP_ABSOLUTE | _JUMP_RELATIVE
+_BACKWARD = frozenset(op for name, op in _OPERATIONS.items() if "BACKWARD" in name)
+_AFTER = {op: 1 + _caches(name) for name, op in _OPERATIONS.items()}
+# the two instructions that Python 3.13 joins where both stand on one line
+_JOINED = {
+    _OPERATIONS[name]: (_OPERATIONS[first], _OPERATIONS[second])
+    for name, first, second in (
+        ("LOAD_FAST_LOAD_FAST", "LOAD_FAST", "LOAD_FAST"),
+        ("STORE_FAST_LOAD_FAST", "STORE_FAST", "LOAD_FAST"),
+        ("STORE_FAST_STORE_FAST", "STORE_FAST", "STORE_FAST"),
+    )
+    if name in _OPERATIONS
+}
+# what an operand is an index of
+OF_CONST = bytes(int(op in opcode.hasconst) for op in range(256))
+OF_NAME = bytes(int(op in opcode.hasname) for op in range(256))
+# how many low bits of an operand are flags and not the index of a name; Python 3.11 and 3.12 began to use them
+NAME_SHIFT = [0] * 256
+NAME_SHIFT[_OPERATIONS["LOAD_GLOBAL"]] = int(_caches("LOAD_GLOBAL") > 0)
+NAME_SHIFT[_OPERATIONS["LOAD_ATTR"]] = int("LOAD_METHOD" not in _OPERATIONS)
+if "LOAD_SUPER_ATTR" in _OPERATIONS:
+    NAME_SHIFT[_OPERATIONS["LOAD_SUPER_ATTR"]] = 2
+
+_PLAIN, _NOISE, _EXTENDED, _JUMP, _SPECIAL = range(5)
+_KIND = [_PLAIN] * 256
+for _op in _numbers("NOP", "RESUME", "CACHE"):
+    _KIND[_op] = _NOISE
+for _op in _JUMPS:
+    _KIND[_op] = _JUMP
+for _op in {*_JOINED, _STORE_NAME, _RETURN_CONST} - {_NONE}:
+    _KIND[_op] = _SPECIAL
+_KIND[EXTENDED] = _EXTENDED
+# the same for whole strings of instructions
+_REAL = bytes(int(kind != _NOISE) for kind in _KIND)
+_UNREAL = bytes(op for op in range(256) if _KIND[op] == _NOISE)
+_USUAL = bytes(op for op in range(256) if _KIND[op] in (_PLAIN, _NOISE))
+_SLOW = bytes(op for op in range(256) if _KIND[op] in (_EXTENDED, _SPECIAL))
+
+
+def _threads() -> dict[tuple[int, int], tuple[int, bool]]:
+    """Table of what Python 3.10 and 3.11 make of ``and`` inside ``or`` where all stands on one line.
+
+    (a jump, the jump it leads to) -> (the jump to take instead, whether to the second's target or behind it)
+    """
+    table = {}
+    for ours, other in (("FALSE", "TRUE"), ("TRUE", "FALSE")):
+        keep = _OPERATIONS.get(f"JUMP_IF_{ours}_OR_POP", _NONE)
+        pops = [_OPERATIONS.get(name.format(ours), _NONE) for name in ("POP_JUMP_IF_{}", "POP_JUMP_FORWARD_IF_{}")]
+        drop = max(pops)
+        table[keep, keep] = (keep, True)
+        table[keep, drop] = (drop, True)
+        table[keep, _OPERATIONS.get(f"JUMP_IF_{other}_OR_POP", _NONE)] = (drop, False)
+        for name in ("POP_JUMP_IF_{}", "POP_JUMP_FORWARD_IF_{}", "POP_JUMP_BACKWARD_IF_{}"):
+            table[keep, _OPERATIONS.get(name.format(other), _NONE)] = (drop, False)
+            table[keep, _OPERATIONS.get(name.format(ours), _NONE)] = (drop, True)
+    return {pair: what for pair, what in table.items() if _NONE not in pair}
+
+
+_THREADS = _threads()
+
+
+def _branches() -> dict[int, tuple[int, bool]]:
+    """Table of the jumps that have an opposite: jump -> (the one in the normal form, whether the jump is the other).
+
+    Python 3.11 names a direction in each jump too; labels need none.
+    """
+    table = {}
+    for direction in ("", "FORWARD_", "BACKWARD_"):
+        for normal, opposite in (("IF_FALSE", "IF_TRUE"), ("IF_NONE", "IF_NOT_NONE")):
+            for condition in (normal, opposite):
+                op = _OPERATIONS.get(f"POP_JUMP_{direction}{condition}", _NONE)
+                stands = _OPERATIONS.get(f"POP_JUMP_{direction.replace('BACKWARD', 'FORWARD')}{normal}", _NONE)
+                table[op] = (stands, condition == opposite)
+    table.pop(_NONE, None)
+    return table
+
+
+_BRANCHES = _branches()
+# stores before which the compiler may drop a SWAP; and what can raise nothing, so that its handler does not matter
+_STORES = _numbers("STORE_FAST", "POP_TOP")
+_MOVABLE = [bytes([_STORE_FAST, op]) for op in sorted(_STORES)] + [bytes([op]) for op in _numbers("SWAP")]
+_QUIET = _numbers("NOP", "LOAD_CONST", "STORE_FAST", "POP_TOP", "SWAP", "COPY", "PUSH_NULL") | (
+    _numbers("LOAD_FAST") if "LOAD_FAST_CHECK" in _OPERATIONS else frozenset()
+)
+
+# of the normal form; the interpreter's own numbers up here never appear in ``co_code``
+_LABEL, _GOTO, _HANDLER = 251, 252, 253
+_SHORT = 8  # instructions at the end of a function that are copied to whoever jumps there; the compiler copies up to 4
+# names that a class or module body stores about its own text
+_ABOUT_TEXT = frozenset({"__doc__", "__firstlineno__", "__static_attributes__"})
+
+
+class Stream(NamedTuple):
+    """The instructions of one code object in normal order."""
+
+    operations: bytes
+    operands: list[int]
+    units: list[int]  # index of the two-byte unit in ``co_code`` that each came from, for line numbers
+
+
+class _Raw(NamedTuple):
+    operations: bytes | list[int]
+    operands: list[int]
+    units: list[int]
+    targets: dict[int, int]  # instruction -> instruction it may jump to
+    handlers: list[tuple[int, int] | None]  # instruction -> (handler, depth * 2 + lasti); empty without a table
+
+
+def _read(code: CodeType) -> _Raw:
+    """Read the instructions, without noise, with jumps as indices of instructions."""
+    raw = code.co_code
+    codes, arguments = raw[::2], raw[1::2]
+    real = codes.translate(_REAL)
+    seldom = codes.translate(None, _USUAL)
+    operations: bytes | list[int]
+    if seldom and any(byte in seldom for byte in _SLOW):
+        operations, operands, units, jumps = _expand(code, codes, arguments)
+    else:
+        operations = codes.translate(None, _UNREAL)
+        operands = list(compress(arguments, real))
+        units = list(compress(range(len(codes)), real))
+        jumps = [index for index, op in enumerate(operations) if op in _JUMPS] if seldom else []
+    table: bytes = getattr(code, "co_exceptiontable", b"")
+    if not jumps and not table:
+        return _Raw(operations, operands, units, {}, [])
+    position = _positions(units, len(codes))
+    targets = {index: position[_target(operations[index], operands[index], units[index])] for index in jumps}
+    return _Raw(operations, operands, units, targets, _handlers(table, position))
+
+
+def _expand(code: CodeType, codes: bytes, arguments: bytes) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Read instructions one by one where some have long operands, were joined, or speak of the text."""
+    operations: list[int] = []
+    operands: list[int] = []
+    units: list[int] = []
+    jumps: list[int] = []
+    extended = 0
+    for unit, op in enumerate(codes):
+        kind = _KIND[op]
+        if kind == _NOISE:
+            extended = 0
+            continue
+        operand = arguments[unit] | extended
+        if kind == _EXTENDED:
+            extended = operand << 8
+            continue
+        extended = 0
+        if kind == _SPECIAL:
+            _special(code, op, operand, unit, operations, operands, units)
+            continue
+        if kind == _JUMP:
+            jumps.append(len(operations))
+        operations.append(op)
+        operands.append(operand)
+        units.append(unit)
+    return operations, operands, units, jumps
+
+
+def _positions(units: list[int], count: int) -> list[int]:
+    """Tell for every unit, and for the end, which instruction it begins or comes before."""
+    position: list[int] = []
+    for index, unit in enumerate(units):
+        if unit >= len(position):
+            position.extend([index] * (unit + 1 - len(position)))
+    position.extend([len(units)] * (count + 1 - len(position)))
+    return position
+
+
+def _target(op: int, operand: int, unit: int) -> int:
+    """Tell the unit to which a jump leads."""
+    if op in _JUMP_ABSOLUTE:
+        return operand
+    return unit + _AFTER[op] + (-operand if op in _BACKWARD else operand)
+
+
+def _special(
+    code: CodeType, op: int, operand: int, unit: int, operations: list[int], operands: list[int], units: list[int]
+) -> None:
+    """Add an instruction that the compiler joined, or drop one that stores something about the text."""
+    if op == _STORE_NAME:
+        if code.co_names[operand] in _ABOUT_TEXT and operations and operations[-1] == LOAD_CONST:
+            for column in (operations, operands, units):
+                column.pop()
+            return
+        pairs = [(op, operand)]
+    elif op == _RETURN_CONST:
+        pairs = [(LOAD_CONST, operand), (_RETURN_VALUE, 0)]
+    else:
+        first, second = _JOINED[op]
+        pairs = [(first, operand >> 4), (second, operand & 15)]
+    for single, argument in pairs:
+        operations.append(single)
+        operands.append(argument)
+        units.append(unit)
+
+
+def _exchange(operations: list[int], operands: list[int], targets: dict[int, int]) -> None:
+    """Exchange stores, not values, and drop a store that another overwrites at once: the compiler does so in a line."""
+    entered: set[int] | None = None
+    for index in range(len(operations) - 2, -1, -1):
+        op = operations[index]
+        if op not in (_STORE_FAST, _SWAP) or operations[index + 1] not in _STORES:
+            continue
+        if entered is None:
+            entered = set(targets.values())
+        if op == _SWAP:
+            _exchange_stores(operations, operands, index, entered)
+            continue
+        later = index + 1
+        while operations[later] == _POP_TOP and later not in entered and later + 1 < len(operations):
+            later += 1
+        if operations[later] == _STORE_FAST and operands[later] == operands[index] and later not in entered:
+            operations[index], operands[index] = _POP_TOP, 0
+
+
+def _exchange_stores(operations: list[int], operands: list[int], index: int, entered: set[int]) -> None:
+    """Drop the SWAP at ``index`` where stores of different variables follow, and exchange these."""
+    last = index + operands[index]
+    between = range(index + 1, last + 1)
+    if last >= len(operations) or any(operations[i] not in _STORES or i in entered for i in between):
+        return
+    stored = [operands[i] for i in between if operations[i] == _STORE_FAST]
+    if len(set(stored)) < len(stored):
+        return
+    operations[index] = _NOP
+    for column in (operations, operands):
+        column[index + 1], column[last] = column[last], column[index + 1]
+
+
+def _handlers(table: bytes, position: list[int]) -> list[tuple[int, int] | None]:
+    """Read the exception table of Python 3.11 and later: base-64 varints of start, length, target, depth and lasti."""
+    if not table:
+        return []
+    numbers: list[int] = []
+    number = 0
+    for byte in table:
+        number = number << 6 | byte & 63
+        if not byte & 64:
+            numbers.append(number)
+            number = 0
+    handlers: list[tuple[int, int] | None] = [None] * position[-1]
+    for start, length, target, depth in zip(*[iter(numbers)] * 4, strict=True):
+        for index in range(position[start], position[start + length]):
+            handlers[index] = (position[target], depth)
+    return handlers
+
+
+class _Order:
+    """Puts instructions into the order in which they are reached."""
+
+    def __init__(self, raw: _Raw) -> None:
+        self.raw = raw
+        self.tails = self._tails()
+        self.labels: dict[object, int] = {}
+        self.waiting: list[int] = []
+        self.placed: dict[int, int] = {}
+        self.operations: list[int] = []
+        self.operands: list[int] = []
+        self.units: list[int] = []
+
+    def _tails(self) -> list[int]:
+        """Count, for every instruction, those to the end of the function; large where a branch comes in between."""
+        operations, targets = self.raw.operations, self.raw.targets
+        tails = [_SHORT + 1] * (len(operations) + 1)
+        for index in range(len(operations) - 1, -1, -1):
+            op = operations[index]
+            if op in _ENDS:
+                tails[index] = 1
+            elif op in _FORWARD:
+                tails[index] = tails[targets[index]] if targets[index] > index else _SHORT + 1
+            elif index not in targets:
+                tails[index] = tails[index + 1] + 1
+        return tails
+
+    def resolve(self, index: int) -> int:
+        """Follow unconditional jumps; one that leads to itself is left where it is."""
+        operations, targets = self.raw.operations, self.raw.targets
+        seen = set()
+        while index < len(operations) and operations[index] in _FORWARD and index not in seen:
+            seen.add(index)
+            index = targets[index]
+        return index
+
+    def thread(self, op: int, target: int) -> tuple[int, int]:
+        """Follow a conditional jump that leads to a conditional jump on the same value."""
+        while True:
+            target = self.resolve(target)
+            op_there = self.raw.operations[target] if target < len(self.raw.operations) else _NONE
+            instead = _THREADS.get((op, op_there))
+            if instead is None:
+                return op, target
+            op = instead[0]
+            target = self.raw.targets[target] if instead[1] else target + 1
+
+    def label(self, index: int) -> int:
+        """Number an instruction that is jumped to; equal short ends of the function share a number."""
+        index = self.resolve(index)
+        which = self.tail(index) if self.tails[index] <= _SHORT else index
+        number = self.labels.get(which)
+        if number is None:
+            number = self.labels[which] = len(self.labels)
+            self.waiting.append(index)
+        return number
+
+    def tail(self, index: int) -> tuple[object, ...]:
+        """Return what a short end of the function does."""
+        operations, operands, _, _, handlers = self.raw
+        does: list[object] = []
+        while True:
+            index = self.resolve(index)
+            op = operations[index]
+            if op != _NOP:
+                does.append((op, operands[index], handlers[index] if handlers and op not in _QUIET else None))
+            if op in _ENDS:
+                return tuple(does)
+            index += 1
+
+    def emit(self, op: int, operand: int, unit: int) -> None:
+        self.operations.append(op)
+        self.operands.append(operand)
+        self.units.append(unit)
+
+    def run(self) -> Stream:
+        self.block(self.resolve(0))
+        for number, index in enumerate(self.waiting):  # grows while it is read
+            self.emit(_LABEL, number, -1)
+            self.block(index)
+        return Stream(bytes(self.operations), self.operands, self.units)
+
+    def block(self, index: int) -> None:
+        """Emit instructions from ``index`` to an end, or to something that was emitted before."""
+        operations, operands, units, targets, handlers = self.raw
+        handler: tuple[int, int] | None = None
+        copying = self.tails[index] <= _SHORT
+        while index < len(operations):
+            op = operations[index]
+            if not copying:
+                placed = self.placed.get(index)
+                if placed is not None:
+                    self.emit(_GOTO, placed, -1)
+                    return
+                self.placed[index] = len(self.operations)
+            if op in _FORWARD:
+                index = self.resolve(index)
+                copying = copying or self.tails[index] <= _SHORT
+                if operations[index] in _FORWARD:
+                    self.emit(_GOTO, self.placed.get(index, -1), -1)
+                    return
+                continue
+            if handlers and handlers[index] != handler and op not in _QUIET:
+                handler = handlers[index]
+                if handler is None:
+                    self.emit(_HANDLER, 0, -1)
+                else:
+                    self.emit(_HANDLER, 1 + self.label(handler[0]), -1)
+                    self.emit(_HANDLER, handler[1], -1)
+            if op == _NOP:
+                pass
+            elif index in targets:
+                op, target = self.thread(op, targets[index])
+                stands, opposite = _BRANCHES.get(op, (op, False))
+                if opposite:
+                    self.emit(stands, self.label(index + 1), units[index])
+                    index = self.resolve(target)
+                    copying = copying or self.tails[index] <= _SHORT
+                    continue
+                self.emit(stands, self.label(target), units[index])
+            else:
+                self.emit(op, operands[index], units[index])
+            if op in _ENDS:
+                return
+            index += 1
+
+
+def normal(code: CodeType) -> Stream:
+    """Return the instructions of ``code`` in normal order."""
+    raw = _read(code)
+    operations = bytes(raw.operations)
+    if any(pair in operations for pair in _MOVABLE):
+        moved = list(operations)
+        _exchange(moved, raw.operands, raw.targets)
+        operations = bytes(moved)
+        raw = _Raw(operations, *raw[1:])
+    if not raw.targets and not raw.handlers and _NOP not in operations:
+        return Stream(operations, raw.operands, raw.units)
+    return _Order(raw).run()
