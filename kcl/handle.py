@@ -83,7 +83,8 @@ class Kernel:
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: afterwards no recipe is left to run and no program to build.
 
-        Open arguments are given by dtype, by type or by an array or scalar that has the dtype.
+        Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
+        as long as the object that is given: keep it, and do not pass the passing `queue.context`.
         """
         ready = self._code(arguments)
         bindings = _bindings(context_or_queue)
@@ -132,7 +133,9 @@ class Kernel:
             result = launcher(queue, allocator, wait_for, out_host, arguments)
         except MissingArguments as error:
             raise self._missing(error.names) from None
-        program.launched(launcher.program)
+        finally:
+            # After a refused call too: the next one takes the short way and does not come by here.
+            program.launched(launcher.program)
         return result
 
     def _code(self, values: dict[str, Any], call: bool = False) -> Ready:

@@ -70,7 +70,13 @@ class Line:
             digest = self._direct.digest if self._direct else ""
             if found is None:
                 layer.demand_hit(Event(layer.name, self.name, digest, outcome, reason, 0.0, 0))
-                found, refused, size = self._make(layer, values, call, outcome)
+                try:
+                    found, refused, size = self._make(layer, values, call, outcome)
+                except BaseException:
+                    # The recipe or the generator failed: the look-up was made all the same, and is counted.
+                    seconds = time.perf_counter() - started
+                    events.emit(Event(layer.name, self.name, digest, outcome, reason, seconds, 0))
+                    raise
                 if refused and outcome != "bypass":
                     outcome, reason = "bypass", refused
             events.emit(Event(layer.name, self.name, digest, outcome, reason, time.perf_counter() - started, size))
