@@ -177,8 +177,8 @@ def _bind(home: program.Home, ready: Ready) -> Launcher:
     generated = ready.generated
     found = program.built(home, generated, ready.digest)
     kernels = Kernels()
-    for name in generated.kernels:
-        setattr(kernels, name, cl.Kernel(found.program, name))
+    for name, kernel in found.kernels(generated.kernels).items():
+        setattr(kernels, name, kernel)
     return Launcher(ready.invoke, kernels, found, _required(generated))
 
 

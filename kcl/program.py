@@ -56,12 +56,20 @@ class Home:
 class Built:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
 
-    __slots__ = ("__weakref__", "home", "job", "program")
+    __slots__ = ("__weakref__", "_spare", "home", "job", "program")
 
-    def __init__(self, home: Home, program: cl.Program) -> None:
+    def __init__(self, home: Home, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.home = home
         self.program = program
         self.job: Job | None = None
+        self._spare = [spare] if spare else []
+
+    def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
+        """Return kernel objects of these names that nobody else has: one thread must not set another's arguments."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return {name: cl.Kernel(self.program, name) for name in names}
 
 
 class Job(NamedTuple):
@@ -150,7 +158,7 @@ def _through_layer(home: Home, generated: Generated) -> Built:
     slots, entries, outcome, reason = _look(layer, home, generated)
     if outcome == "hit":
         try:
-            program = _from_binaries(home.context, generated, slots, entries)
+            found = _from_binaries(home, generated, slots, entries)
         except (cl.Error, DamagedEntry, KeyError) as error:
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
@@ -163,7 +171,7 @@ def _through_layer(home: Home, generated: Generated) -> Built:
 
     if outcome == "hit":
         report(sum(len(entry.parts["binary"]) for entry in entries))
-        return Built(home, program)
+        return found
     layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0))
     size = 0
     try:
@@ -218,18 +226,22 @@ def _awaited(layer: layers.Layer, slot: Slot) -> bool:
         _waited += time.monotonic() - started
 
 
-def _from_binaries(context: cl.Context, generated: Generated, slots: list[Slot], entries: list[Entry]) -> cl.Program:
+def _from_binaries(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
+    """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
     binaries = [entry.parts["binary"] for entry in entries]
-    program = cl.Program(context, [slot.device for slot in slots], binaries)
+    program = cl.Program(home.context, [slot.device for slot in slots], binaries)
     program.build(options=list(generated.options))
-    for name in generated.kernels:
-        cl.Kernel(program, name)
-    fresh = _logs(program)
-    for entry, said in zip(entries, fresh, strict=False):
+    kernels = {name: cl.Kernel(program, name) for name in generated.kernels}
+    _replay_logs(program, entries)
+    return Built(home, program, kernels)
+
+
+def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:
+    """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
+    for entry, said in zip(entries, _logs(program), strict=False):
         log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
         if log.strip() and not said.strip():
             cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
-    return program
 
 
 def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[Built, int]:
