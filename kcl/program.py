@@ -56,12 +56,12 @@ class Home:
 class Built:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
 
-    __slots__ = ("__weakref__", "_spare", "home", "job", "program")
+    __slots__ = ("__weakref__", "_spare", "home", "jobs", "program")
 
     def __init__(self, home: Home, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.home = home
         self.program = program
-        self.job: Job | None = None
+        self.jobs: tuple[Job, ...] = ()
         self._spare = [spare] if spare else []
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
@@ -130,13 +130,12 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
 
 def launched(found: Built) -> None:
     """Tell that the program was launched: what the driver specialised is there now, so the entry can be completed."""
-    job, found.job = found.job, None
-    if job is None:
-        return
-    try:
-        promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
-    except Exception as error:
-        layers.binary().fault("ask a helper for the binary", error)
+    jobs, found.jobs = found.jobs, ()
+    for job in jobs:
+        try:
+            promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
+        except Exception as error:
+            layers.binary().fault("ask a helper for the binary", error)
 
 
 def inspect(home: Home, generated: Generated) -> tuple[str, str]:
@@ -255,7 +254,7 @@ def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[B
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
             if config.read().promote == "background":
-                found.job = Job(slot.address, entry)
+                found.jobs += (Job(slot.address, entry),)
         else:
             size += _publish(program, slot, entry)
     return found, size
