@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import subprocess
 
 import pytest
-from promote_bench import HEADER, LAUNCHES, SOURCES, Bench, User, make_user, run, snapshot
+from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, User, make_user, run, snapshot
 
 from conftest import Child
 from kcl import promote
@@ -151,17 +152,32 @@ class TestIncompleteEntry:
     def test_late_code(self, bench: Bench) -> None:
         """Code that PoCL is still making when the job is written is waited for."""
         pocl = bench.root / "pocl"
-        container = _put(bench, 1)
-        bitcode = pathlib.Path(container, "program.bc")
         shutil.copytree(bench.user.pocl, pocl)
-        late = pocl / pathlib.Path(container).relative_to(bench.user.pocl) / "only"
+        (late,) = pocl.glob("*/*/only")
         late.rename(bench.root / "only")
-        assert bitcode.exists()
         bench.request(1, pocl_cache=str(pocl))
         assert not promote.wait(bench.folder, bench.key(1).digest, 0.4)
         (bench.root / "only").rename(late)
         assert promote.wait(bench.folder, bench.key(1).digest, 60)
         assert bench.entry(1).metadata["complete"] is True
+
+
+class TestUsersCache:
+    @pytest.mark.parametrize("size", [0, 7, 700, 4000])
+    def test_damaged_bitcode(self, bench: Bench, size: int) -> None:
+        """Damaged bitcode in the user's PoCL cache, refused by PoCL or fatal to a helper, is compiled anew."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        for bitcode in pocl.glob("*/*/program.bc"):
+            bitcode.write_bytes(bitcode.read_bytes()[:size])
+        for number in (1, 2):
+            bench.queued(number, pocl_cache=str(pocl))
+        for _ in range(3):
+            bench.helper(stderr=subprocess.DEVNULL).wait(LIMIT_SECONDS)
+        assert bench.left() == []
+        said = bench.load(1, 2)
+        assert said["results"] == bench.user.results[1:]
+        assert said["generated"] == []
 
 
 class TestRefusal:
@@ -194,6 +210,16 @@ class TestRefusal:
         assert promote.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is False
 
+    def test_truncated_code(self, bench: Bench) -> None:
+        """A library that lacks its end, as after a power loss, is not published."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        (code,) = pocl.glob("*/*/only/*/only.so")
+        code.write_bytes(code.read_bytes()[:-100])
+        bench.request(1, pocl_cache=str(pocl))
+        assert promote.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is False
+
     def test_loose_code(self, bench: Bench) -> None:
         """Code that others could have written is not taken."""
         pocl = bench.root / "pocl"
@@ -207,9 +233,3 @@ class TestRefusal:
 
 def _sizes(entry) -> dict[str, list[str]]:
     return entry.metadata["specialisations"]
-
-
-def _put(bench: Bench, number: int) -> str:
-    """Return the directory of a program in the user's PoCL cache."""
-    (code,) = bench.user.pocl.glob(f"*/*/{LAUNCHES[number][0][0]}")
-    return str(code.parent)

@@ -55,13 +55,8 @@ class Task(NamedTuple):
         return str(self.entry.metadata["build_options"]).encode("utf-8", "surrogatepass")
 
 
-class Attempt(NamedTuple):
-    """What is needed to build a program once more, and where it lies in PoCL's caches."""
-
-    device: Device
-    source: bytes
-    options: bytes
-    place: str
+class Hopeless(Exception):
+    """A job that cannot be done here, whatever the way."""
 
 
 class Workshop:
@@ -94,18 +89,46 @@ class Workshop:
             return None
         device = self._device(task.entry)
         with _Headers(task):
-            attempt, program = self._build(device, task)
-            task = task._replace(place=attempt.place)
             try:
-                if not self.is_ready(task):
-                    program.release()
-                    return task
-                files = self._files(task, attempt.place, before)
-                blob = self._binary(attempt, program, files, short_cut)
-            finally:
-                self._cache.forget(attempt.place)
-        _publish(store, task.entry, before, blob, files)
+                made = self._make(device, task, before, short_cut)
+            except (ValueError, Refused):
+                if not short_cut:
+                    raise
+                self._cache.wipe()
+                made = self._make(device, task, before, False)
+        if isinstance(made, Task):
+            return made
+        _publish(store, task.entry, before, *made)
         return None
+
+    def _make(
+        self, device: Device, task: Task, before: Entry | None, short_cut: bool
+    ) -> Task | tuple[bytes, dict[str, bytes]]:
+        """Return the proven binary and the specialised code in it, or the task if it is too early for that."""
+        try:
+            program = self._build(device, task, short_cut)
+            try:
+                place = self._cache.used()
+                task = task._replace(place=place)
+                if not self.is_ready(task):
+                    return task
+                files = self._files(task, place, before)
+                kernels = program.kernel_names()
+                self._cache.plant(place, files)
+                stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
+                blob = program.binary()
+            finally:
+                program.release()
+            if short_cut:
+                blob = _without_stubs(blob, place, stubs)
+            self._cache.forget(place)
+            self._prove(device, task, blob, kernels)
+            found = self._cache.files(place)
+        finally:
+            self._cache.clear()
+        if any(found.get(path) != content for path, content in files.items()) or not found.keys().isdisjoint(stubs):
+            raise ValueError("the binary does not bring back the files that went into it")
+        return blob, files
 
     def _device(self, entry: Entry) -> Device:
         platform, device = entry.metadata["platform"], entry.metadata["device"]
@@ -113,24 +136,18 @@ class Workshop:
         if name not in self._devices:
             found = self._library.device(platform, device)
             if found is None:
-                raise Refused(f"there is no device {device} here")
+                raise Hopeless(f"there is no device {device} here")
             self._devices[name] = found
         return self._devices[name]
 
-    def _build(self, device: Device, task: Task) -> tuple[Attempt, Program]:
-        """Build from source, helped by the user's bitcode; this tells where the program lies in PoCL's caches."""
-        if task.user_cache is not None:
+    def _build(self, device: Device, task: Task, short_cut: bool) -> Program:
+        """Build from source, helped by the user's bitcode."""
+        if short_cut and task.user_cache is not None:
             if task.place is not None:
                 self._cache.seed_one(task.user_cache, task.place)
             else:
                 self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
-        source = task.entry.parts["source.cl"]
-        program = device.from_source(source, task.options)
-        try:
-            return Attempt(device, source, task.options, self._cache.used()), program
-        except BaseException:
-            program.release()
-            raise
+        return device.from_source(task.entry.parts["source.cl"], task.options)
 
     def _files(self, task: Task, place: str, before: Entry | None) -> dict[str, bytes]:
         """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
@@ -139,45 +156,20 @@ class Workshop:
             files.update(specialised_files(task.user_cache, place))
         return files
 
-    def _binary(self, attempt: Attempt, program: Program, files: dict[str, bytes], short_cut: bool) -> bytes:
-        if not short_cut:
-            return self._ask(attempt, program, files, False)
+    def _prove(self, device: Device, task: Task, blob: bytes, kernels: list[str]) -> None:
+        """Load the binary, and create every kernel."""
+        program = device.from_binary(blob, task.options)
         try:
-            return self._ask(attempt, program, files, True)
-        except (ValueError, Refused):
-            # built anew, since PoCL freezes a binary at the first question, and from an emptied cache
-            self._cache.forget(attempt.place)
-            return self._ask(attempt, attempt.device.from_source(attempt.source, attempt.options), files, False)
-
-    def _ask(self, attempt: Attempt, program: Program, files: dict[str, bytes], with_stubs: bool) -> bytes:
-        """Return the proven binary of a program that was not asked yet; release the program."""
-        try:
-            kernels = program.kernel_names()
-            self._cache.plant(attempt.place, files)
-            stubs = self._cache.plant_stubs(attempt.place, kernels) if with_stubs else []
-            blob = program.binary()
+            program.create_kernels(kernels)
         finally:
             program.release()
-        if with_stubs:
-            container = poclbin.read(blob)
-            if container.program != attempt.place:
-                raise ValueError(f"a binary of {container.program}, not of {attempt.place}")
-            blob = poclbin.write(poclbin.without(container, stubs))
-        self._cache.forget(attempt.place)
-        _prove(attempt, blob, kernels)
-        found = self._cache.files(attempt.place)
-        if any(found.get(path) != content for path, content in files.items()) or not found.keys().isdisjoint(stubs):
-            raise ValueError("the binary does not bring back the files that went into it")
-        return blob
 
 
-def _prove(attempt: Attempt, blob: bytes, kernels: list[str]) -> None:
-    """Load the binary into the emptied cache, and create every kernel."""
-    program = attempt.device.from_binary(blob, attempt.options)
-    try:
-        program.create_kernels(kernels)
-    finally:
-        program.release()
+def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
+    container = poclbin.read(blob)
+    if container.program != place:
+        raise ValueError(f"a binary of {container.program}, not of {place}")
+    return poclbin.write(poclbin.without(container, stubs))
 
 
 class _Headers:
@@ -205,7 +197,7 @@ class _Headers:
 
         known = {part for part in self._task.entry.key.parts if part.name.startswith("header ")}
         if set(header_parts(self._source, self._directories)) != known:
-            raise Refused("a header has changed since the program was built")
+            raise Hopeless("a header has changed since the program was built")
 
 
 def _include_directories(options: str) -> list[str]:

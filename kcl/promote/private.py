@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -55,15 +56,18 @@ class PrivateCache:
 
     def used(self) -> str:
         """Return the place of the one program that was built since the last `forget`; else raise `ValueError`."""
-        found = [
+        found = self._built()
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} programs in PoCL's cache where one was built")
+        return found[0]
+
+    def _built(self) -> list[str]:
+        return [
             f"{letters.name}/{folder.name}"
             for letters in _folders(self.path, 2)
             for folder in _folders(letters.path, 37)
             if os.path.exists(f"{folder.path}/{ACCESSED}")
         ]
-        if len(found) != 1:
-            raise ValueError(f"{len(found)} programs in PoCL's cache where one was built")
-        return found[0]
 
     def plant(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files into the program's directory."""
@@ -91,6 +95,16 @@ class PrivateCache:
                 found[path[len(root) :]] = _read(path) or b""
         return found
 
+    def clear(self) -> None:
+        """Remove every program that was built; what was only seeded stays."""
+        for place in self._built():
+            self.forget(place)
+
+    def wipe(self) -> None:
+        """Remove every program, what was seeded too."""
+        for letters in _folders(self.path, 2):
+            remove_tree(letters.path)
+
     def forget(self, place: str) -> None:
         """Remove the program."""
         remove_tree(f"{self.path}/{place}")
@@ -108,11 +122,11 @@ def specialised_paths(user: str, place: str) -> list[str]:
 
 
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
-    """Return that code by its path: regular files of mine that nobody else can write."""
+    """Return that code by its path: whole libraries, in regular files of mine that nobody else can write."""
     found = {}
     for path in specialised_paths(user, place):
         content = _read(f"{user}/{place}{path}")
-        if content:
+        if content is not None and _is_whole(content):
             found[path] = content
     return found
 
@@ -153,6 +167,15 @@ def _read(path: str) -> bytes | None:
         status = os.fstat(descriptor)
         mine = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
         return stream.read() if mine and status.st_size <= _SIZE_LIMIT else None
+
+
+def _is_whole(library: bytes) -> bool:
+    """Tell whether a shared library has all its bytes: the section table, its last part, lies inside it."""
+    if len(library) < 64 or library[:6] != b"\x7fELF\x02\x01":
+        return False
+    (start,) = struct.unpack_from("<Q", library, 40)
+    size, count = struct.unpack_from("<HH", library, 58)
+    return bool(0 < start <= start + size * count <= len(library))
 
 
 def _write(path: str, content: bytes) -> None:

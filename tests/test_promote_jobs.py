@@ -1,0 +1,114 @@
+"""kcl.promote.jobs: the queue on disk and its lock."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+from kcl.entry import Entry
+from kcl.key import Key
+from kcl.promote.jobs import AGAIN, NEW, TRYING, Queue, node, remove_tree
+
+
+def entry(name: str) -> Entry:
+    return Entry(Key([("name", name)]), {"kernels": [name]}, {"source.cl": b"source"})
+
+
+@pytest.fixture
+def queue(tmp_path: pathlib.Path) -> Queue:
+    return Queue(str(tmp_path / "kcl"))
+
+
+class TestQueue:
+    def test_empty(self, queue: Queue) -> None:
+        """Asking an empty queue finds nothing and makes no directory."""
+        digest = entry("a").key.digest
+        assert queue.jobs() == []
+        assert queue.is_empty()
+        assert queue.state(digest) is None
+        assert queue.age(digest) == 0
+        assert not queue.has_helper()
+        assert not os.path.exists(queue.folder)
+
+    def test_oldest_first(self, queue: Queue) -> None:
+        """Jobs are listed in the order of their times, in whatever state they are."""
+        for age, name in enumerate("abc"):
+            queue.add(entry(name))
+            os.utime(f"{queue.folder}/{NEW}/{entry(name).key.digest}", (1e9 - age, 1e9 - age))
+        queue.move(queue.jobs()[1], TRYING)
+        assert [queue.read(job).metadata["kernels"] for job in queue.jobs()] == [["c"], ["b"], ["a"]]
+
+    def test_states(self, queue: Queue) -> None:
+        """A job is pending in every state, until it is dropped."""
+        queue.add(entry("a"))
+        (job,) = queue.jobs()
+        assert queue.state(job.digest) == NEW
+        for state in (TRYING, AGAIN, NEW):
+            job = queue.move(job, state)
+            assert queue.state(job.digest) == state
+            assert not queue.is_empty()
+        queue.drop(job)
+        queue.drop(job)
+        assert queue.state(job.digest) is None
+        assert queue.is_empty()
+
+    def test_written_as_entries_are(self, queue: Queue) -> None:
+        """Job and folders are for nobody else to read or write."""
+        queue.add(entry("a"))
+        (path,) = pathlib.Path(queue.folder, NEW).iterdir()
+        assert path.stat().st_mode & 0o777 == 0o600
+        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+            assert folder.stat().st_mode & 0o777 == 0o700
+
+    def test_damaged(self, queue: Queue) -> None:
+        """A damaged job is dropped when it is read."""
+        queue.add(entry("a"))
+        (job,) = queue.jobs()
+        pathlib.Path(queue.folder, NEW, job.digest).write_bytes(b"damage")
+        assert queue.read(job) is None
+        assert queue.is_empty()
+
+    def test_node(self, queue: Queue) -> None:
+        """Every node has a queue of its own, in a folder with a harmless name."""
+        assert os.path.basename(queue.folder) == node()
+        assert os.path.basename(os.path.dirname(queue.folder)) == "pending"
+        assert node().strip("._") == node()
+
+
+class TestLock:
+    def test_one_holder(self, queue: Queue) -> None:
+        """While the lock is held a helper is alive, and no other can be."""
+        os.makedirs(queue.folder, 0o700)
+        held = queue.lock()
+        assert queue.has_helper()
+        assert queue.lock() is None
+        os.close(held)
+        assert not queue.has_helper()
+
+    def test_asking_does_not_hinder(self, queue: Queue) -> None:
+        """Those who ask leave nothing locked."""
+        os.makedirs(queue.folder, 0o700)
+        os.close(queue.lock())
+        assert not any(queue.has_helper() for _ in range(100))
+        held = queue.lock()
+        assert held is not None
+        os.close(held)
+
+
+class TestRemoveTree:
+    def test_links(self, tmp_path: pathlib.Path) -> None:
+        """Links are removed, not followed."""
+        (tmp_path / "kept").mkdir()
+        (tmp_path / "kept" / "file").touch()
+        (tmp_path / "tree" / "deep").mkdir(parents=True)
+        (tmp_path / "tree" / "deep" / "file").touch()
+        (tmp_path / "tree" / "link").symlink_to(tmp_path / "kept")
+        remove_tree(str(tmp_path / "tree"))
+        assert not (tmp_path / "tree").exists()
+        assert (tmp_path / "kept" / "file").exists()
+
+    def test_missing(self, tmp_path: pathlib.Path) -> None:
+        """A directory that is not there is no error."""
+        remove_tree(str(tmp_path / "missing"))
