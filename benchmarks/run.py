@@ -169,7 +169,7 @@ def print_figures(figures: Figures) -> None:
     helped = [background.cpu for background in figures.background]
     if any(helped):
         waited = [background.waited for background in figures.background]
-        print(f"  kcl's work in the background: cpu {spread(helped)}, ended {spread(waited)} after the second run")
+        print(f"  kcl's helpers alive after the second run: cpu {spread(helped)}, gone {spread(waited)} later")
     print("  ratio of medians (smallest..largest of the pairs)")
     for name, (median, low, high) in ratios(figures).items():
         print(f"    {name:<28}{median:6.2f} ({low:.2f}..{high:.2f})")
