@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from conftest import ROOT, Child
 from kcl import config, promote
 from kcl.entry import Entry
 from kcl.key import Key, Part
@@ -23,6 +23,7 @@ from kcl.promote.jobs import STATES, Queue
 from kcl.stores.base import address
 from kcl.stores.directory import Directory
 
+ROOT = pathlib.Path(__file__).parents[1]
 HEADER = b"#define PART 5\n"
 SOURCES = (
     """
@@ -165,7 +166,7 @@ class Bench:
             assert entry is not None
             (path / f"{number}.bin").write_bytes(entry.parts["binary"])
             programs.append((f"binary:{path / str(number)}.bin", launches or LAUNCHES[number]))
-        return run(Child(path), programs, self.user.options, path / "pocl")
+        return run(path / "pocl", programs, self.user.options)
 
     def left(self) -> list[str]:
         """Name what is in the pending folder beside the lock and the folders of the states."""
@@ -176,11 +177,20 @@ class Bench:
         return found
 
 
-def run(child: Child, programs: Any, options: list[str], pocl: pathlib.Path, **variables: str) -> dict[str, Any]:
-    """Build, launch and report in a child process."""
-    said = child.json(RUN, json.dumps(programs), json.dumps(options), POCL_CACHE_DIR=str(pocl), **variables)
+def run(pocl: pathlib.Path, programs: Any, options: list[str]) -> dict[str, Any]:
+    """Build, launch and report in a new process with the PoCL cache `pocl`."""
+    said = python(RUN, json.dumps(programs), json.dumps(options), POCL_CACHE_DIR=str(pocl))
     assert isinstance(said, dict)
     return said
+
+
+def python(code: str, *arguments: str, **variables: str) -> Any:
+    """Run code in a new process; return what its last line says in JSON."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    environment = {**config.environment(), "PYTHONPATH": str(ROOT), **variables}
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=5 * LIMIT_SECONDS)
+    assert done.returncode == 0, f"the process ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def until(condition: Callable[[], object], what: str) -> None:
@@ -198,10 +208,8 @@ def snapshot(root: pathlib.Path) -> dict[str, tuple[int, int]]:
 
 def make_user(factory: pytest.TempPathFactory) -> User:
     """Let a process build and launch every program, in a PoCL cache of its own."""
-    child = Child(factory.mktemp("user"))
-    include = child.directory / "include"
-    include.mkdir()
-    (include / "part.h").write_bytes(HEADER)
-    options = ["-cl-std=CL1.2", "-I", str(include)]
-    said = run(child, list(zip(SOURCES, LAUNCHES, strict=True)), options, child.directory / "pocl")
-    return User(said["results"], said["facts"], options, child.directory / "pocl")
+    root = factory.mktemp("user")
+    (root / "part.h").write_bytes(HEADER)
+    options = ["-cl-std=CL1.2", "-I", str(root)]
+    said = run(root / "pocl", list(zip(SOURCES, LAUNCHES, strict=True)), options)
+    return User(said["results"], said["facts"], options, root / "pocl")

@@ -8,9 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, User, make_user, run, snapshot
+from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, User, make_user, python, run, snapshot
 
-from conftest import Child
 from kcl import promote
 from kcl.promote import poclbin
 
@@ -75,7 +74,7 @@ class TestCompleteEntry:
         assert said["results"] == bench.user.results[1:2]
         assert said["generated"] == []
 
-    def test_loopy(self, bench: Bench, child: Child) -> None:
+    def test_loopy(self, bench: Bench) -> None:
         """A kernel of loopy, with the work-group size it requires, is published complete."""
         code = """
             import json
@@ -87,10 +86,10 @@ class TestCompleteEntry:
             knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
             print(json.dumps(lp.generate_code_v2(knl).device_code()))
         """
-        source = child.json(code)
+        source = python(code)
         assert "reqd_work_group_size" in source
         launches = [("twice", 16)]
-        said = run(child, [(source, launches)], [], bench.root / "pocl")
+        said = run(bench.root / "pocl", [(source, launches)], [])
         job = bench.job(1, pocl_cache=str(bench.root / "pocl"), kernels=["twice"], options=[], **said["facts"])
         job.parts["source.cl"] = source.encode()
         del job.metadata["build_options"]  # found out as pyopencl does
@@ -103,9 +102,9 @@ class TestCompleteEntry:
 
 
 class TestIncompleteEntry:
-    def test_not_all_launched(self, bench: Bench, child: Child) -> None:
+    def test_not_all_launched(self, bench: Bench) -> None:
         """A kernel that was never launched leaves the entry incomplete; it can be launched all the same."""
-        run(child, [(SOURCES[0], [("f", 64)])], bench.user.options, bench.root / "pocl")
+        run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
         bench.request(0, pocl_cache=str(bench.root / "pocl"))
         assert promote.idle(bench.folder, 60)
         entry = bench.entry(0)
@@ -115,9 +114,9 @@ class TestIncompleteEntry:
         assert said["results"] == bench.user.results[:1]
         assert {path.split("/")[2] for path in said["generated"]} == {"f", "g", "h"}
 
-    def test_launched_kernels_count(self, bench: Bench, child: Child) -> None:
+    def test_launched_kernels_count(self, bench: Bench) -> None:
         """Where a job says which kernels were launched, the others are not waited for."""
-        run(child, [(SOURCES[0], [("f", 64)])], bench.user.options, bench.root / "pocl")
+        run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
         bench.request(0, pocl_cache=str(bench.root / "pocl"), launched=["f"])
         assert promote.idle(bench.folder, 60)
         assert bench.entry(0).metadata["complete"] is True
@@ -129,11 +128,11 @@ class TestIncompleteEntry:
         assert bench.entry(1).metadata["complete"] is False
         assert bench.load(1)["results"] == bench.user.results[1:2]
 
-    def test_completed_later(self, bench: Bench, child: Child) -> None:
+    def test_completed_later(self, bench: Bench) -> None:
         """A later job adds the code of another local size, from another PoCL cache, to what is there."""
         bench.request(1)
         assert promote.idle(bench.folder, 60)
-        run(child, [(SOURCES[1], [("only", 4)])], bench.user.options, bench.root / "pocl")
+        run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
         bench.request(1, pocl_cache=str(bench.root / "pocl"))
         assert promote.idle(bench.folder, 60)
         assert len(_sizes(bench.entry(1))["only"]) == 2

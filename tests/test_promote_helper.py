@@ -13,9 +13,8 @@ import threading
 import time
 
 import pytest
-from promote_bench import LIMIT_SECONDS, Bench, User, make_user, snapshot, until
+from promote_bench import LIMIT_SECONDS, ROOT, Bench, User, make_user, python, snapshot, until
 
-from conftest import ROOT
 from kcl import config, promote
 from kcl.promote.jobs import AGAIN, NEW, TRYING, WORK_PREFIX
 
@@ -73,18 +72,18 @@ class TestLife:
         assert subprocess.run(command, env=environment, cwd=bench.root, timeout=LIMIT_SECONDS).returncode == 0
         assert bench.entry(1) is not None
 
-    def test_one_for_two_processes(self, bench: Bench, child) -> None:
+    def test_one_for_two_processes(self, bench: Bench) -> None:
         """Two processes that ask at the same time have one helper between them, and it does the work of both."""
         import json
 
         halves: list[list[tuple[str, str]]] = [[], []]
         for number in range(3):
-            path = child.directory / f"{number}.job"
+            path = bench.root / f"{number}.job"
             path.write_bytes(bench.job(number).pack())
             halves[number % 2].append((bench.address(number), str(path)))
         ends: list[bool] = []
         askers = [
-            threading.Thread(target=lambda half=half: ends.append(child.json(ASK, bench.folder, json.dumps(half))))
+            threading.Thread(target=lambda half=half: ends.append(python(ASK, bench.folder, json.dumps(half))))
             for half in halves
         ]
         for asker in askers:
