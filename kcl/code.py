@@ -19,58 +19,57 @@ from kcl.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, Stream, normal
 
 # optimized, new locals, *args, **kwargs, generator, coroutine, iterable coroutine, asynchronous generator
 _FLAGS = 0x001 | 0x002 | 0x004 | 0x008 | 0x020 | 0x080 | 0x100 | 0x200
+_BETWEEN = "\0\0"
 
 
 def constant(value: object, nested: Callable[[CodeType], str]) -> str:
     """Encode a constant of the compiler with its type; ``nested`` encodes code objects."""
-    if type(value) is str:
+    kind = type(value)
+    if kind in _AS_WRITTEN:
         return repr(value)
     if isinstance(value, CodeType):
         return f"code {nested(value)}"
     if isinstance(value, tuple):
-        return f"({''.join(constant(item, nested) + ', ' for item in value)})"
+        return f"({''.join([constant(item, nested) + ', ' for item in value])})"
     if isinstance(value, frozenset):  # its order changes with the hash seed
-        return f"{{{', '.join(sorted(constant(item, nested) for item in value))}}}"
+        return f"{{{', '.join(sorted([constant(item, nested) for item in value]))}}}"
     if isinstance(value, float):
         return f"float {struct.pack('<d', value).hex()}"
     if isinstance(value, complex):
         return f"complex {struct.pack('<dd', value.real, value.imag).hex()}"
     if isinstance(value, slice):
         return f"slice {constant((value.start, value.stop, value.step), nested)}"
-    return repr(value)  # None, bool, int, str, bytes, Ellipsis: equal texts are equal values of one type
+    raise TypeError(f"the compiler makes no constants of type {kind.__name__}")
+
+
+# equal texts are equal values of one type
+_AS_WRITTEN = frozenset({type(None), bool, int, str, bytes, type(...)})
 
 
 def _compute(code: CodeType, stream: Stream) -> str:
     """Digest a code object whose stream is known."""
     operations = stream.operations
     operands = stream.operands[:]
+    every = code.co_names
     names: list[str] = []
     for index in compress(range(len(operations)), operations.translate(OF_NAME)):
         operand = operands[index]
         shift = NAME_SHIFT[operations[index]]
-        names.append(code.co_names[operand >> shift])
+        names.append(every[operand >> shift])
         operands[index] = operand & (1 << shift) - 1
     used: list[int] = []
     for index in compress(range(len(operations)), operations.translate(OF_CONST)):
         used.append(operands[index])
         operands[index] = 0
     constants = code.co_consts
-    texts = {index: constant(constants[index], digest) for index in dict.fromkeys(used)}
-    head = (
-        code.co_name,
-        code.co_argcount,
-        code.co_posonlyargcount,
-        code.co_kwonlyargcount,
-        code.co_flags & _FLAGS,
-        code.co_varnames,
-        code.co_cellvars,
-        code.co_freevars,
-        names,
-        [texts[index] for index in used],
-    )
-    hasher = hashlib.sha256(repr(head).encode("utf-8", "surrogatepass"))
+    texts = {index: constant(constants[index], digest) for index in set(used)}
+    numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
+    lists = (code.co_varnames, code.co_cellvars, code.co_freevars, names, [texts[index] for index in used])
+    # no name and no text is empty or holds a NUL: what stands in which list is certain
+    head = _BETWEEN.join([code.co_name, str(numbers), *["\0".join(items) for items in lists]])
+    hasher = hashlib.sha256(head.encode("utf-8", "surrogatepass"))
     hasher.update(operations)
-    hasher.update(array("Q", operands).tobytes())
+    hasher.update(bytes(operands) if max(operands, default=0) < 256 else b"wide" + array("Q", operands).tobytes())
     return hasher.hexdigest()
 
 

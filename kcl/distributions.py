@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 from typing import NamedTuple
 
@@ -23,9 +23,10 @@ GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopenc
 
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
-_COUNTED = re.compile(rb"\.(?:py|so|pyd|dll|dylib|cl|h)(?:\.[0-9.]+)?,sha256=").search
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
-_NORMAL = re.compile(r"[-_.]+")
+# how lines of a record end that have no digest (compiled files, the record itself); what is about the installation
+_VOLATILE = (b",", b"")
+_ABOUT = b".dist-info/"
 
 
 class Owner(NamedTuple):
@@ -57,7 +58,7 @@ class _Site:
         installed = os.path.basename(directory) in _PACKAGES
         for name in sorted(self.names):
             if name.endswith(".dist-info") or (installed and name.endswith(".egg-info")):
-                self.distributions[_normal(name.partition("-")[0].removesuffix(".egg-info"))] = name
+                self.distributions[_name(name)] = name
 
     def record(self, name: str) -> bytes:
         """Return the record of the distribution in folder ``name``, empty where it has none."""
@@ -65,7 +66,7 @@ class _Site:
         if known is None:
             try:
                 with open(os.path.join(self.directory, name, "RECORD"), "rb") as stream:
-                    known = b"\n" + stream.read().replace(b"\r\n", b"\n")
+                    known = b"\n" + stream.read()
             except OSError:
                 known = b""
             self.records[name] = known
@@ -85,11 +86,11 @@ class _Site:
         """Tell whether the distribution in folder ``name`` brought this module."""
         record = self.record(name)
         if record:
-            inside = os.path.relpath(path, self.directory).replace(os.sep, "/")
+            inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
             if os.path.isdir(path):
                 return b"\n" + os.fsencode(inside) + b"/" in record
             return b"\n" + os.fsencode(inside) + b"," in record
-        return name.endswith(".egg-info") and _normal(name.partition("-")[0]) == _normal(top)
+        return name.endswith(".egg-info") and _name(name) == _normal(top)
 
 
 _sites: dict[str, _Site] = {}
@@ -101,7 +102,12 @@ _contents: dict[str, str] = {}
 
 
 def _normal(name: str) -> str:
-    return _NORMAL.sub("-", name).lower()
+    return name.replace("_", "-").replace(".", "-").lower()
+
+
+def _name(folder: str) -> str:
+    """Return the normalised name of the distribution of a dist-info or egg-info folder."""
+    return _normal(folder.partition("-")[0].removesuffix(".egg-info"))
 
 
 def _site(directory: str) -> _Site:
@@ -129,16 +135,10 @@ def _search(top: str) -> Place | None:
                 return Place(directory, path)
             if os.path.isdir(path):
                 spaces.append(Place(directory, path, True))
-        for name in (f"{top}.py", *_extensions(top)):
+        for name in (f"{top}.py", *[top + suffix for suffix in EXTENSION_SUFFIXES]):
             if name in names:
                 return Place(directory, os.path.join(directory, name))
     return spaces[0] if spaces else None
-
-
-def _extensions(top: str) -> Iterator[str]:
-    from importlib.machinery import EXTENSION_SUFFIXES
-
-    return (top + suffix for suffix in EXTENSION_SUFFIXES)
 
 
 def _ask(top: str) -> Place | None:
@@ -184,16 +184,21 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     place = _place_of(top, name, module, file)
     if place is None:
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
-    path = os.path.realpath(place.path)
-    if path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES):
+    if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
         return Owner(PYTHON)
     site = _site(place.directory)
     folder = site.owner(top, place.path)
     if folder is None:
         return Owner(USER)
-    distribution = _normal(folder.partition("-")[0].removesuffix(".egg-info"))
+    distribution = _name(folder)
     _homes[distribution] = (site, folder)
     return Owner(DISTRIBUTION, distribution)
+
+
+def _in_library(path: str) -> bool:
+    """Tell whether a file belongs to the standard library."""
+    path = os.path.realpath(path)
+    return path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES)
 
 
 def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) -> Place | None:
@@ -227,7 +232,11 @@ def _identify(distribution: str) -> str:
     site, folder = _homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
     record = site.record(folder)
-    lines = [line for line in record.split(b"\n") if _COUNTED(line)]
+    lines = [
+        line
+        for line in record.split(b"\r\n" if b"\r" in record else b"\n")
+        if line[-1:] not in _VOLATILE and _ABOUT not in line and line[:2] != b".."
+    ]
     if lines:
         digest = hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
         return f"{version} {digest}"

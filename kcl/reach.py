@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from kcl import code, distributions, unknown, unloaded, values
 from kcl.distributions import ABSENT, DISTRIBUTION, GENERATORS, KCL, PYTHON, USER, Owner
 from kcl.errors import UnknownInput
-from kcl.key import Part
+from kcl.key import Key, Part
 from kcl.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference, references
 
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
@@ -31,7 +31,6 @@ _ABOUT_PLACE = frozenset(
         "__file__",
         "__name__",
         "__path__",
-        "__doc__",
         "__spec__",
         "__loader__",
         "__package__",
@@ -40,7 +39,14 @@ _ABOUT_PLACE = frozenset(
         "__annotations__",
     ]
 )
+_READERS = {"__doc__": {"__doc__", "getdoc"}, "__annotations__": {"__annotations__", "get_type_hints"}}
+# what Cython, nanobind and pybind11 make of functions
+_FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
+
+
+_GENERATORS = frozenset(GENERATORS)
+_distributions: dict[str, Part] = {}
 
 
 class Reached(NamedTuple):
@@ -88,12 +94,19 @@ class _Walk:
         self.sources: list[tuple[str, object]] = []
         self.mentions: set[str] = set()
         self.static: unloaded.Modules = unloaded.Modules(self)
+        self.owners: dict[str, Owner] = {}
+        self.noted: set[str] = set()  # dotted names in libraries
+        self.unloaded: set[str] = set()  # libraries that are taken note of, and that nobody has imported
         self.place: tuple[str, Reference | None] = (function.__qualname__, None)
         self.located = False
+        self.inner = False  # this walk is for the fact of one attribute
+        self.placed = False  # code asks where it lies
+        self.skipped: tuple[FunctionType, frozenset[str]] | None = None
 
     # The recipe
 
     def recipe(self, function: FunctionType, arguments: Mapping[str, object]) -> None:
+        self.skipped = (function, frozenset(arguments))
         self.function(function, skip=frozenset(arguments))
         self.place = (function.__qualname__, None)
         for name, value in arguments.items():
@@ -106,24 +119,25 @@ class _Walk:
         if can_use_loopy:
             head.append(Part("optimize", str(sys.flags.optimize)))
         if self.mentions:
-            self.add_texts()
-        names = self.reached | set(GENERATORS) if can_use_loopy else self.reached
-        tail = [Part(f"distribution {name}", self.distribution(name)) for name in sorted(names)]
+            self.mentioned()
+        tail = [_distribution(name) for name in sorted(self.reached | _GENERATORS if can_use_loopy else self.reached)]
         return (*head, *self.parts, *tail)
-
-    def distribution(self, name: str) -> str:
-        return distributions.generator(name) if name in GENERATORS else distributions.identity(name)
 
     def add(self, name: str, value: str) -> None:
         self.parts.append(Part(name, value))
 
-    def add_texts(self) -> None:
-        """Count docstrings and annotations: some reached code reads them."""
-        for name, source in self.sources:
-            documented = getattr(source, "__doc__", None)
-            annotated = getattr(source, "__annotations__", None) if min(self.mentions) != "__doc__" else None
-            if documented or annotated:
-                self.add(f"text of {name}", self.encoder.shorten(repr((documented, annotated and repr(annotated)))))
+    def mentioned(self) -> None:
+        """Count what does not decide an outcome but where reached code reads it: docstrings, annotations, the place."""
+        sources = [*self.sources]
+        for attribute, names in _READERS.items():
+            if names & self.mentions:
+                for name, source in sources:
+                    text = self.encoder.encode(getattr(source, attribute, None))
+                    if text not in ("None", "{}"):
+                        self.add(f"{attribute} of {name}", text)
+        # Include directories stand in what a recipe returns as they are: two copies of a project must not share them.
+        if "include_dirs" in self.mentions and (self.placed or self.encoder.placed):
+            self.add("directory", self.module_directory)
 
     # Names
 
@@ -155,6 +169,8 @@ class _Walk:
         """Return the name of a function, class or module, after taking note of what it does."""
         known = self.names.get(id(value))
         if known is not None:
+            if self.skipped is not None and value is self.skipped[0]:
+                self.call_itself()
             return known
         if isinstance(value, FunctionType):
             return self.function(value)
@@ -165,13 +181,23 @@ class _Walk:
         return self.builtin(value)
 
     def describe(self, value: Any) -> str | None:
-        """Return the text of kcl's own objects: a recipe counts as its function."""
-        if type(value).__module__ == "kcl.recipe" and hasattr(value, "function"):
+        """Return the text of kcl's own objects, a recipe as its function, and of functions of other languages."""
+        kind = type(value)
+        if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
             return f"recipe {self.refer(value.function)}"
+        if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
+            return self.builtin(value)
         return None
 
     def foreign(self, module: str) -> bool:
-        return distributions.owner(module).kind != USER
+        return self.owner(module).kind not in (USER, ABSENT)
+
+    def owner(self, module: str) -> Owner:
+        """Tell whose a module is; the same for the whole walk."""
+        whose = self.owners.get(module)
+        if whose is None:
+            whose = self.owners[module] = distributions.owner(module)
+        return whose
 
     # Functions
 
@@ -180,7 +206,7 @@ class _Walk:
         module = function.__globals__.get("__name__")
         loaded = sys.modules.get(module) if isinstance(module, str) else None
         if loaded is not None and loaded.__dict__ is function.__globals__:
-            whose = distributions.owner(loaded.__name__ if loaded.__name__ == module else str(module))
+            whose = self.owner(str(module))
             if whose.kind not in (USER, ABSENT):
                 return self.library_function(function, str(module), whose)
         label = self.unique(function.__qualname__)
@@ -200,9 +226,16 @@ class _Walk:
         self.place = before
         return text
 
+    def call_itself(self) -> None:
+        """Count the defaults that the recipe's parameters made unimportant: what it reaches calls it again."""
+        assert self.skipped is not None
+        function, skipped = self.skipped
+        self.skipped = None
+        self.defaults(function, function.__qualname__, frozenset(_parameters(function)) - skipped)
+
     def defaults(self, function: FunctionType, label: str, skip: frozenset[str]) -> None:
         defaults = function.__defaults__ or ()
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        names = _parameters(function)
         given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
         given.update(function.__kwdefaults__ or {})
         for name, value in given.items():
@@ -220,8 +253,8 @@ class _Walk:
         if id(names) in self.versions:
             return
         self.versions.add(id(names))
-        chosen = [name for name in names if name.startswith(_LANGUAGE_VERSION)]
-        if chosen:
+        if _LANGUAGE_VERSION in " ".join(names):
+            chosen = [name for name in names if name.startswith(_LANGUAGE_VERSION)]
             self.add(f"language version in {label}", " ".join(sorted(chosen)))
 
     def library_function(self, function: FunctionType, module: str, whose: Owner) -> str:
@@ -252,7 +285,7 @@ class _Walk:
         owner = getattr(function, "__self__", None)
         if owner is None or isinstance(owner, ModuleType):
             module = function.__module__ or (owner.__name__ if owner is not None else "builtins")
-            return self.library(module, (function.__qualname__,), distributions.owner(module))
+            return self.library(module, (function.__qualname__,), self.owner(module))
         if isinstance(owner, type):
             return f"{self.refer(owner)}.{function.__name__}"
         self.judge(f"{type(owner).__module__}.{function.__name__}")
@@ -263,7 +296,7 @@ class _Walk:
     def kind(self, kind: type) -> str:
         """Take note of a class: its bases and everything in its body."""
         module = kind.__module__
-        whose = distributions.owner(module)
+        whose = self.owner(module)
         if whose.kind not in (USER, ABSENT) or not kind.__flags__ & (1 << 9):
             return self.remember(kind, self.library(module, (kind.__qualname__,), whose))
         label = self.unique(kind.__qualname__)
@@ -288,16 +321,20 @@ class _Walk:
         """Take note of a module that is used as a whole."""
         lazy = module.__dict__.get("__kcl_lazy_module__")
         name = lazy if isinstance(lazy, str) else module.__name__
-        whose = distributions.owner(name)
+        whose = self.owner(name)
         if whose.kind == USER:
             return self.remember(module, self.static.whole(name, None if lazy else module))
         return self.remember(module, self.library(name, (), whose))
 
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str:
         """Take note of something in a library or in kcl; return its name."""
-        dotted = ".".join((module, *attributes))
+        dotted = ".".join((module, *attributes)) if attributes else module
+        if dotted in self.noted:
+            return dotted
+        if whose.kind == USER:
+            self.static.whole(module, sys.modules.get(module))
         if whose.kind == KCL:
-            if attributes and attributes[-1 if module != "kcl" else 0] == "Source":
+            if "Source" in attributes:
                 self.front_ends.add("opencl")
             return f"kcl.{attributes[0]}" if attributes else "kcl"
         self.judge(dotted)
@@ -305,6 +342,7 @@ class _Walk:
             self.reached.add(whose.name)
             if whose.name == "loopy":
                 self.front_ends.add("loopy")
+        self.noted.add(dotted)
         return dotted
 
     def judge(self, dotted: str) -> None:
@@ -332,8 +370,8 @@ class _Walk:
             self.followed.add((id(names), name, reference.attributes))
             value = names.get(name, _MISSING)
             if name in _ABOUT_PLACE:
-                return
-            if value is not _MISSING:
+                self.placed = True
+            elif value is not _MISSING:
                 self.value("global", value, name, reference.attributes, label)
             elif root != NAME or name in builtins.__dict__:
                 self.builtin_name(reference, names, label)
@@ -345,6 +383,8 @@ class _Walk:
         value = (scope if isinstance(scope, dict) else scope.__dict__).get(name, _MISSING)
         if value is _MISSING:
             self.add(f"global {name} in {label}", ABSENT)
+        elif isinstance(value, FunctionType):
+            self.value("global", value, name, reference.attributes, label)
         elif isinstance(value, (BuiltinFunctionType, type)) and value.__module__ == "builtins":
             self.judge(f"builtins.{name}")
         elif not isinstance(value, bool) and type(value).__module__ not in ("_sitebuiltins", "builtins"):
@@ -357,7 +397,7 @@ class _Walk:
             if isinstance(lazy, str):
                 self.through(lazy, attributes, scope, path, label)
                 return
-            whose = distributions.owner(value.__name__)
+            whose = self.owner(value.__name__)
             if whose.kind != USER:
                 self.through(value.__name__, attributes, scope, path, label)
                 return
@@ -368,6 +408,7 @@ class _Walk:
                     "or pass the value as a parameter of the recipe"
                 )
             if first in _ABOUT_PLACE:
+                self.placed = True
                 return
             if first == "__dict__":
                 break
@@ -397,24 +438,34 @@ class _Walk:
 
     def through(self, module: str, attributes: tuple[str, ...], scope: str, path: str, label: str) -> None:
         """Take note of attributes of a module that is named, loaded or not."""
-        whose = distributions.owner(module)
+        whose = self.owner(module)
         if whose.kind in (USER, ABSENT):
             loaded = sys.modules.get(module)
             if whose.kind == USER and loaded is not None and not self.static.covers(module):
                 self.value(scope, loaded, path, attributes, label)
             else:
                 self.add(f"{scope} {path} in {label}", self.static.whole(module, loaded))
+                if whose.kind == USER and not self.inner:
+                    self.changed(module, attributes, path, label)
             return
         dotted = self.library(module, attributes, whose)
-        variable, _, inside = path.partition(".")
-        if scope != "import" and not inside and (0, variable, (dotted.partition(".")[0],)) not in self.followed:
-            self.followed.add((0, variable, (dotted.partition(".")[0],)))
-            if variable != module:
-                self.add(f"{scope} {variable} in {label}", f"module {module}")
+        if scope != "import" and (0, path, (module,)) not in self.followed:
+            self.followed.add((0, path, (module,)))
+            if path != module:
+                self.add(f"{scope} {path} in {label}", f"module {module}")
         if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
             self.add(f"{dotted} in {label}", self.encoder.encode(getattr(sys, attributes[0])))
         elif whose.kind == DISTRIBUTION and attributes:
             self.patched(module, attributes[0], dotted, label)
+
+    def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
+        """Take note of what was changed at run time in a module that counts by its source."""
+        if module not in sys.modules:
+            _waiting.add((module, attributes))
+            return
+        now = _fact(module, attributes)
+        if _facts.setdefault((module, attributes), now) != now:
+            self.add(f"changed {'.'.join((path, *attributes))} in {label}", now)
 
     def patched(self, module: str, name: str, dotted: str, label: str) -> None:
         """Take note of a function of the user's that was put into a library."""
@@ -422,23 +473,27 @@ class _Walk:
         value = loaded.__dict__.get(name) if loaded is not None else None
         if isinstance(value, FunctionType):
             origin = value.__globals__.get("__name__")
-            if isinstance(origin, str) and distributions.owner(origin).kind == USER:
+            if isinstance(origin, str) and self.owner(origin).kind == USER:
                 self.add(f"replaced {dotted} in {label}", self.encoder.encode(value))
 
     def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:
         """Take note of an import statement in a function, or of what is taken from the module it binds."""
-        module = _absolute(reference, names)
+        if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
+            return
+        module = _absolute(reference, names) if reference.level else reference.name
         key = (reference.root, module, reference.attributes)
         if key in self.followed:
             return
         self.followed.add(key)
         if reference.root == TOUCH:
-            whose = distributions.owner(module)
+            whose = self.owner(module)
             if whose.kind not in (USER, ABSENT):
                 if whose.kind == PYTHON:
                     return
                 for name in reference.attributes or ("",):
                     self.library(module, (name,) if name else (), whose)
+                if whose.kind == DISTRIBUTION and module not in sys.modules:
+                    self.unloaded.add(module)
             return
         self.through(module, reference.attributes, "import", module, label)
 
@@ -461,15 +516,50 @@ class _Walk:
         return found
 
 
+# What a module that counts by its source held when it was first seen loaded, and what is to be looked at then.
+_facts: dict[tuple[str, tuple[str, ...]], str] = {}
+_waiting: set[tuple[str, tuple[str, ...]]] = set()
+
+
+def settle() -> None:
+    """Look at what a recipe has just imported, so that later changes of it are seen; call it after a miss."""
+    for module, attributes in [*_waiting]:
+        if module in sys.modules:
+            _waiting.discard((module, attributes))
+            _facts.setdefault((module, attributes), _fact(module, attributes))
+
+
+def _fact(module: str, attributes: tuple[str, ...]) -> str:
+    """Digest what an attribute of a loaded module is now."""
+    walk = _Walk(_fact)  # type: ignore[arg-type]
+    walk.inner = True
+    try:
+        walk.value("global", sys.modules[module], module, attributes, "")
+    except (UnknownInput, RecursionError) as error:
+        return f"unknown: {type(error).__name__}"
+    return Key(walk.parts).digest
+
+
+def _distribution(name: str) -> Part:
+    """Return the part of an installed distribution; memoised."""
+    part = _distributions.get(name)
+    if part is None:
+        value = distributions.generator(name) if name in _GENERATORS else distributions.identity(name)
+        part = _distributions[name] = Part(f"distribution {name}", value)
+    return part
+
+
 def _absolute(reference: Reference, names: dict[str, Any]) -> str:
-    """Return the full name of an imported module."""
-    if not reference.level:
-        return reference.name
+    """Return the full name of a module that is imported relative to another."""
     package = names.get("__package__") or str(names.get("__name__", ""))
     if not names.get("__package__") and "__path__" not in names:
         package = package.rpartition(".")[0]
     base = package.rsplit(".", reference.level - 1)[0] if reference.level > 1 else package
     return f"{base}.{reference.name}" if reference.name else base
+
+
+def _parameters(function: FunctionType) -> tuple[str, ...]:
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
 def _directories(function: FunctionType) -> tuple[str, str]:
@@ -480,9 +570,22 @@ def _directories(function: FunctionType) -> tuple[str, str]:
         file = function.__code__.co_filename
         if file.startswith("<"):
             return "", ""
+    package = names.get("__package__")
+    depth = package.count(".") + 1 if isinstance(package, str) and package else 0
+    if not os.path.isabs(file):
+        return _climb(os.path.abspath(file), depth)
+    known = _climbed.get((file, depth))
+    if known is None:
+        known = _climbed[file, depth] = _climb(file, depth)
+    return known
+
+
+_climbed: dict[tuple[str, int], tuple[str, str]] = {}
+
+
+def _climb(file: str, depth: int) -> tuple[str, str]:
     directory = os.path.dirname(os.path.abspath(file))
     root = directory
-    package = names.get("__package__")
-    for _ in range(package.count(".") + 1 if isinstance(package, str) and package else 0):
+    for _ in range(depth):
         root = os.path.dirname(root)
     return directory, root if len(root) > 1 else ""

@@ -17,7 +17,7 @@ from kcl.code import stream
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
-_SPECIAL = frozenset({"__doc__", "__annotations__", "getdoc", "get_type_hints"})
+_SPECIAL = frozenset({"__doc__", "__annotations__", "getdoc", "get_type_hints", "include_dirs"})
 
 
 class Reference:
@@ -52,7 +52,7 @@ class References:
 
     def __init__(self, chains: list[Reference], mentions: frozenset[str]) -> None:
         self.chains = chains
-        self.mentions = mentions  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
+        self.mentions = mentions  # names that make something count which does not otherwise: docstrings, places
 
 
 _GLOBAL, _NAME, _CELL, _FAST, _ATTRIBUTE, _CONSTANT, _IMPORT, _IMPORT_FROM, _STORE, _THROUGH = range(1, 11)
@@ -99,13 +99,6 @@ def _cell(code: CodeType, index: int) -> str:
     return (code.co_cellvars + code.co_freevars)[index]
 
 
-def _local(code: CodeType, index: int) -> str:
-    """Name a fast local or, from Python 3.11 on, a cell that shares its numbering."""
-    if index < len(code.co_varnames):
-        return code.co_varnames[index]
-    return _cell(code, index)
-
-
 class _Scan:
     """One pass over one code object."""
 
@@ -137,10 +130,12 @@ class _Scan:
             kind = kinds[index]
             if kind in (_GLOBAL, _NAME):
                 name = names[operands[index] >> NAME_SHIFT[operations[index]]]
-            elif not bound and kind == _FAST:
-                continue
+            elif kind == _CELL:
+                name = _cell(code, operands[index])
+            elif bound and operands[index] < len(code.co_varnames):  # beyond: Python 3.13 takes a cell for a closure
+                name = code.co_varnames[operands[index]]
             else:
-                name = _cell(code, operands[index]) if kind == _CELL else _local(code, operands[index])
+                continue
             binding = bound.get(name) if bound else None
             if binding is None and kind == _FAST:
                 continue
@@ -199,7 +194,7 @@ class _Scan:
         """Name the variable that a store binds."""
         op, operand = self.operations[index], self.operands[index]
         if op == _STORE_FAST:
-            return _local(self.code, operand)
+            return self.code.co_varnames[operand]
         return _cell(self.code, operand) if op == _STORE_DEREF else self.code.co_names[operand]
 
 
@@ -208,6 +203,10 @@ def _mentions(code: CodeType) -> frozenset[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _mentions(constant)
+        elif isinstance(constant, tuple):  # the names of keyword arguments
+            found |= _SPECIAL.intersection(item for item in constant if isinstance(item, str))
+        elif isinstance(constant, str) and constant.startswith("-I"):
+            found |= {"include_dirs"}
     return found
 
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import SourceFileLoader
+from opcode import opmap
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
 from kcl import code, distributions
+from kcl.code import stream
 from kcl.distributions import ABSENT, USER, Owner
 from kcl.references import GLOBAL, IMPORT, NAME, TOUCH, references
 
@@ -28,6 +31,8 @@ class Walk(Protocol):
     def judge(self, dotted: str) -> None: ...
 
 
+_STORE_NAME = opmap["STORE_NAME"]
+_STORE_NAME = opmap["STORE_NAME"]
 _source_codes: dict[str, CodeType | None] = {}
 _static: set[str] = set()
 
@@ -61,14 +66,20 @@ def _find(name: str) -> str | None:
 
 
 def _compile(name: str) -> CodeType | None:
+    """Read a module's code as an import would, from its compiled file where that is fresh."""
     path = _find(name)
     if path is None or not path.endswith(".py"):
         return None
     try:
-        with open(path, "rb") as stream:
-            return compile(stream.read(), path, "exec", dont_inherit=True)
-    except (OSError, SyntaxError, ValueError):
+        return SourceFileLoader(name, path).get_code(name)
+    except (OSError, SyntaxError, ValueError, ImportError, EOFError):
         return None
+
+
+def _stored(source: CodeType) -> set[str]:
+    """List the names that a module defines itself."""
+    operations, operands, _ = stream(source)
+    return {source.co_names[operand] for op, operand in zip(operations, operands, strict=True) if op == _STORE_NAME}
 
 
 class Modules:
@@ -106,6 +117,7 @@ class Modules:
         package = name if (_find(name) or "").endswith("__init__.py") else name.rpartition(".")[0]
         found = references(source)
         self.walk.mentions |= found.mentions
+        own = _stored(source)
         for reference in found.chains:
             if reference.root in (TOUCH, IMPORT):
                 target = reference.name
@@ -113,7 +125,7 @@ class Modules:
                     base = package.rsplit(".", reference.level - 1)[0]
                     target = f"{base}.{target}" if target else base
                 self.imported(target, reference.attributes, reference.root)
-            elif reference.root in (GLOBAL, NAME) and not reference.attributes:
+            elif reference.root in (GLOBAL, NAME) and not reference.attributes and reference.name not in own:
                 self.walk.judge(f"builtins.{reference.name}")
 
     def imported(self, target: str, attributes: tuple[str, ...], root: int) -> None:

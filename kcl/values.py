@@ -90,6 +90,7 @@ class Encoder:
         self.depths: dict[int, int] = {}
         self.done: dict[int, tuple[object, str]] = {}
         self.lowest = _LATER
+        self.placed = False  # a path was written from the root of the user's code
         self.long: dict[str, str] = {}  # digest -> the text that was too long
 
     def encode(self, value: Any) -> str:
@@ -100,7 +101,7 @@ class Encoder:
             return simple(value)
         if kind is str:
             return self.shorten(self.text(value))
-        if isinstance(value, _FUNCTIONS) and not isinstance(value, _enum_type()):
+        if isinstance(value, _FUNCTIONS):
             return self.walker.refer(value)
         return self.nested(value)
 
@@ -108,6 +109,7 @@ class Encoder:
         """Return the text of a string; a path below the recipe's root counts from there: a copy of a tree is equal."""
         directory = self.walker.directory
         if directory and value.startswith(directory) and value[len(directory) : len(directory) + 1] in ("", os.sep):
+            self.placed = True
             return f"<root>{value[len(directory) :]!r}"
         return repr(value)
 
@@ -420,8 +422,6 @@ def _enum_type() -> Any:
 
 def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
-    if isinstance(value, _enum_type()):  # an enumeration itself
-        return encoder.walker.refer(value)
     if isinstance(kind, _enum_type()):
         return f"{encoder.walker.refer(kind)}.{value.name}={encoder.encode(value.value)}"
     return None
