@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kcl.key import Key
 
 _ATTRIBUTE = "_kcl_bindings"
+_lock = threading.Lock()
 
 
 class Bindings:
@@ -84,7 +85,7 @@ class Kernel:
         """Make everything that a launch needs: afterwards no recipe is left to run and no program to build.
 
         Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
-        as long as the object that is given: keep it, and do not pass the passing `queue.context`.
+        as long as the object that is given.
         """
         ready = self._code(arguments)
         bindings = _bindings(context_or_queue)
@@ -190,8 +191,12 @@ def _required(generated: Generated) -> frozenset[str]:
 def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
-        bindings = Bindings(program.home_of(_context(holder)))
-        setattr(holder, _ATTRIBUTE, bindings)
+        home = program.home_of(_context(holder))
+        with _lock:
+            bindings = getattr(holder, _ATTRIBUTE, None)
+            if bindings is None:
+                bindings = Bindings(home)
+                setattr(holder, _ATTRIBUTE, bindings)
     return bindings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 import weakref
 from collections.abc import Sequence
@@ -38,11 +39,13 @@ _waited = 0.0
 class Home:
     """One context with what is known about it; its programs live as long as the user's queues and contexts do."""
 
-    __slots__ = ("__weakref__", "_identities", "context", "programs")
+    __slots__ = ("__weakref__", "_identities", "context", "locks", "programs")
 
     def __init__(self, context: cl.Context) -> None:
         self.context = context
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
+        # Threads that need the same program at once build it once; those that need another one do not wait.
+        self.locks: dict[str, threading.Lock] = {}
         self._identities: list[tuple[Part, ...]] | None = None
 
     @property
@@ -89,16 +92,18 @@ class Slot(NamedTuple):
 
 # The context of a living Home lives, so its handle is nobody else's: comparing handles is safe here.
 _homes: weakref.WeakSet[Home] = weakref.WeakSet()
+_lock = threading.Lock()
 
 
 def home_of(context: cl.Context) -> Home:
     """Return what is known about `context`, or begin to know it."""
-    for home in tuple(_homes):
-        if home.context == context:
-            return home
-    home = Home(context)
-    _homes.add(home)
-    return home
+    with _lock:
+        for home in tuple(_homes):
+            if home.context == context:
+                return home
+        home = Home(context)
+        _homes.add(home)
+        return home
 
 
 def built(home: Home, generated: Generated, digest: str) -> Built:
@@ -106,10 +111,11 @@ def built(home: Home, generated: Generated, digest: str) -> Built:
 
     `digest` is `generated.digest`. Raises pyopencl's own error where the source does not compile.
     """
-    found = home.programs.get(digest)
-    if found is None:
-        found = home.programs[digest] = _through_layer(home, generated)
-    return found
+    with home.locks.setdefault(digest, threading.Lock()):
+        found = home.programs.get(digest)
+        if found is None:
+            found = home.programs[digest] = _through_layer(home, generated)
+        return found
 
 
 def slots_of(home: Home, generated: Generated) -> list[Slot]:
