@@ -32,7 +32,6 @@ class Walk(Protocol):
 
 
 _STORE_NAME = opmap["STORE_NAME"]
-_STORE_NAME = opmap["STORE_NAME"]
 _source_codes: dict[str, CodeType | None] = {}
 _static: set[str] = set()
 
