@@ -275,6 +275,17 @@ class TestFaults:
         assert promote.idle(bench.folder, LIMIT_SECONDS)
         assert bench.entry(1) is not None
 
+    def test_folder_made_anew(self, bench: Bench) -> None:
+        """A helper whose folder was removed under it leaves the jobs of the new folder to a new helper."""
+        for _ in range(3):
+            bench.request(1)
+            assert promote.idle(bench.folder, LIMIT_SECONDS)
+            assert bench.entry(1) is not None
+            assert bench.queue.has_helper()
+            shutil.rmtree(bench.folder, ignore_errors=True)
+            shutil.rmtree(bench.store.location)
+            promote._last_starts.clear()
+
     def test_damaged_job(self, bench: Bench) -> None:
         """Jobs that are damaged, or lack what a job has, are dropped; the others are done."""
         bench.queued(0)

@@ -26,6 +26,7 @@ _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 _last_starts: dict[str, float] = {}
+_queues: dict[str, Queue] = {}
 
 
 def request(root: str, address: str, job: Entry, environment: Mapping[str, str]) -> None:
@@ -38,9 +39,8 @@ def request(root: str, address: str, job: Entry, environment: Mapping[str, str])
     millisecond.
     """
     from kcl.entry import Entry
-    from kcl.promote.jobs import Queue
 
-    queue = Queue(root)
+    queue = _queue(root)
     asked = {
         "address": address,
         "build_options": _build_options(job),
@@ -127,7 +127,9 @@ def _directory() -> str:
 def _queue(folder: str) -> Queue:
     from kcl.promote.jobs import Queue
 
-    return Queue(folder)
+    if folder not in _queues:  # it remembers that the directory was checked
+        _queues[folder] = Queue(folder)
+    return _queues[folder]
 
 
 def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:

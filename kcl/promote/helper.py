@@ -36,6 +36,7 @@ class Helper:
         self._queue = queue
         self._pyopencl = pyopencl
         self._until = until
+        self._lock: int | None = None
         self._variables = driver_variables(config.environment())
         self._tasks: dict[str, Task] = {}
         self._beyond: set[tuple[str, float]] = set()
@@ -44,17 +45,17 @@ class Helper:
 
     def run(self) -> None:
         """Work until nothing is left to do; return without a trace."""
-        lock = self._queue.lock()
-        if lock is None:
+        self._lock = self._queue.lock()
+        if self._lock is None:
             return
         try:
             workshop = self._open()
-            while lock is not None:
+            while self._lock is not None:
                 self._take_up()
                 self._work_on(workshop)
-                os.close(lock)
+                os.close(self._lock)
                 # a job that was written while we still held the lock relies on us
-                lock = self._queue.lock() if self._elsewhere is None and self._has_work() else None
+                self._lock = self._queue.lock() if self._elsewhere is None and self._has_work() else None
         finally:
             jobs.remove_tree(self._work)
 
@@ -93,14 +94,18 @@ class Helper:
                     self._queue.drop(job)
 
     def _has_work(self) -> bool:
-        return time.time() < self._until and bool(self._listed())
+        return time.time() < self._until and os.path.isdir(self._work) and bool(self._listed())
+
+    def _is_at_home(self) -> bool:
+        """Tell whether lock and directory are still ours: the whole cache can be removed, and made anew, any time."""
+        return self._lock is not None and self._queue.is_locked_by(self._lock) and os.path.isdir(self._work)
 
     def _listed(self) -> list[Job]:
         return [job for job in self._queue.jobs() if (job.digest, job.written) not in self._beyond]
 
     def _work_on(self, workshop: Workshop) -> None:
         seen = time.monotonic()
-        while time.time() < self._until and time.monotonic() - seen < IDLE_SECONDS:
+        while time.time() < self._until and time.monotonic() - seen < IDLE_SECONDS and self._is_at_home():
             listed = self._listed()
             if listed:
                 seen = time.monotonic()
@@ -155,6 +160,8 @@ class Helper:
             self._queue.move(job, NEW)
             raise
         except Exception:
+            if not self._is_at_home():
+                sys.exit()  # the job is another helper's
             later = None
         if later is None:
             self._queue.drop(job)

@@ -109,9 +109,18 @@ class Queue:
         for _ in range(5):
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
-                return descriptor
+                if self.is_locked_by(descriptor):
+                    return descriptor
+                os.close(descriptor)
             time.sleep(0.01)
         return None
+
+    def is_locked_by(self, descriptor: int) -> bool:
+        """Tell whether that descriptor's lock is the queue's: the folder may have been removed and made anew."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(f"{self.folder}/lock"))
+        except OSError:
+            return False
 
     def has_helper(self) -> bool:
         """Tell whether a helper holds the lock."""
