@@ -131,13 +131,18 @@ def file_name(generated: Generated) -> str:
 
 
 def layout_of(dtype: Any) -> Any:
-    """Describe a numpy dtype as JSON: a string, or the names, layouts, offsets, size and alignment of its fields."""
+    """Describe a numpy dtype as JSON: a string, or the names, layouts, offsets, size and alignment of its fields.
+
+    Titles of fields too, where there are any: pyopencl's vector types have them.
+    """
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return {"base": layout_of(base), "shape": list(shape)}
     if dtype.names is None:
         return dtype.str
+    titles = [dtype.fields[name][2] if len(dtype.fields[name]) > 2 else None for name in dtype.names]
     return {
+        **({"titles": titles} if any(titles) else {}),
         "names": list(dtype.names),
         "formats": [layout_of(dtype.fields[name][0]) for name in dtype.names],
         "offsets": [int(dtype.fields[name][1]) for name in dtype.names],
@@ -159,15 +164,15 @@ def dtype_from(layout: Any) -> Any:
         return np.dtype(layout)
     if "base" in layout:
         return np.dtype((dtype_from(layout["base"]), tuple(layout["shape"])))
-    return np.dtype(
-        {
-            "names": layout["names"],
-            "formats": [dtype_from(part) for part in layout["formats"]],
-            "offsets": layout["offsets"],
-            "itemsize": layout["itemsize"],
-        },
-        align=layout["aligned"],
-    )
+    described: Any = {
+        "names": layout["names"],
+        "formats": [dtype_from(part) for part in layout["formats"]],
+        "offsets": layout["offsets"],
+        "itemsize": layout["itemsize"],
+    }
+    if "titles" in layout:
+        described["titles"] = layout["titles"]
+    return np.dtype(described, align=layout["aligned"])
 
 
 def _register(name: str, layout: Any) -> None:

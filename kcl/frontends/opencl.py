@@ -7,6 +7,7 @@ are not given, sizes found from shapes, the same kinds of errors.
 from __future__ import annotations
 
 import ast
+import keyword
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     import numpy as np
 
 _DIRECTIONS = ("in", "out", "inout")
+# Names that a call or the invoker uses for something else.
+_TAKEN = frozenset(
+    (
+        *("self", "queue", "allocator", "wait_for", "out_host"),
+        *("min", "max", "int", "isinstance", "len", "list", "tuple"),
+        *("_np", "_cl", "_cl_array", "_DeferredAllocator"),
+    )
+)
 _ALLOWED = (
     ast.Expression,
     ast.Tuple,
@@ -117,8 +126,8 @@ class SourceResult:
 
     def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> Open:
         """Return that nothing is open."""
-        arrays = [a for a in self._source.arguments if isinstance(a, Array)]
-        return Open((), (), tuple(a.name for a in arrays if a.direction != "out"), {})
+        # Nor is an array needed to find the code: one that is missing is reported when the kernel is launched.
+        return Open((), (), (), {})
 
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
         """Return True: no dtype makes a difference."""
@@ -156,20 +165,21 @@ def _dtype(argument: Array | Scalar | Local) -> np.dtype[Any]:
 def _check(source: Source) -> None:
     names = [argument.name for argument in source.arguments]
     for name in (source.entry, *names):
-        if not name.isidentifier() or name.startswith("_kcl"):
-            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} is no usable name")
+        if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN or name.startswith("_kcl"):
+            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} is no usable name; rename it in the OpenCL C")
     if len(set(names)) != len(names):
         raise RecipeError(f"kcl.Source {source.entry!r}: an argument is declared twice: {names}")
+    known = [argument.name for argument in source.arguments if not isinstance(argument, Local)]
     for argument in source.arguments:
         if isinstance(argument, Array) and argument.direction not in _DIRECTIONS:
             raise RecipeError(f"argument {argument.name!r}: direction is one of {', '.join(_DIRECTIONS)}")
         if isinstance(argument, Array):
-            _check_expression(source, argument.shape, names, f"shape of {argument.name!r}")
+            _check_expression(source, argument.shape, known, f"shape of {argument.name!r}")
         if isinstance(argument, Local):
-            _check_expression(source, argument.size, names, f"size of {argument.name!r}")
-    _check_expression(source, source.global_size, names, "global_size")
+            _check_expression(source, argument.size, known, f"size of {argument.name!r}")
+    _check_expression(source, source.global_size, known, "global_size")
     if source.local_size is not None:
-        _check_expression(source, source.local_size, names, "local_size")
+        _check_expression(source, source.local_size, known, "local_size")
 
 
 def _check_expression(source: Source, text: str, names: list[str], what: str) -> None:
@@ -181,6 +191,7 @@ def _check_expression(source: Source, text: str, names: list[str], what: str) ->
     for node in ast.walk(tree):
         bad = (
             not isinstance(node, _ALLOWED)
+            or (isinstance(node, ast.Constant) and type(node.value) is not int)
             or (isinstance(node, ast.Name) and node.id not in (*names, "min", "max"))
             or (isinstance(node, ast.Attribute) and node.attr not in ("shape", "size"))
             or (isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in ("min", "max")))
@@ -223,7 +234,7 @@ def _write_invoker(source: Source) -> str:
     for scalar in scalars:
         _write_scalar(write, scalar, arrays)
     for array in arrays:
-        _write_array(write, array)
+        _write_array(write, array, arrays)
     _write_launch(write, source, arrays)
     _write_outputs(write, [array for array in arrays if array.direction != "in"])
     return "\n".join(write.lines) + "\n"
@@ -265,10 +276,18 @@ def _write_scalar(write: _Writer, scalar: Scalar, arrays: list[Array]) -> None:
         f"raise TypeError(\"value argument '{name}' was not given and could not be automatically determined\")",
         2,
     )
+    if _dtype(scalar).kind in "iu":
+        # Sizes are computed from it, and numpy's small integers wrap around.
+        write(f"{name} = int({name})")
 
 
-def _write_array(write: _Writer, array: Array) -> None:
+def _write_array(write: _Writer, array: Array, arrays: list[Array]) -> None:
     name, dtype = array.name, f"_kcl_dtype_{array.name}"
+    mentioned = {node.id for node in ast.walk(ast.parse(array.shape, mode="eval")) if isinstance(node, ast.Name)}
+    unknown = [one.name for one in arrays[arrays.index(array) :] if one.direction == "out" and one.name in mentioned]
+    for other in unknown:
+        write(f"if {other} is None:")
+        write(f"raise RuntimeError(\"the shape of '{name}' follows from output '{other}', which must be supplied\")", 2)
     write(f"_kcl_shape = {array.shape}")
     write("_kcl_shape = _kcl_shape if isinstance(_kcl_shape, tuple) else (_kcl_shape,)")
     if array.direction == "out":
