@@ -94,6 +94,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def variable(name: str) -> str | None:
+    """Return one variable of the environment as it is now."""
+    return os.environ.get(name)
+
+
 def home() -> str:
     """Return the user's home directory, which need not exist."""
     return os.path.expanduser("~")

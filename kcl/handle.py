@@ -12,7 +12,8 @@ import pyopencl as cl
 from kcl import layers, program
 from kcl.errors import UnknownInput
 from kcl.launch import Kernels, Launcher, MissingArguments, unpack
-from kcl.pipeline import Line, Ready, dtypes_of
+from kcl.pipeline import Line, dtypes_of
+from kcl.rows import Ready
 
 if TYPE_CHECKING:
     from kcl.generated import Generated

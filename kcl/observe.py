@@ -1,19 +1,19 @@
 """Watch a recipe while it runs on a miss: which files it reads, and whether it does what no key can hold.
 
-The interpreter's audit events are the source (PEP 578). An audit hook cannot be taken away, so one is added at the
-first miss of a process and sleeps between recipes.
+The interpreter's audit events tell of files, processes and the network (PEP 578). An audit hook cannot be taken away,
+so one is added at the first miss of a process and sleeps between recipes. Environment, working directory and file
+status raise no such event: while a recipe runs, the functions of `os` that tell them are wrapped.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 _UNKNOWABLE = {
     "socket.connect": "connected to a network address",
@@ -31,24 +31,19 @@ _UNKNOWABLE = {
 }
 
 
-class Read(NamedTuple):
-    """A file that a recipe read: where it lies, seen from `base`, and the SHA-256 of its content.
-
-    `base` is "module" (path relative to the recipe's module, so that a copy of the project hits), "cwd" or
-    "absolute".
-    """
-
-    base: str
-    path: str
-    digest: str
-
-
 class Observed:
     """What one recipe did while it ran."""
 
     def __init__(self) -> None:
         self.files: dict[str, None] = {}
+        self.links: dict[str, None] = {}
+        self.variables: dict[str, None] = {}
+        self.working_directory = False
         self.unknowable = ""
+
+    def refuse(self, reason: str) -> None:
+        """Note something that no key can hold; the first reason stays."""
+        self.unknowable = self.unknowable or reason
 
 
 _state = threading.local()
@@ -64,9 +59,11 @@ def observing() -> Iterator[Observed]:
         sys.addaudithook(_hook)
     before = getattr(_state, "observed", None)
     observed = _state.observed = Observed()
+    _watch(+1)
     try:
         yield observed
     finally:
+        _watch(-1)
         _state.observed = before
 
 
@@ -87,34 +84,6 @@ def nothing() -> Iterator[None]:
     yield
 
 
-def reads(paths: Iterator[str] | list[str] | tuple[str, ...], directory: str) -> list[Read]:
-    """Describe files by place and content; `directory` is that of the recipe's module. Raises OSError."""
-    return [_described(path, directory) for path in paths]
-
-
-def locate(read: Read, directory: str) -> str:
-    """Return the path at which the file of `read` is expected now."""
-    return os.path.join(directory, read.path) if read.base == "module" else read.path
-
-
-def digest_of(path: str) -> str:
-    """Return the SHA-256 of a file's content, "absent" where it cannot be read."""
-    try:
-        with open(path, "rb") as stream:
-            return hashlib.sha256(stream.read()).hexdigest()
-    except OSError:
-        return "absent"
-
-
-def _described(path: str, directory: str) -> Read:
-    if not os.path.isabs(path):
-        return Read("cwd", path, digest_of(path))
-    inside = directory and os.path.commonpath([os.path.abspath(path), directory]) == directory
-    if inside:
-        return Read("module", os.path.relpath(path, directory), digest_of(path))
-    return Read("absolute", path, digest_of(path))
-
-
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     observed = getattr(_state, "observed", None)
     if observed is None:
@@ -126,11 +95,11 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         if not isinstance(path, str) or _is_import():
             return
         if _writes(arguments):
-            observed.unknowable = observed.unknowable or f"wrote {os.path.basename(path)}"
+            observed.refuse(f"wrote {os.path.basename(path)}")
         else:
             observed.files[path] = None
     elif event in _UNKNOWABLE and not _is_import():
-        observed.unknowable = observed.unknowable or _UNKNOWABLE[event]
+        observed.refuse(_UNKNOWABLE[event])
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
@@ -152,5 +121,82 @@ def _is_import() -> bool:
             return True
         if name == "kcl.pipeline":
             return False
+        frame = frame.f_back
+    return False
+
+
+_GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy", "kcl")
+_lock = threading.Lock()
+_watchers = 0
+_wrapped: list[tuple[Any, str, Any]] = []
+
+
+def _watch(change: int) -> None:
+    """Wrap the functions of `os` for the first recipe that runs, and take the wrappers off after the last."""
+    global _watchers
+    with _lock:
+        before, _watchers = _watchers, _watchers + change
+        if before == 0 and _watchers:
+            for name in ("getcwd", "getcwdb"):
+                _wrap(os, name, _saw_working_directory)
+            for name in ("stat", "lstat", "access"):
+                _wrap(os, name, _saw_status)
+            _wrap(os, "readlink", _saw_link)
+            for name in ("__getitem__", "__iter__", "__len__"):
+                _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
+        elif not _watchers:
+            while _wrapped:
+                setattr(*_wrapped.pop())
+
+
+def _wrap(owner: Any, name: str, saw: Callable[..., None]) -> None:
+    original = getattr(owner, name)
+
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        observed = getattr(_state, "observed", None)
+        if observed is not None and _is_users():
+            saw(observed, *arguments)
+        return original(*arguments, **keywords)
+
+    _wrapped.append((owner, name, original))
+    setattr(owner, name, wrapper)
+
+
+def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
+    observed.working_directory = True
+
+
+def _saw_status(observed: Observed, *_arguments: object) -> None:
+    # Resolving a path asks of every step whether it is a link; what is behind one is seen by itself.
+    frame: FrameType | None = sys._getframe(2)
+    for _step in range(3):
+        if frame is not None and frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
+            return
+        frame = frame.f_back if frame is not None else None
+    observed.refuse("looked whether a file is there")
+
+
+def _saw_link(observed: Observed, path: Any, *_arguments: object) -> None:
+    observed.links[os.fsdecode(path)] = None
+
+
+def _saw_variable(observed: Observed, _environ: object, name: Any = None) -> None:
+    observed.variables[os.fsdecode(name) if isinstance(name, bytes) else str(name)] = None
+
+
+def _saw_environment(observed: Observed, *_arguments: object) -> None:
+    observed.refuse("listed the environment")
+
+
+def _is_users() -> bool:
+    """Tell whether code of the user asks, itself or through the standard library, not an import or a generator."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if name == "linecache" or name.startswith("importlib._bootstrap"):
+            return False
+        package = name.partition(".")[0]
+        if package not in sys.stdlib_module_names or name == "__main__":
+            return package not in _GENERATORS and not _is_import()
         frame = frame.f_back
     return False

@@ -6,37 +6,21 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kcl import adapters, events, frontends, layers, observe
-from kcl.entry import Entry
+from kcl import adapters, events, frontends, layers, manifest, observe, rows
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.frontends import Open
-from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
+from kcl.generated import instantiate
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
+from kcl.manifest import Read
 from kcl.reach import Reached, reach
+from kcl.rows import Base, Ready
 
 if TYPE_CHECKING:
     import numpy as np
-
-Dtypes = Mapping[str, "np.dtype[Any]"]
-
-
-class Ready(NamedTuple):
-    """Generated code with its invoker, and the digest under which launchers are bound."""
-
-    generated: Generated
-    invoke: Callable[..., Any]
-    digest: str
-
-
-class Base(NamedTuple):
-    """What must be known of a recipe's result before the dtypes of a call can be looked at."""
-
-    open: Open
-    reads: tuple[observe.Read, ...]
 
 
 class Line:
@@ -129,26 +113,30 @@ class Line:
     ) -> tuple[Any, str, str, int]:
         assert row.entry is not None
         assert self._reached is not None
-        self.base = base = self._as_of_now(_base_of(row.entry))
-        if "function" in row.entry.metadata:
-            return _ready(row.entry), "hit", "", row.size
+        directory = self._reached.directory
+        self.base = base = self._as_of_now(rows.base_of(row.entry))
+        if rows.belongs_elsewhere(row.entry, directory):
+            return None, "miss", "the stored code names the directory of another copy of the project", 0
+        if rows.is_whole(row.entry):
+            return rows.ready(row.entry, directory), "hit", "", row.size
         dtypes = dtypes_of(unpack(base.open.packed, values))
-        for key in _special_keys(direct, base, dtypes):
+        for key in rows.special_keys(direct, base, dtypes):
             found = layer.look_up(key.digest, key)
-            if found.entry is not None and _fits(found.entry, base, dtypes):
-                return _ready(found.entry), "hit", "", row.size + found.size
+            elsewhere = found.entry is not None and rows.belongs_elsewhere(found.entry, directory)
+            if found.entry is not None and not elsewhere and rows.fits(found.entry, base, dtypes):
+                return rows.ready(found.entry, directory), "hit", "", row.size + found.size
             if found.outcome == "error":
                 return None, "error", found.reason, 0
-        return None, "miss", _difference(_base_of(row.entry), base, dtypes), 0
+        return None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes), 0
 
     def _as_of_now(self, base: Base) -> Base:
-        """Give every file that the recipe reads the content that it had at this Kernel's first look-up."""
+        """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
         assert self._reached is not None
         reads = []
         for read in base.reads:
             place = (read.base, read.path)
             if place not in self._moment:
-                self._moment[place] = observe.digest_of(observe.locate(read, self._reached.directory))
+                self._moment[place] = manifest.content(read, self._reached.directory)
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
@@ -171,25 +159,36 @@ class Line:
             if layer.off(frozenset({result.front_end})):
                 refused = f"off: {layer.off(frozenset({result.front_end}))}"
             else:
-                size = _store(layer, self._direct, self._reached, self.base, generated, used)
+                size = rows.store(layer, self._direct, self._place(), self.base, generated, used)
         return Ready(generated, instantiate(generated), generated.digest), refused, size
 
-    def _run(self) -> tuple[frontends.Result, str, tuple[observe.Read, ...]]:
+    def _run(self) -> tuple[frontends.Result, str, tuple[Read, ...]]:
         """Run the recipe once a Kernel; later dtypes are generated from the same result."""
         if self._result is not None and self.base is not None:
             return self._result, "", self.base.reads
-        reached = self._reached
+        front_ends = self._reached.front_ends if self._reached else ()
         begin = time.time_ns()
-        result, observed = self._watched("loopy" if reached and "loopy" in reached.front_ends else "")
+        result, observed = self._watched("loopy" if "loopy" in front_ends else "")
         files = sorted({*observed.files, *result.reads})
         refused = observed.unknowable and f"the recipe {observed.unknowable} while it ran"
         if any(_touched_since(path, begin) for path in files):
             refused = refused or "a file that the recipe reads changed while it ran"
-        reads = tuple(observe.reads(files, reached.directory if reached else ""))
+        directory, texts = self._place()
+        reads = (
+            *manifest.files(files, directory, texts.values()),
+            *manifest.links(observed.links, directory, texts.values()),
+            *manifest.variables(observed.variables),
+            *([manifest.working_directory()] if observed.working_directory else []),
+        )
         self._moment.update({(read.base, read.path): read.digest for read in reads})
         if not refused:
             self._result = result
         return result, refused, reads
+
+    def _place(self) -> rows.Place:
+        if self._reached is None:
+            return rows.Place("", {})
+        return rows.Place(self._reached.directory, self._reached.texts())
 
     def _watched(self, front_end: str) -> tuple[frontends.Result, observe.Observed]:
         with observe.observing() as observed, _quiet(front_end):
@@ -244,85 +243,8 @@ def _quiet(front_end: str) -> Any:
     return quiet()
 
 
-def _base_of(entry: Entry) -> Base:
-    base = entry.metadata["base"]
-    packed = {name: [(_index(i), part) for i, part in pairs] for name, pairs in base["packed"]}
-    return Base(
-        Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed),
-        tuple(observe.Read(*fields) for fields in base["reads"]),
-    )
-
-
-def _ready(entry: Entry) -> Ready:
-    generated, code = from_entry(entry)
-    return Ready(generated, instantiate(generated, code), generated.digest)
-
-
-def _special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
-    """Return the keys of the specialised rows to look at: by what decides, then by everything that was given."""
-    common = [*direct.parts, *(Part(f"file {read.base} {read.path}", read.digest) for read in base.reads)]
-    given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
-    needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
-    keys = [Key([*common, *_dtype_parts(needed)])]
-    if len(given) > len(needed):
-        keys.append(Key([*common, *_dtype_parts(given)]))
-    return keys
-
-
-def _dtype_parts(dtypes: Dtypes) -> list[Part]:
-    return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
-
-
-def _fits(entry: Entry, base: Base, dtypes: Dtypes) -> bool:
-    """Tell whether the dtypes of a call are those that the row was generated for."""
-    chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
-    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
-
-
-def _difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
-    for before, now in zip(stored.reads, base.reads, strict=True):
-        if before.digest != now.digest:
-            return f"file {os.path.basename(now.path)} changed"
-    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
-    return f"new choice of dtypes: {given}"
-
-
-def _store(layer: layers.Layer, direct: Key, reached: Reached, base: Base, generated: Generated, used: Dtypes) -> int:
-    described = {
-        "open": list(base.open.names),
-        "needed": list(base.open.needed),
-        "required": list(base.open.required),
-        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in base.open.packed.items()],
-        "reads": [list(read) for read in base.reads],
-    }
-    chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
-    metadata = {"base": described, "chosen": chosen, "created": int(time.time())}
-    texts = {"reached.json": _texts(reached)}
-    if not base.open.names and not base.reads:
-        entry = to_entry(generated, direct, metadata)
-        entry.parts.update(texts)
-        return layer.publish(direct.digest, entry)
-    row = Entry(direct, {"kernel": generated.kernel, "front_end": generated.front_end, **metadata}, texts)
-    size = layer.publish(direct.digest, row)
-    key = _special_keys(direct, base, used)[-1]
-    return size + layer.publish(key.digest, to_entry(generated, key, metadata))
-
-
-def _texts(reached: Reached) -> bytes:
-    import json
-
-    return json.dumps(reached.texts() if callable(reached.texts) else reached.texts, sort_keys=True).encode()
-
-
 def _touched_since(path: str, begin: int) -> bool:
     try:
         return os.stat(path).st_mtime_ns > begin
     except OSError:
         return True
-
-
-def _index(index: Any) -> Any:
-    """Exchange tuples and lists: JSON knows lists only, and array indices are tuples."""
-    if isinstance(index, tuple):
-        return list(index)
-    return tuple(index) if isinstance(index, list) else index

@@ -21,11 +21,10 @@ _READS: dict[str, str] = {
         "reads the time",
     ),
     **_table("random secrets uuid os.urandom os.getrandom numpy.random", "draws random numbers"),
-    **_table("os.environ os.environb os.getenv os.getenvb", "reads environment variables"),
     **_table("socket ssl http urllib ftplib smtplib requests urllib3 asyncio", "asks the network"),
     **_table("subprocess os.system os.popen os.fork os.posix_spawn multiprocessing", "starts a process"),
     **_table(
-        "os.getcwd os.getcwdb os.listdir os.scandir os.walk os.stat os.lstat os.access glob tempfile",
+        "os.listdir os.scandir os.walk os.stat os.lstat os.access glob tempfile",
         "looks at directories",
     ),
     **_table(
@@ -45,10 +44,6 @@ _READS: dict[str, str] = {
             ]
         ),
         "looks at directories",
-    ),
-    **_table(
-        "pathlib.Path.cwd pathlib.Path.home os.path.expanduser os.path.expandvars posixpath.expanduser",
-        "reads the environment",
     ),
     **_table(
         "os.getpid os.getppid os.getlogin os.getuid os.uname os.cpu_count os.getloadavg pwd",

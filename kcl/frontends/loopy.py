@@ -180,16 +180,17 @@ def missing_arguments(kernel: str, missing: list[str]) -> Exception:
 
 
 def _import_loopy() -> None:
+    import importlib
     import sqlite3
 
     try:
-        pass
+        importlib.import_module("loopy")
     except (OSError, sqlite3.Error):
         # loopy opens its dictionaries while it is imported and cannot be without a directory for them.
         import tempfile
 
         with adapters.private_cache_home(tempfile.mkdtemp(prefix="kcl-loopy-")):
-            pass
+            importlib.import_module("loopy")
 
 
 def _source_of(invoker: Any) -> str:

@@ -1,0 +1,157 @@
+"""How a Kernel's code lies in the generator layer.
+
+A recipe that leaves nothing open and reads nothing has one row, under its direct key. Any other has a base row there,
+which says what is open and what was read, and one row for each choice of dtypes and content.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcl import manifest
+from kcl.entry import Entry
+from kcl.frontends import Open
+from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
+from kcl.key import Key, Part
+from kcl.manifest import Read
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.layers import Layer
+
+Dtypes = Mapping[str, "np.dtype[Any]"]
+
+
+class Ready(NamedTuple):
+    """Generated code with its invoker, and the digest under which launchers are bound."""
+
+    generated: Generated
+    invoke: Callable[..., Any]
+    digest: str
+
+
+class Base(NamedTuple):
+    """What must be known of a recipe's result before the dtypes of a call can be looked at."""
+
+    open: Open
+    reads: tuple[Read, ...]
+
+
+class Place(NamedTuple):
+    """Where a recipe stands: the directory of its module, and the texts in its key that may name other places."""
+
+    directory: str
+    texts: Mapping[str, str]
+
+
+def base_of(entry: Entry) -> Base:
+    """Read the base from any row; raises KeyError or TypeError where it is not there."""
+    base = entry.metadata["base"]
+    packed = {name: [(_index(i), part) for i, part in pairs] for name, pairs in base["packed"]}
+    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed)
+    return Base(opened, tuple(Read(*fields) for fields in base["reads"]))
+
+
+def is_whole(entry: Entry) -> bool:
+    """Tell whether the row under the direct key holds the code itself."""
+    return "function" in entry.metadata
+
+
+def belongs_elsewhere(entry: Entry, directory: str) -> bool:
+    """Tell whether the code of a row names the directory of another copy of the project."""
+    return entry.metadata.get("directory", "") not in ("", directory)
+
+
+def ready(entry: Entry, directory: str) -> Ready:
+    """Make the code of a row ready to launch; raises what `from_entry` and `instantiate` raise."""
+    generated, code = from_entry(entry)
+    options = tuple(_located(option, directory) for option in generated.options)
+    generated = generated._replace(options=options)
+    return Ready(generated, instantiate(generated, code), generated.digest)
+
+
+def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
+    """Return the keys of the rows to look at: by what decides, then by everything that was given."""
+    common = [*direct.parts, *(Part(f"{read.base} {read.path}".strip(), read.digest) for read in base.reads)]
+    given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
+    needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
+    keys = [Key([*common, *_dtype_parts(needed)])]
+    if len(given) > len(needed):
+        keys.append(Key([*common, *_dtype_parts(given)]))
+    return keys
+
+
+def fits(entry: Entry, base: Base, dtypes: Dtypes) -> bool:
+    """Tell whether the dtypes of a call are those that the row was generated for."""
+    chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
+    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
+
+
+def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
+    """Say why no row fits: what was read has changed, or these dtypes are new."""
+    for before, now in zip(stored.reads, base.reads, strict=True):
+        if before.digest != now.digest:
+            return f"{manifest.in_words(now)} changed"
+    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
+    return f"new choice of dtypes: {given}"
+
+
+def store(layer: Layer, direct: Key, place: Place, base: Base, generated: Generated, used: Dtypes) -> int:
+    """Publish the rows of one choice of dtypes; returns their size in bytes."""
+    opened = base.open
+    described = {
+        "open": list(opened.names),
+        "needed": list(opened.needed),
+        "required": list(opened.required),
+        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in opened.packed.items()],
+        "reads": [list(read) for read in base.reads],
+    }
+    chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
+    options = [_placed(option, place) for option in generated.options]
+    named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
+    metadata = {
+        "base": described,
+        "chosen": chosen,
+        "created": int(time.time()),
+        "options": options,
+        "directory": place.directory if place.directory and any(place.directory in text for text in named) else "",
+    }
+    texts = {"reached.json": json.dumps(dict(place.texts), sort_keys=True).encode("utf-8", "surrogatepass")}
+    if not opened.names and not base.reads:
+        entry = to_entry(generated, direct, metadata)
+        entry.parts.update(texts)
+        return layer.publish(direct.digest, entry)
+    about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
+    row = Entry(direct, about, texts)
+    size = layer.publish(direct.digest, row)
+    key = special_keys(direct, base, used)[-1]
+    return size + layer.publish(key.digest, to_entry(generated, key, metadata))
+
+
+def _dtype_parts(dtypes: Dtypes) -> list[Part]:
+    return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
+
+
+def _placed(option: str, place: Place) -> str | list[str]:
+    """Describe an include directory as files are described, so that a copy of the project has its own."""
+    if option[:2] != "-I" or not option[2:].strip():
+        return option
+    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.texts.values())]
+
+
+def _located(option: Any, directory: str) -> str:
+    if isinstance(option, str):
+        return option
+    flag, base, path = option
+    return f"{flag}{manifest.locate(base, path, directory)}"
+
+
+def _index(index: Any) -> Any:
+    """Exchange tuples and lists: JSON knows lists only, and array indices are tuples."""
+    if isinstance(index, tuple):
+        return list(index)
+    return tuple(index) if isinstance(index, list) else index
