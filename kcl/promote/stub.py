@@ -47,8 +47,11 @@ def library(symbol: str) -> bytes:
 
 
 def _header() -> bytes:
-    with open("/proc/self/exe", "rb") as stream:
-        own = stream.read(_HEADER.size)
+    try:
+        with open("/proc/self/exe", "rb") as stream:
+            own = stream.read(_HEADER.size)
+    except OSError:
+        own = b""
     if len(own) < _HEADER.size or own[:6] != b"\x7fELF\x02\x01":
         raise ValueError("this machine's programs are not 64-bit little-endian ELF files")
     _ident, _kind, machine, _version, _entry, _segments, _sections, flags = _HEADER.unpack(own)[:8]
