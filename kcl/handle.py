@@ -88,19 +88,18 @@ class Kernel:
         Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
         as long as the object that is given.
         """
-        ready = self._code(arguments)
+        ready = self._code(context_or_queue, arguments)
         bindings = _bindings(context_or_queue)
         launcher = self._launcher(bindings, ready)
         program.launched(launcher.program)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`."""
-        _context(context_or_queue)
-        return self._code(arguments).generated.source
+        return self._code(context_or_queue, arguments).generated.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
         """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`."""
-        ready = self._code(arguments)
+        ready = self._code(context_or_queue, arguments)
         try:
             slots = program.slots_of(_bindings(context_or_queue).home, ready.generated)
         except UnknownInput:
@@ -111,7 +110,7 @@ class Kernel:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`. Counts no look-up."""
         outcome, reason = self._line.inspect(arguments)
         lines = [f"kernel {self.name}", _sentence("generator", outcome, reason, layers.generator().place)]
-        generated = self._code(arguments).generated
+        generated = self._code(context_or_queue, arguments).generated
         outcome, reason = program.inspect(_bindings(context_or_queue).home, generated)
         lines.append(_sentence("binary", outcome, reason, layers.binary().place))
         return "\n".join(lines)
@@ -127,7 +126,9 @@ class Kernel:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         if not isinstance(queue, cl.CommandQueue):
             raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
-        ready = self._code(arguments, call=True)
+        # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
+        spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
+        ready = self._code(queue, spoken, call=True)
         if self._packed:
             arguments = unpack(self._packed, arguments)
         launcher = self._launcher(_bindings(queue), ready)
@@ -140,8 +141,9 @@ class Kernel:
             program.launched(launcher.program)
         return result
 
-    def _code(self, values: dict[str, Any], call: bool = False) -> Ready:
+    def _code(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], call: bool = False) -> Ready:
         """Return generated code for the dtypes among `values`; under `call` every required array must be there."""
+        context = _context(holder)
         if self._open is not None:
             dtypes = dtypes_of(unpack(self._packed, values))
             found = self._ready.get(tuple([dtypes.get(name) for name in self._open]))
@@ -151,6 +153,8 @@ class Kernel:
             found, dtypes, opened = self._line.ready(values, call)
         except MissingArguments as error:
             raise self._missing(error.names) from None
+        # What is bound already for the same code was built with the headers of its moment, which may have passed.
+        found = found._replace(digest=found.digest + program.headers_digest(context, found.generated))
         with self._lock:
             self._packed = opened.packed
             self._ready[tuple([dtypes.get(name) for name in opened.names])] = found

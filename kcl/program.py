@@ -109,7 +109,7 @@ def home_of(context: cl.Context) -> Home:
 def built(home: Home, generated: Generated, digest: str) -> Built:
     """Return the program of `generated`: one that lives, one from the binary layer, or a new build.
 
-    `digest` is `generated.digest`. Raises pyopencl's own error where the source does not compile.
+    `digest` stands for `generated` and its headers. Raises pyopencl's own error where the source does not compile.
     """
     with home.locks.setdefault(digest, threading.Lock()):
         found = home.programs.get(digest)
@@ -132,6 +132,18 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
         key = Key([*common, *parts])
         slots.append(Slot(device, key, address(key.digest, device.name, generated.kernels[0])))
     return slots
+
+
+def headers_digest(context: cl.Context, generated: Generated) -> str:
+    """Digest what the headers hold now: empty where there are none, new every time where it cannot be known."""
+    if "include" not in generated.source:
+        return ""
+    try:
+        _flags, directories = _split_options(_effective_options(context, generated.options))
+        parts = header_parts(generated.source, directories)
+    except UnknownInput:
+        parts = [Part("unknown", os.urandom(16).hex())]
+    return Key(parts).digest if parts else ""
 
 
 def launched(found: Built) -> None:
@@ -283,12 +295,7 @@ def _compile(context: cl.Context, generated: Generated) -> cl.Program:
 
 def _header_mark(context: cl.Context, generated: Generated) -> str:
     # NVIDIA's ComputeCache does not see a changed header; a definition that nobody reads makes it look again.
-    _flags, directories = _split_options(_effective_options(context, generated.options))
-    try:
-        parts = header_parts(generated.source, directories)
-    except UnknownInput:
-        parts = [Part("unknown", os.urandom(16).hex())]
-    return f"-DKCL_HEADERS_{Key(parts).digest[:32]}"
+    return f"-DKCL_HEADERS_{headers_digest(context, generated)[:32]}"
 
 
 def _publish(program: cl.Program, slot: Slot, entry: Entry) -> int:
