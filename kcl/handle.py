@@ -107,11 +107,16 @@ class Kernel:
         return {"generator": self._line.direct_key(), "binary": slots[0].key if slots else None}
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
-        """Say what each layer holds for this kernel now and why; arguments as for `prepare`. Counts no look-up."""
-        outcome, reason = self._line.inspect(arguments)
+        """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
+
+        Counts no look-up, runs no recipe and builds nothing.
+        """
+        ready, outcome, reason = self._line.inspect(arguments)
         lines = [f"kernel {self.name}", _sentence("generator", outcome, reason, layers.generator().place)]
-        generated = self._code(context_or_queue, arguments).generated
-        outcome, reason = program.inspect(_bindings(context_or_queue).home, generated)
+        if ready is None:
+            outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
+        else:
+            outcome, reason = program.inspect(_bindings(context_or_queue).home, ready.generated)
         lines.append(_sentence("binary", outcome, reason, layers.binary().place))
         return "\n".join(lines)
 

@@ -13,7 +13,7 @@ class Kernels:
 
 
 class Launcher:
-    """A kernel bound to one program for one thread; setting arguments and enqueueing are not atomic (FACTS)."""
+    """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL."""
 
     __slots__ = ("invoke", "kernels", "program", "required")
 

@@ -135,7 +135,10 @@ class Layer:
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
         cause = f"{self.name}: {type(error).__name__}: {getattr(error, 'strerror', None) or error}"
-        warn_once(cause, f"kcl goes on without its {self.name} cache here: could not {action}: {error}")
+        if isinstance(error, DamagedEntry):
+            warn_once(cause, f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}")
+        else:
+            warn_once(cause, f"kcl goes on without its {self.name} cache here: could not {action}: {error}")
 
     def _try(self, action: str, use: Callable[[Store], T], faults: list[Exception] | None = None) -> T | None:
         """Use the disk; a fault is said, added to `faults`, and None comes back."""

@@ -83,11 +83,11 @@ class Line:
         """Why there is no direct key; empty where there is one."""
         return self._unknown
 
-    def inspect(self, values: dict[str, Any]) -> tuple[str, str]:
-        """Say what a look-up would find now, as (outcome, reason), without running or building anything."""
+    def inspect(self, values: dict[str, Any]) -> tuple[Ready | None, str, str]:
+        """Say what a look-up would find now, as (Ready, outcome, reason), without running or counting anything."""
         with self._lock:
-            _found, outcome, reason, _size = self._find(layers.generator(), values)
-            return outcome, reason
+            found, outcome, reason, _size = self._find(layers.generator(), values)
+            return found, outcome, reason
 
     def _find(self, layer: layers.Layer, values: dict[str, Any]) -> tuple[Any, str, str, int]:
         """Look in the generator layer: (Ready or None, outcome, reason, bytes)."""

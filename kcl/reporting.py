@@ -24,14 +24,14 @@ def report() -> str:
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """Lay out rows of text under a head: the first and last column to the left, numbers to the right."""
+    """Lay out rows of text under a head: numbers to the right, words to the left."""
     widths = [max(len(line[column]) for line in [head, *rows]) for column in range(len(head))]
-    last = len(head) - 1
+    numeric = [all(row[column].replace(".", "", 1).isdigit() for row in rows) for column in range(len(head))]
     lines = []
     for line in [head, *rows]:
         cells = [
-            cell.ljust(width) if column in (0, last) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     return lines

@@ -46,11 +46,6 @@ def code_variables() -> list[tuple[str, str]]:
     return [(name, os.environ[name]) for name in names if name in os.environ]
 
 
-def forced_build_options() -> list[str]:
-    """Return the options that pyopencl appends to every build by `PYOPENCL_BUILD_OPTIONS`."""
-    return os.environ.get("PYOPENCL_BUILD_OPTIONS", "").split()
-
-
 def skips_argument_checks() -> bool:
     """Tell whether loopy leaves the argument checks out of the invokers that it generates now."""
     return bool(os.environ.get("_LOOPY_SKIP_ARG_CHECKS"))

@@ -11,7 +11,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from kcl import layers
+from kcl import layers, reporting
+
+_HEAD = ("layer", "state", "entries", "bytes", "files")
 
 
 @click.command()
@@ -62,15 +64,22 @@ def _size(path: str) -> int:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("layer", "state", "entries", "bytes", "files"):
-        table.add_column(column, justify="right" if column in ("entries", "bytes") else "left", overflow="fold")
-    for row in rows:
-        state = f"off: {row['reason']}" if not row["on"] else "partly off" if row["reason"] else "on"
-        table.add_row(row["layer"], state, str(row["entries"]), str(row["bytes"]), row["place"])
-    # Folded at 80 columns a path could not be copied out of a pipe.
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 400)
-    console.print(table)
+    cells: list[tuple[str, ...]] = [
+        (row["layer"], _state(row), str(row["entries"]), str(row["bytes"]), row["place"]) for row in rows
+    ]
+    if sys.stdout.isatty():
+        table = Table(*_HEAD, box=None, pad_edge=False)
+        for line in cells:
+            table.add_row(*line)
+        Console(highlight=False).print(table)
+    else:
+        click.echo("\n".join(reporting.table(_HEAD, cells)))
     for row in rows:
         for line in [*row["notes"], *([row["fault"]] if row["fault"] else [])]:
-            console.print(f"{row['layer']}: {line}", markup=False)
+            click.echo(f"{row['layer']}: {line}")
+
+
+def _state(row: dict[str, Any]) -> str:
+    if not row["on"]:
+        return f"off: {row['reason']}"
+    return f"partly off: {row['reason']}" if row["reason"] else "on"
