@@ -173,7 +173,7 @@ class Line:
         refused = observed.unknowable and f"the recipe {observed.unknowable} while it ran"
         if any(_touched_since(path, begin) for path in files):
             refused = refused or "a file that the recipe reads changed while it ran"
-        directory, texts = self._place()
+        directory, texts, _asked = self._place()
         reads = (
             *manifest.files(files, directory, texts.values()),
             *manifest.links(observed.links, directory, texts.values()),
@@ -187,8 +187,8 @@ class Line:
 
     def _place(self) -> rows.Place:
         if self._reached is None:
-            return rows.Place("", {})
-        return rows.Place(self._reached.directory, self._reached.texts())
+            return rows.Place("", {}, False)
+        return rows.Place(self._reached.directory, self._reached.texts(), self._reached.placed)
 
     def _watched(self, front_end: str) -> tuple[frontends.Result, observe.Observed]:
         with observe.observing() as observed, _quiet(front_end):

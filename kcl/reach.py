@@ -56,6 +56,7 @@ class Reached(NamedTuple):
     texts: Callable[[], dict[str, str]]  # name of a part -> source text, or the value where the part holds a digest
     front_ends: frozenset[str]  # of "loopy", "opencl"; empty where neither is seen
     directory: str  # of the recipe's module, "" where it has none
+    placed: bool  # the code asks where it lies
 
 
 def reach(function: Callable[..., object], arguments: Mapping[str, object]) -> Reached:
@@ -74,7 +75,7 @@ def reach(function: Callable[..., object], arguments: Mapping[str, object]) -> R
         raise UnknownInput(f"{walk.where()}: {error}") from None
     except RecursionError:
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
-    return Reached(walk.finish(), walk.texts, frozenset(walk.front_ends), walk.module_directory)
+    return Reached(walk.finish(), walk.texts, frozenset(walk.front_ends), walk.module_directory, walk.placed)
 
 
 class _Walk:
@@ -135,9 +136,6 @@ class _Walk:
                     text = self.encoder.encode(getattr(source, attribute, None))
                     if text not in ("None", "{}"):
                         self.add(f"{attribute} of {name}", text)
-        # Include directories stand in what a recipe returns as they are: two copies of a project must not share them.
-        if "include_dirs" in self.mentions and (self.placed or self.encoder.placed):
-            self.add("directory", self.module_directory)
 
     # Names
 
@@ -418,6 +416,8 @@ class _Walk:
                 self.missing(value, first, attributes, scope, path, label)
                 return
             value = inner
+        if attributes and isinstance(value, type):
+            self.judge(".".join((value.__module__, value.__qualname__, *attributes)))
         self.bare(scope, value, path, label)
 
     def bare(self, scope: str, value: Any, path: str, label: str) -> None:

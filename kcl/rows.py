@@ -7,6 +7,7 @@ which says what is open and what was read, and one row for each choice of dtypes
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,10 +43,22 @@ class Base(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a recipe stands: the directory of its module, and the texts in its key that may name other places."""
+    """Where a recipe stands: the directory of its module, and the texts in its key that may name other places.
+
+    `asked` tells that its code asks where it stands: then it can name the directories above as well.
+    """
 
     directory: str
     texts: Mapping[str, str]
+    asked: bool
+
+    def names(self) -> list[str]:
+        """Return the directories that generated code may name only if it belongs to this place."""
+        found, path = [], self.directory
+        while path != os.path.dirname(path):
+            found.append(path)
+            path = os.path.dirname(path) if self.asked else ""
+        return found
 
 
 def base_of(entry: Entry) -> Base:
@@ -118,7 +131,7 @@ def store(layer: Layer, direct: Key, place: Place, base: Base, generated: Genera
         "chosen": chosen,
         "created": int(time.time()),
         "options": options,
-        "directory": place.directory if place.directory and any(place.directory in text for text in named) else "",
+        "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
     texts = {"reached.json": json.dumps(dict(place.texts), sort_keys=True).encode("utf-8", "surrogatepass")}
     if not opened.names and not base.reads:

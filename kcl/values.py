@@ -90,7 +90,6 @@ class Encoder:
         self.depths: dict[int, int] = {}
         self.done: dict[int, tuple[object, str]] = {}
         self.lowest = _LATER
-        self.placed = False  # a path was written from the root of the user's code
         self.long: dict[str, str] = {}  # digest -> the text that was too long
 
     def encode(self, value: Any) -> str:
@@ -109,7 +108,6 @@ class Encoder:
         """Return the text of a string; a path below the recipe's root counts from there: a copy of a tree is equal."""
         directory = self.walker.directory
         if directory and value.startswith(directory) and value[len(directory) : len(directory) + 1] in ("", os.sep):
-            self.placed = True
             return f"<root>{value[len(directory) :]!r}"
         return repr(value)
 
@@ -218,8 +216,9 @@ class Encoder:
             _refuse(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not _pickled_its_way(kind):
             return None
+        registered = _MODULES["copyreg"].dispatch_table.get(kind)
         try:
-            reduced = value.__reduce_ex__(2)
+            reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
         except Exception:
             _refuse(value)
         if isinstance(reduced, str):
@@ -259,6 +258,7 @@ _OPAQUE = frozenset(
         ("_thread", "RLock"),
         ("logging", "Logger"),
         ("logging", "RootLogger"),
+        ("os", "_Environ"),  # observed while the recipe runs
         ("builtins", "object"),
     }
 )
