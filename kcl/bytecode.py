@@ -41,6 +41,7 @@ _SWAP = _OPERATIONS.get("SWAP", _NONE)
 _NOP = _OPERATIONS["NOP"]
 _POP_TOP = _OPERATIONS["POP_TOP"]
 _STORE_FAST = _OPERATIONS["STORE_FAST"]
+_CALL = _OPERATIONS.get("CALL_FUNCTION", _NONE)
 _FORWARD = _numbers("JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 _ENDS = _numbers("RETURN_VALUE", "RAISE_VARARGS", "RERAISE")
 _JUMP_ABSOLUTE = frozenset(op for op in opcode.hasjabs if op < 256)
@@ -70,7 +71,7 @@ if "LOAD_SUPER_ATTR" in _OPERATIONS:
 
 _PLAIN, _NOISE, _EXTENDED, _JUMP, _SPECIAL = range(5)
 _KIND = [_PLAIN] * 256
-for _op in _numbers("NOP", "RESUME", "CACHE"):
+for _op in _numbers("NOP", "RESUME", "CACHE", "PUSH_NULL"):
     _KIND[_op] = _NOISE
 for _op in _JUMPS:
     _KIND[_op] = _JUMP
@@ -131,6 +132,12 @@ _QUIET = _numbers("NOP", "LOAD_CONST", "STORE_FAST", "POP_TOP", "SWAP", "COPY", 
 )
 
 # of the normal form; the interpreter's own numbers up here never appear in ``co_code``
+# A method is called in another way where its module imports something of the object's name, used or not: the
+# compiler guesses. So calls of methods and of functions are written alike, and no NULL is pushed before either.
+_METHODLESS = bytes(
+    {_OPERATIONS.get("LOAD_METHOD"): _OPERATIONS["LOAD_ATTR"], _OPERATIONS.get("CALL_METHOD"): _CALL}.get(op, op)
+    for op in range(256)
+)
 _LABEL, _GOTO, _HANDLER = 251, 252, 253
 _SHORT = 8  # instructions at the end of a function that are copied to whoever jumps there; the compiler copies up to 4
 # names that a class or module body stores about its own text
@@ -372,7 +379,7 @@ class _Order:
         for number, index in enumerate(self.waiting):  # grows while it is read
             self.emit(_LABEL, number, -1)
             self.block(index)
-        return Stream(bytes(self.operations), self.operands, self.units)
+        return Stream(bytes(self.operations).translate(_METHODLESS), self.operands, self.units)
 
     def block(self, index: int) -> None:
         """Emit instructions from ``index`` to an end, or to something that was emitted before."""
@@ -429,5 +436,5 @@ def normal(code: CodeType) -> Stream:
         operations = bytes(moved)
         raw = _Raw(operations, *raw[1:])
     if not raw.targets and not raw.handlers and _NOP not in operations:
-        return Stream(operations, raw.operands, raw.units)
+        return Stream(operations.translate(_METHODLESS), raw.operands, raw.units)
     return _Order(raw).run()

@@ -56,7 +56,7 @@ def _compute(code: CodeType, stream: Stream) -> str:
         operand = operands[index]
         shift = NAME_SHIFT[operations[index]]
         names.append(every[operand >> shift])
-        operands[index] = operand & (1 << shift) - 1
+        operands[index] = operand & 2 if shift == 2 else 0  # super() of two arguments; calls are written alike
     used: list[int] = []
     for index in compress(range(len(operations)), operations.translate(OF_CONST)):
         used.append(operands[index])

@@ -17,7 +17,11 @@ from kcl.code import stream
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
-_SPECIAL = frozenset({"__doc__", "__annotations__", "getdoc", "get_type_hints", "include_dirs"})
+_SPECIAL = frozenset({"__doc__", "__annotations__", "getdoc", "get_type_hints"})
+
+
+_STORED = frozenset({"__doc__", "__annotations__"})
+_FUNCTION = 1  # inspect.CO_OPTIMIZED
 
 
 class Reference:
@@ -52,7 +56,7 @@ class References:
 
     def __init__(self, chains: list[Reference], mentions: frozenset[str]) -> None:
         self.chains = chains
-        self.mentions = mentions  # names that make something count which does not otherwise: docstrings, places
+        self.mentions = mentions  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
 
 
 _GLOBAL, _NAME, _CELL, _FAST, _ATTRIBUTE, _CONSTANT, _IMPORT, _IMPORT_FROM, _STORE, _THROUGH = range(1, 11)
@@ -200,13 +204,13 @@ class _Scan:
 
 def _mentions(code: CodeType) -> frozenset[str]:
     found = _SPECIAL.intersection(code.co_names)
+    if not code.co_flags & _FUNCTION:  # the body of a class or module names these when it stores its own
+        found -= _STORED
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _mentions(constant)
         elif isinstance(constant, tuple):  # the names of keyword arguments
             found |= _SPECIAL.intersection(item for item in constant if isinstance(item, str))
-        elif isinstance(constant, str) and constant.startswith("-I"):
-            found |= {"include_dirs"}
     return found
 
 

@@ -213,6 +213,11 @@ class TestLayout:
                 changed = black.format_str(source, mode=black.Mode(line_length=length, magic_trailing_comma=False))
                 _compare(*(compile(text, "<test>", "exec", dont_inherit=True) for text in (source, changed)))
 
+    def test_import_elsewhere(self) -> None:
+        """An import of its module changes how the compiler calls a method, and not what the method does."""
+        plain = "def f(a):\n    return a.run(1, key=2)"
+        assert digest(function(plain)) == digest(function("import a\n" + plain))
+
     def test_execution(self) -> None:
         """A function that has run, and that the interpreter has specialised, keeps its digest."""
         code = function("def f(a):\n    s = 0\n    for x in a:\n        s += x * 2\n    return s")
