@@ -15,6 +15,7 @@ import pyopencl as cl
 from kcl import config, events, layers, option, promote
 from kcl.adapters import directory as adapter_directory
 from kcl.adapters import state
+from kcl.buildoptions import BuildOptions, build_options
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
@@ -88,6 +89,7 @@ class Slot(NamedTuple):
     device: cl.Device
     key: Key
     address: str
+    options: BuildOptions
 
 
 # The context of a living Home lives, so its handle is nobody else's: comparing handles is safe here.
@@ -120,17 +122,17 @@ def built(home: Home, generated: Generated, digest: str) -> Built:
 
 def slots_of(home: Home, generated: Generated) -> list[Slot]:
     """Return the key of the program for each device; raises UnknownInput where the headers cannot be known."""
-    flags, directories = _split_options(_effective_options(home.context, generated.options))
+    options = build_options(home.context, generated.options)
     common = [
         Part("format", FORMAT),
         Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
-        Part("options", " ".join([_quoted(flag) for flag in flags])),
-        *header_parts(generated.source, directories),
+        Part("options", options.part),
+        *header_parts(generated.source, options.directories),
     ]
     slots = []
     for device, parts in zip(home.context.devices, home.identities, strict=True):
         key = Key([*common, *parts])
-        slots.append(Slot(device, key, address(key.digest, device.name, generated.kernels[0])))
+        slots.append(Slot(device, key, address(key.digest, device.name, generated.kernels[0]), options))
     return slots
 
 
@@ -139,8 +141,7 @@ def headers_digest(context: cl.Context, generated: Generated) -> str:
     if "include" not in generated.source:
         return ""
     try:
-        _flags, directories = _split_options(_effective_options(context, generated.options))
-        parts = header_parts(generated.source, directories)
+        parts = header_parts(generated.source, build_options(context, generated.options).directories)
     except UnknownInput:
         parts = [Part("unknown", os.urandom(16).hex())]
     return Key(parts).digest if parts else ""
@@ -318,7 +319,7 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
     metadata = {
         "kernel": generated.kernel,
         "kernels": list(generated.kernels),
-        "options": list(generated.options),
+        "options": list(slot.options.flags),
         "platform": {"name": device.platform.name, "version": device.platform.version},
         "device": {"name": device.name, "driver": device.driver_version},
         "seconds": seconds,
@@ -326,6 +327,7 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
     }
     if is_pocl(device):
         metadata["binaries"] = layers.binary().place
+        metadata["build_options"] = slot.options.text
         metadata["pocl_cache"] = os.path.abspath(adapter_directory("pocl")) if pocl_on else None
     source = generated.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
@@ -339,46 +341,3 @@ def _logs(program: cl.Program) -> list[str]:
         except cl.Error:
             logs.append("")
     return logs
-
-
-def _effective_options(context: cl.Context, options: Sequence[str]) -> list[str]:
-    """Return the options as pyopencl passes them on: its own, the platform's and the forced ones included."""
-    text, _path = cl.Program._process_build_options(context, list(options))
-    return _split(text.decode("utf-8"))
-
-
-def _quoted(flag: str) -> str:
-    """Keep a blank inside of a flag apart from the one between two flags."""
-    return repr(flag) if set(flag) & set(" \t\n\"'") else flag
-
-
-def _split(text: str) -> list[str]:
-    if '"' not in text and "'" not in text and "\\" not in text:
-        return text.split()
-    import shlex
-
-    return shlex.split(text)
-
-
-def _split_options(options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split options into flags in a normal order, and the include directories in theirs.
-
-    Switches without a value are facts that are there or not; of everything else a later one may win, so it keeps its
-    order. Raises UnknownInput for an option that reads a file which is not an `#include`.
-    """
-    switches: set[str] = set()
-    ordered: list[str] = []
-    directories: list[str] = []
-    rest = iter(option.strip() for option in options)
-    for word in rest:
-        if word.startswith(("-include", "-imacros", "-Xclang", "-isystem", "-iquote")):
-            raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
-        if word[:2] in ("-I", "/I"):
-            directories.append(word[2:].strip() or next(rest, ""))
-        elif word[:2] in ("-D", "-U"):
-            ordered.append(word[:2] + (word[2:].strip() or next(rest, "")))
-        elif word.startswith("-cl-") and "=" not in word:
-            switches.add(word)
-        elif word:
-            ordered.append(word)
-    return [*sorted(switches), *ordered], directories
