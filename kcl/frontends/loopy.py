@@ -102,7 +102,7 @@ class LoopyResult:
         return Generated(
             kernel=kernel,
             front_end="loopy",
-            source=code.device_code(),
+            source=_shown(code.device_code(), entry.options),
             options=_option_list(entry.options.build_options),
             kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
             invoker=source,
@@ -191,6 +191,24 @@ def _import_loopy() -> None:
 
         with adapters.private_cache_home(tempfile.mkdtemp(prefix="kcl-loopy-")):
             importlib.import_module("loopy")
+
+
+def _shown(source: str, options: Any) -> str:
+    """Print, write or have edited the OpenCL C, as loopy's executor does where its options ask for that."""
+    if options.write_code:
+        from loopy.target.execution import get_highlighted_code
+
+        text = get_highlighted_code(source) if options.allow_terminal_colors else source
+        if options.write_code is True:
+            print(text)
+        else:
+            with open(options.write_code, "w") as stream:
+                stream.write(text)
+    if options.edit_code:
+        from pytools import invoke_editor
+
+        source = invoke_editor(source, "code.cl")
+    return source
 
 
 def _source_of(invoker: Any) -> str:

@@ -1,0 +1,204 @@
+"""kcl.frontends.loopy: which recipe results it takes, what it leaves open, what it generates and what it refuses."""
+
+from __future__ import annotations
+
+import pathlib
+
+import loopy as lp
+import numpy as np
+import pytest
+from executor_cases import called, opened, scale, separated, two_steps
+
+import kcl
+from conftest import PLATFORMS
+from kcl import layers
+from kcl.frontends.loopy import LoopyResult
+
+HERE = str(pathlib.Path(__file__).parent)
+F4, F8, I4, I8 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8"))
+
+
+@kcl.kernel
+def several(chosen=""):
+    """Two entry points, or one of them."""
+    unit = lp.merge(
+        [
+            lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one"),
+            lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 2", [lp.GlobalArg("y", np.float32, shape=(4,))], name="two"),
+        ]
+    )
+    return unit.with_entrypoints(chosen) if chosen else unit
+
+
+@kcl.kernel
+def one_kernel():
+    """A LoopKernel instead of a TranslationUnit."""
+    return scale.function()["scale"]
+
+
+@kcl.kernel
+def with_option(name, value=True):
+    """A kernel with a loopy option."""
+    knl = lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one")
+    return lp.set_options(knl, **{name: value})
+
+
+def result(recipe, **parameters):
+    """Return a recipe's result in the hands of the front end."""
+    return LoopyResult(recipe.function(**parameters), recipe.__name__)
+
+
+def looks():
+    """Collect (layer, outcome, reason) of the look-ups from now on."""
+    seen = []
+    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
+    return seen
+
+
+def launched(queue, kernel):
+    """Launch a Kernel without inputs."""
+    _event, (y,) = kernel(queue, out_host=True)
+    return y.tolist()
+
+
+class TestAccepted:
+    def test_chosen_entry_point(self, queue):
+        """Of several kernels the chosen one runs, each under its own key."""
+        assert launched(queue, several("one")) == [1.0] * 4
+        assert launched(queue, several("two")) == [2.0] * 4
+
+    def test_several_entry_points(self, queue):
+        """More than one entry point is a RecipeError that says how to choose."""
+        with pytest.raises(kcl.RecipeError, match=r"'several' returned 2 entry points.*with_entrypoints"):
+            launched(queue, several())
+
+    def test_kernel_in_place_of_a_unit(self, queue):
+        """A LoopKernel is a RecipeError that names what is wanted."""
+        with pytest.raises(kcl.RecipeError, match=r"'one_kernel'.*LoopKernel.*TranslationUnit"):
+            launched(queue, one_kernel())
+
+
+class TestOptions:
+    @pytest.mark.parametrize("name", ["write_code", "write_wrapper"])
+    def test_options_that_print(self, queue, capsys, name):
+        """Generating prints, so a hit would not: the look-up is a bypass that says why, and nothing is stored."""
+        for _ in range(2):
+            seen = looks()
+            assert launched(queue, with_option(name)) == [1.0] * 4
+            assert "one" in capsys.readouterr().out
+            assert seen[0][:2] == ("generator", "bypass")
+            assert name in seen[0][2]
+        assert list(layers.generator().disk.scan()) == []
+
+    @pytest.mark.parametrize("value", ["-DA -DB=2", ["-DA", "-DB=2"]])
+    def test_build_options(self, value):
+        """Build options are a list, however they were given."""
+        assert result(with_option, name="build_options", value=value).generate("one", {}).options == ("-DA", "-DB=2")
+
+    def test_code_written_to_a_file(self, queue, tmp_path):
+        """A file name instead of True gets the OpenCL C."""
+        path = tmp_path / "code.cl"
+        launched(queue, with_option("write_code", str(path)))
+        assert "__kernel" in path.read_text()
+
+
+class TestOpen:
+    def test_nothing(self):
+        """A kernel of known dtypes leaves nothing open; input arrays are required."""
+        found = result(scale).open({})
+        assert (found.names, found.needed, found.required, found.packed) == ((), (), ("x",), {})
+
+    def test_inputs_decide(self):
+        """Input arrays, and scalars that nothing else decides, are needed; sizes and outputs follow."""
+        found = result(opened).open({"x": F4, "a": F4, "n": I4, "y": F4})
+        assert set(found.names) == {"x", "a", "n", "y"}
+        assert set(found.needed) == {"x", "a"}
+
+    @pytest.mark.parametrize(
+        ("more", "follows"),
+        [({}, True), ({"n": I4}, True), ({"y": F4}, True), ({"n": I8}, False), ({"y": F8}, False), ({"y": I4}, False)],
+    )
+    def test_follows(self, more, follows):
+        """What is inferred from the needed dtypes follows; any other choice does not."""
+        one = result(opened)
+        dtypes = {"x": F4, "a": F4, **more}
+        assert one.follows(dtypes, ("x", "a")) is follows
+
+    def test_separated(self):
+        """Arrays that are taken apart are required whole, and packed by index."""
+        found = result(separated).open({})
+        assert found.required == ("x",)
+        assert found.packed == {"x": [(0, "x_s0"), (1, "x_s1")], "y": [(0, "y_s0"), (1, "y_s1")]}
+
+
+class TestGenerated:
+    def test_device_kernels(self):
+        """The kernels are those that are launched: all device kernels, and no function that they call."""
+        assert result(two_steps).generate("two_steps", {}).kernels == ("two_steps", "two_steps_0")
+        assert result(called).generate("called", {}).kernels == ("called",)
+
+    def test_inferred_dtypes(self):
+        """What was left open is written down as it was found."""
+        found = result(opened).generate("opened", {"x": F4, "a": F8}).inferred
+        assert found == {"x": "<f4", "a": "<f8", "y": "<f8", "n": "<i4"}
+
+    def test_same_every_time(self):
+        """Generating twice gives the same bytes."""
+        first, again = (result(opened).generate("opened", {"x": F4, "a": F4}) for _ in range(2))
+        assert first == again
+        assert first.digest == again.digest
+
+    def test_names_no_place(self):
+        """Neither the source nor the invoker holds a path of the machine."""
+        made = result(scale).generate("scale", {})
+        for text in (made.source, made.invoker):
+            assert HERE not in text
+            assert str(pathlib.Path(lp.__file__).parent) not in text
+
+
+class TestLoopyIsLeftAsItWas:
+    def test_caching_switch(self, queue):
+        """loopy's own caching is on again afterwards, also where the recipe failed."""
+        before = lp.CACHING_ENABLED
+        launched(queue, several("one"))
+        assert lp.CACHING_ENABLED is before
+        with pytest.raises(kcl.RecipeError):
+            launched(queue, several())
+        assert lp.CACHING_ENABLED is before
+
+
+PREAMBLES = """
+import kcl, numpy as np
+lp = kcl.lazy("loopy")
+
+
+def preambles(info):
+    yield ("10", "#define SHIFT AMOUNT")
+
+
+@kcl.kernel
+def shifted():
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))]
+    )
+    return lp.register_preamble_generators(knl, [preambles])
+"""
+
+
+def test_changed_preamble_generator(child, platform_name):
+    """loopy's disk caches go by a function's name and would return the old code; under kcl the new code runs."""
+    code = """
+        import sys, json, numpy as np, pyopencl as cl
+        import shifting
+        (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+        context = cl.Context(platform.get_devices()[:1])
+        queue = cl.CommandQueue(context)
+        if len(sys.argv) > 2:
+            shifting.shifted.function().executor(context)(queue)
+        print(json.dumps(shifting.shifted().source(queue)))
+    """
+    module = child.directory / "shifting.py"
+    for amount in ("11", "22"):
+        module.write_text(PREAMBLES.replace("AMOUNT", amount))
+        for warm in ([], ["with loopy's caches"], []):
+            assert f"#define SHIFT {amount}" in child.json(code, PLATFORMS[platform_name], *warm)

@@ -1,0 +1,184 @@
+"""kcl.recipe: the decorator, the binding of compile-time parameters, and modules that are imported when used."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+
+import numpy as np
+import pytest
+
+import kcl
+
+
+@kcl.kernel
+def plain(first, second=2, *, third=3):  # noqa: ARG001
+    """Say what is built."""
+    raise AssertionError("a recipe does not run when it is called")
+
+
+@kcl.kernel
+def filling(values):
+    """Write the parameter's values."""
+    text = ", ".join(str(float(value)) for value in values)
+    return kcl.Source(
+        f"constant float v[] = {{ {text} }};"
+        "kernel void filling(global float *x) { x[get_global_id(0)] = v[get_global_id(0)]; }",
+        entry="filling",
+        arguments=[kcl.Array("x", np.float32, f"({len(values)},)", "out")],
+        global_size=f"({len(values)},)",
+    )
+
+
+def parameters(kernel):
+    """Return the parameters of a Kernel."""
+    return kernel._parameters
+
+
+def filled(queue, kernel):
+    """Launch a Kernel of `filling`."""
+    _event, (x,) = kernel(queue, out_host=True)
+    return x.tolist()
+
+
+class TestDecorator:
+    def test_looks_like_the_function(self):
+        """Name, docstring and module are the function's; repr says that it is a recipe."""
+        assert (plain.__name__, plain.__doc__, plain.__module__) == ("plain", "Say what is built.", __name__)
+        assert repr(plain) == "<kcl.kernel plain>"
+        assert isinstance(plain, kcl.Recipe)
+
+    def test_runs_nothing(self):
+        """Calling a recipe gives a Kernel, and the function has not run."""
+        assert isinstance(plain(1), kcl.Kernel)
+
+    @pytest.mark.parametrize("thing", [int, len, functools.partial(print), plain, 42, None, "text", [].append])
+    def test_decorates_functions_only(self, thing):
+        """Anything else is a TypeError that shows it."""
+        with pytest.raises(TypeError, match=r"@kcl\.kernel decorates a function, not"):
+            kcl.kernel(thing)
+
+    def test_takes_no_options(self):
+        """`@kcl.kernel()` is a TypeError, at once."""
+        with pytest.raises(TypeError):
+            kcl.kernel()
+
+    def test_lambda_and_nested(self):
+        """A function of any birth will do."""
+        assert isinstance(kcl.kernel(lambda n=1: n)(), kcl.Kernel)
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        "kernel",
+        [plain(1), plain(first=1), plain(1, 2), plain(1, second=2, third=3), plain(third=3, second=2, first=1)],
+    )
+    def test_bound_by_name(self, kernel):
+        """However they are given they are the same parameters, in the order of the signature."""
+        assert list(parameters(kernel).items()) == [("first", 1), ("second", 2), ("third", 3)]
+
+    @pytest.mark.parametrize(
+        ("arguments", "keywords"),
+        [((), {}), ((1, 2, 3), {}), ((1,), {"first": 1}), ((1,), {"fourth": 4}), ((), {"second": 2})],
+    )
+    def test_what_the_function_does_not_take(self, arguments, keywords):
+        """It is Python's own TypeError, at the call of the recipe."""
+        with pytest.raises(TypeError):
+            plain(*arguments, **keywords)
+
+    def test_variadic_and_positional_only(self):
+        """Parameters without a name of their own are refused with advice, once they are used."""
+        for function in (lambda *values: values, lambda **values: values, lambda first, /: first):
+            recipe = kcl.kernel(function)
+            with pytest.raises(TypeError, match="give every compile-time parameter a name"):
+                recipe(a=1) if function.__code__.co_flags & 8 else recipe(1)
+
+    @pytest.mark.parametrize("values", [[1, 2], np.array([1, 2]), {1: 0, 2: 0}])
+    def test_copied(self, queue, values):
+        """A parameter that is changed after the call does not change the Kernel."""
+        values = copy.copy(values)
+        kernel = filling(values)
+        values[1] = 9
+        if isinstance(values, dict):
+            values[3] = 0
+        assert filled(queue, kernel) == [1.0, 2.0]
+
+    def test_default_is_copied(self, queue):
+        """Nor does a default that is changed."""
+        default = [1, 2]
+
+        def recipe(values=default):
+            return filling.function(values)
+
+        kernel = kcl.kernel(recipe)()
+        default.append(3)
+        assert filled(queue, kernel) == [1.0, 2.0]
+
+    def test_equal_parameters_equal_keys(self, context):
+        """Equal values of equal types have equal keys; another type is another key."""
+        keys = [filling(values).key(context)["generator"] for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])]
+        assert keys[0] == keys[1]
+        assert len(set(keys[1:])) == 4
+
+    def test_what_cannot_be_copied(self, queue):
+        """A parameter that resists copying is taken as it is; the look-up may be bypassed, the result is right."""
+
+        class Stubborn(list):
+            def __deepcopy__(self, memo):
+                raise RuntimeError("no copies of me")
+
+        assert filled(queue, filling(Stubborn([4, 5]))) == [4.0, 5.0]
+
+
+LAZILY = """
+import kcl
+lp = kcl.lazy("loopy")
+
+
+@kcl.kernel
+def built():
+    return lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2.0")
+"""
+
+
+class TestLazy:
+    def test_imported_when_used(self, tmp_path, monkeypatch):
+        """The module is imported by the first attribute that is asked of it, not before."""
+        (tmp_path / "kcl_lazy_example.py").write_text("value = 42\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        module = kcl.lazy("kcl_lazy_example")
+        assert "kcl_lazy_example" not in sys.modules
+        assert module.value == 42
+        assert sys.modules["kcl_lazy_example"].value == 42
+        sys.modules.pop("kcl_lazy_example")
+
+    def test_loaded_module_is_itself(self):
+        """What is loaded already comes back as it is."""
+        assert kcl.lazy("sys") is sys
+        assert kcl.lazy("os.path") is sys.modules["os.path"]
+
+    def test_attributes_that_are_missing(self):
+        """Errors are those of the import and of the module, when it is used."""
+        with pytest.raises(ModuleNotFoundError, match="kcl_no_such_module"):
+            _ = kcl.lazy("kcl_no_such_module").value
+        with pytest.raises(AttributeError, match="no_such_name"):
+            _ = kcl.lazy("json").no_such_name
+
+    def test_same_key_before_and_after_the_import(self, child):
+        """A recipe with a lazy global has one key, whether or not the module is imported by then."""
+        (child.directory / "lazily.py").write_text(LAZILY)
+        code = """
+            import sys, json
+            if sys.argv[1] == "first":
+                import loopy
+            import lazily
+            if sys.argv[1] == "later":
+                import loopy
+            from kcl.reach import reach
+            from kcl.key import Key
+            print(json.dumps([Key(reach(lazily.built.function, {}).parts).digest, "loopy" in sys.modules]))
+        """
+        digests = [child.json(code, when) for when in ("first", "later", "never")]
+        assert [loaded for _digest, loaded in digests] == [True, True, False]
+        assert len({digest for digest, _loaded in digests}) == 1
