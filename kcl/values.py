@@ -210,7 +210,12 @@ class Encoder:
             return f"{module}.{kind.__qualname__}"
         fields = getattr(kind, "__dataclass_fields__", None)
         if fields is not None:
-            held = [f"{name}={self.encode(getattr(value, name, None))}" for name in fields]
+            held = []
+            for name in fields:
+                field = getattr(value, name, None)
+                if module.startswith("loopy."):  # it fills dictionaries in the order of sets
+                    field = _ordered(field)
+                held.append(f"{name}={self.encode(field)}")
             return f"{self.encode(kind)}({', '.join(held)})"
         if hasattr(kind, "__next__") or module in _STATEFUL:
             _refuse(value)
@@ -223,8 +228,17 @@ class Encoder:
             _refuse(value)
         if isinstance(reduced, str):
             return f"{module}.{reduced}"
-        state = [list(item) if hasattr(item, "__next__") else item for item in reduced]
+        state = [_ordered(item) for item in reduced]
         return f"{self.encode(kind)} from {self.each(state)}"
+
+
+def _ordered(item: Any) -> Any:
+    """Give a piece of what would be pickled an order: attributes by name, iterators as lists."""
+    if type(item) is dict and all(type(key) is str for key in item):
+        return dict(sorted(item.items()))
+    if type(item) is tuple:  # attributes, slots
+        return tuple(_ordered(piece) for piece in item)
+    return list(item) if hasattr(item, "__next__") else item
 
 
 def _pickled_its_way(kind: type) -> bool:
@@ -550,6 +564,9 @@ class _Alone:
     directory = ""
 
     def refer(self, value: Any) -> str:
+        owner = getattr(value, "__self__", None)
+        if owner is not None and not isinstance(owner, (type, types.ModuleType)):
+            return f"method {value.__name__} of {encode(owner)}"
         return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value.__name__)
 
     def describe(self, value: Any) -> str | None:  # noqa: ARG002

@@ -1,0 +1,442 @@
+"""kcl.values: the text of a value."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import math
+import operator
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcl.errors import UnknownInput
+from kcl.values import Encoder, encode
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = "green"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Bits(enum.Flag):
+    A = 1
+    B = 2
+
+
+class Plain:
+    def __init__(self, **attributes: object) -> None:
+        self.__dict__.update(attributes)
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: object) -> None:
+        self.a = a
+
+
+class Word:
+    def __init__(self, word: object) -> None:
+        self.word = word
+        self.lock = object()
+
+    def __kcl_key__(self) -> object:
+        return self.word
+
+
+@dataclasses.dataclass
+class Data:
+    x: object
+    y: list[int] = dataclasses.field(default_factory=list)
+
+
+class Name(str):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+DIFFERENT: list[Any] = [
+    None,
+    False,
+    True,
+    0,
+    1,
+    -1,
+    10**30,
+    0.0,
+    -0.0,
+    1.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    -math.nan,
+    0j,
+    complex(0.0, -0.0),
+    "",
+    "1",
+    "None",
+    "\ud800",
+    b"",
+    b"1",
+    bytearray(b"1"),
+    (),
+    (1,),
+    (1, 2),
+    ((1,), 2),
+    [],
+    [1],
+    [1, 2],
+    [[1], 2],
+    {},
+    {1: 2},
+    {1: 2, 3: 4},
+    {3: 4, 1: 2},
+    set(),
+    {1},
+    {1, 2},
+    {True, 2},
+    frozenset(),
+    frozenset({1}),
+    range(3),
+    range(0, 3, 2),
+    slice(3),
+    slice(0, 3),
+    ...,
+    NotImplemented,
+    Color.RED,
+    Color.GREEN,
+    Level.LOW,
+    Bits.A,
+    Bits.B,
+    Bits.A | Bits.B,
+    Plain(),
+    Plain(a=1),
+    Plain(a=1.0),
+    Plain(b=1),
+    Slotted(1),
+    Slotted(2),
+    Data(1),
+    Data(1, [2]),
+    Name("1"),
+    Table({1: 2}),
+    Pair(1, 2),
+    Word("a"),
+    Word("b"),
+    Word((1, 2)),
+    collections.OrderedDict({1: 2}),
+    collections.Counter("a"),
+    collections.deque([1]),
+    collections.deque([1], 3),
+    types.SimpleNamespace(a=1),
+    types.SimpleNamespace(a=2),
+    types.MappingProxyType({1: 2}),
+    decimal.Decimal("1.0"),
+    decimal.Decimal("1.00"),
+    fractions.Fraction(1, 2),
+    datetime.date(2020, 1, 1),
+    datetime.timedelta(1),
+    re.compile("a"),
+    re.compile("a", re.I),
+    operator.itemgetter(1),
+    operator.attrgetter("a"),
+    functools.partial(max, 1),
+    functools.partial(max, 2),
+    functools.partial(min, 1),
+    pathlib.PurePosixPath("a"),
+    pathlib.PurePosixPath("b"),
+    len,
+    max,
+    int,
+    str,
+    str.join,
+    "a".join,
+    "b".join,
+    np.int32(1),
+    np.int64(1),
+    np.uint32(1),
+    np.float32(1),
+    np.float64(1),
+    np.float32(0.0),
+    np.float32(-0.0),
+    np.float32("nan"),
+    np.bool_(True),
+    np.complex64(1),
+    np.str_("1"),
+    np.bytes_(b"1"),
+    np.datetime64("2020-01-01"),
+    np.datetime64("2020-01-01T00:00:00"),
+    np.float32,
+    np.float64,
+    np.add,
+    np.dtype(np.float32),
+    np.dtype(np.float64),
+    np.dtype(">f4"),
+    np.dtype([("a", "f4"), ("b", "f8")]),
+    np.dtype([("a", "f4"), ("b", "f8")], align=True),
+    np.dtype([("a", "f4"), ("c", "f8")]),
+    np.dtype([("b", "f8"), ("a", "f4")]),
+    np.dtype({"names": ["a"], "formats": ["f4"], "offsets": [4], "itemsize": 8}),
+    np.dtype({"names": ["a"], "formats": ["f4"], "offsets": [0], "itemsize": 8}),
+    np.dtype(("f4", (2,))),
+    np.array(1),
+    np.array([1]),
+    np.array([1, 2]),
+    np.array([[1, 2]]),
+    np.array([[1], [2]]),
+    np.array([1, 2], np.float32),
+    np.arange(100),
+    np.arange(100)[::-1],
+    np.array([1, None], object),
+    np.array(["a"]),
+    np.ma.masked_array([1, 2], [True, False]),
+    np.zeros(2, [("a", "f4")]),
+]
+
+SAME: list[tuple[Any, Any]] = [
+    ({1, 2, 3}, {3, 2, 1}),
+    (frozenset({"a", "b"}), frozenset({"b", "a"})),
+    (Data(1), Data(1)),
+    (Plain(a=1, b=2), Plain(b=2, a=1)),
+    (np.arange(6).reshape(2, 3), np.asfortranarray(np.arange(6).reshape(2, 3))),
+    (np.arange(6)[::2], np.array([0, 2, 4])),
+    (np.dtype("=f4"), np.dtype(np.float32)),
+    (np.dtype("<f4"), np.dtype("float32")),
+    (decimal.Decimal("1.5"), decimal.Decimal("1.5")),
+    (re.compile("a b"), re.compile("a b")),
+    ("x" * 1000, "x" * 500 + "x" * 500),
+]
+
+
+class TestTexts:
+    """Texts are equal exactly where values are, type for type."""
+
+    def test_different_values(self) -> None:
+        """Values of which no two are alike have as many texts."""
+        texts: dict[str, Any] = {}
+        for value in DIFFERENT:
+            text = encode(value)
+            assert text not in texts, f"{value!r} and {texts[text]!r} are both {text}"
+            texts[text] = value
+
+    @pytest.mark.parametrize("number", range(len(SAME)))
+    def test_same_values(self, number: int) -> None:
+        """Values that nothing tells apart have one text."""
+        one, other = SAME[number]
+        assert encode(one) == encode(other)
+
+    def test_readable(self) -> None:
+        """Short values read as they are written."""
+        assert encode({"block": (16, 4.0), "name": None}) == "{'block': (16, 4.0,), 'name': None}"
+
+    def test_long(self) -> None:
+        """A long value counts by digest; the text itself is kept beside."""
+        text = encode("x" * 10000)
+        assert re.fullmatch("sha256 [0-9a-f]{64}", text)
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.data())
+    def test_containers(self, data: st.DataObject) -> None:
+        """Nested containers have one text exactly where repr has one, of values that repr tells apart."""
+        leaves = st.one_of(
+            st.integers(-2, 2), st.booleans(), st.none(), st.text("ab,'() ", max_size=3), st.floats(width=16)
+        )
+        values = st.recursive(
+            leaves,
+            lambda inner: st.one_of(
+                st.lists(inner, max_size=3),
+                st.lists(inner, max_size=3).map(tuple),
+                st.dictionaries(st.text("ab", max_size=2), inner, max_size=3),
+            ),
+            max_leaves=6,
+        )
+        one, other = data.draw(values), data.draw(values)
+        assert (encode(one) == encode(other)) == (repr(one) == repr(other))
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(st.one_of(st.integers(), st.text(), st.tuples(st.integers(), st.text())), unique_by=repr))
+    def test_sets(self, values: list[Any]) -> None:
+        """The order in which a set was filled does not count."""
+        assert encode(set(values)) == encode({*values[::-1]})
+
+    def test_gaps_of_structures(self) -> None:
+        """Bytes between the fields of a structure hold nothing."""
+        dtype = np.dtype([("a", "u1"), ("b", "f8")], align=True)
+        one, other = (np.frombuffer(bytes([fill]) * 32, np.uint8).copy().view(dtype) for fill in (0, 255))
+        other["a"], other["b"] = 0, 0.0
+        assert encode(one) == encode(other)
+
+
+class TestObjects:
+    """Objects count by class and content."""
+
+    def test_cycle(self) -> None:
+        """A value that holds itself has a text, and another shape of the cycle another one."""
+        one: list[Any] = [1]
+        one.append(one)
+        two: list[Any] = [1]
+        two.append([1, two])
+        assert encode(one) != encode(two)
+        node = Plain(a=1)
+        node.self = node  # type: ignore[attr-defined]
+        assert encode(node) == encode(node)
+
+    def test_shared_many_times(self) -> None:
+        """A value that holds another twice, that again twice, is encoded in no time."""
+        value: Any = Plain(a=1)
+        for _ in range(40):
+            value = Plain(left=value, right=value)
+        assert encode(value)
+
+    def test_remembered_results(self) -> None:
+        """A cached property is not part of the content."""
+
+        class Circle:
+            def __init__(self) -> None:
+                self.radius = 2
+
+            @functools.cached_property
+            def area(self) -> int:
+                return self.radius**2
+
+        circle = Circle()
+        before = encode(circle)
+        assert circle.area == 4
+        assert encode(circle) == before
+
+    def test_own_word(self) -> None:
+        """An object with __kcl_key__ counts by what that returns."""
+        one, other = Word("a"), Word("a")
+        assert one.lock is not other.lock
+        assert encode(one) == encode(other)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            (i for i in ()),
+            iter([]),
+            map(str, []),
+            sys.stdout,
+        ],
+        ids=["generator", "iterator", "map", "file"],
+    )
+    def test_unknown(self, value: object) -> None:
+        """What has a state that cannot be read is refused, with the cure."""
+        with pytest.raises(UnknownInput, match="__kcl_key__"):
+            encode(value)
+
+    def test_nested_too_deeply(self) -> None:
+        """A value beyond the interpreter's recursion limit is refused."""
+        value: Any = None
+        for _ in range(100_000):
+            value = (value,)
+        with pytest.raises(UnknownInput, match="nested too deeply"):
+            encode(value)
+
+    def test_places(self) -> None:
+        """A path below the root of the user's code counts from there."""
+
+        class Walker:
+            def __init__(self, directory: str) -> None:
+                self.directory = directory
+
+            def refer(self, value: Any) -> str:
+                return str(value)
+
+            def describe(self, value: Any) -> str | None:  # noqa: ARG002
+                return None
+
+            def foreign(self, module: str) -> bool:  # noqa: ARG002
+                return False
+
+        here, there = (os.path.join(os.sep, name, "project") for name in ("here", "there"))
+        for kind in str, pathlib.PurePosixPath:
+            texts = {Encoder(Walker(root)).encode(kind(os.path.join(root, "k", "a.cl"))) for root in (here, there)}
+            assert len(texts) == 1
+            assert encode(kind(here)) != encode(kind(there))
+        assert Encoder(Walker(here)).encode(here + "s") == repr(here + "s")
+
+
+class TestOtherLibraries:
+    """Values of pyopencl and loopy."""
+
+    def test_devices(self) -> None:
+        """Devices, contexts and queues count by what their devices are, not by their addresses."""
+        import pyopencl as cl
+
+        for platform in cl.get_platforms():
+            for device in platform.get_devices():
+                one, other = cl.Context([device]), cl.Context([device])
+                assert encode(one) == encode(other)
+                assert encode(cl.CommandQueue(one)) == encode(cl.CommandQueue(other))
+                assert device.driver_version in encode(device)
+
+    def test_device_memory(self) -> None:
+        """An array on a device is refused: reading it back is not ours to do."""
+        import pyopencl as cl
+        import pyopencl.array
+
+        for platform in cl.get_platforms():
+            for device in platform.get_devices():
+                queue = cl.CommandQueue(cl.Context([device]))
+                with pytest.raises(UnknownInput):
+                    encode(cl.array.zeros(queue, 4, np.float32))
+
+    def test_translation_unit(self) -> None:
+        """A loopy kernel as a value has the same text in every process."""
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "import loopy as lp, numpy as np\n"
+            "from kcl.reach import reach\n"
+            "def make(n):\n"
+            "    arguments = [lp.GlobalArg('a,c', np.float32), ...]\n"
+            "    domain, code = '{[i,j]: 0<=i,j<%d}' % n, 'c[i] = sum(j, a[i,j])'\n"
+            "    knl = lp.make_kernel(domain, code, arguments, lang_version=(2018, 2))\n"
+            "    return lp.tag_inames(lp.split_iname(knl, 'i', 16), {'i_inner': 'l.0'})\n"
+            "one, two = make(16), make(32)\n"
+            "def recipe(value): return value\n"
+            "print([reach(recipe, {'value': value}).parts for value in (one, two)])\n"
+            "assert reach(recipe, {'value': one}).parts != reach(recipe, {'value': two}).parts\n"
+            "assert reach(recipe, {'value': one}).parts == reach(recipe, {'value': make(16)}).parts\n"
+        )
+        seen = set()
+        for seed in "0", "7":
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            child = subprocess.run(
+                [sys.executable, "-c", program, os.getcwd()], env=environment, capture_output=True, text=True
+            )
+            assert child.returncode == 0, child.stderr
+            seen.add(child.stdout)
+        assert len(seen) == 1
+
+    def test_nothing_is_imported(self) -> None:
+        """Values are encoded without importing numpy or pyopencl."""
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.values import encode\n"
+            "encode([{1: ''}]); print(*sys.modules)"
+        )
+        child = subprocess.run([sys.executable, "-c", program, os.getcwd()], capture_output=True, text=True, check=True)
+        assert not {"numpy", "pyopencl"} & set(child.stdout.split())
