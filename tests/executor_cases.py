@@ -729,6 +729,28 @@ def structures(launch, queue):
 
 
 @kcl.kernel
+def vectors():
+    """OpenCL's vector types are structures to numpy, with titles."""
+    from pyopencl import cltypes
+
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = x[i]",
+        [lp.GlobalArg("x,y", cltypes.float4, shape="n"), lp.ValueArg("n", np.int32)],
+        name="vectors",
+    )
+
+
+@case(vectors)
+def vector_types(launch, queue):
+    from pyopencl import cltypes
+
+    x = np.zeros(3, cltypes.float4)
+    x["x"], x["w"] = [1, 2, 3], [4, 5, 6]
+    return [seen(queue, launch(queue, x=x)), seen(queue, launch(queue, x=cl_array.to_device(queue, x)))]
+
+
+@kcl.kernel
 def with_preamble():
     """Functions of the user's own: one that brings its preamble, and a macro."""
     from loopy.kernel.function_interface import ScalarCallable
@@ -858,6 +880,23 @@ def errors_of_wrong_arrays(launch, queue):
         {"x": dev(queue, 10)[2:7], "a": 2},
         {"x": [1.0, 2.0], "a": 2},
     )
+
+
+@case(scale)
+def errors_of_a_first_call(launch, queue):
+    """Nothing is bound yet; the good call at the end works all the same."""
+    x = host(5)
+    bad = [{"x": x, "a": "two"}, {"x": x.astype(np.int8), "a": 2}, {"x": x}, {"x": "f4", "a": 2}, {"x": int, "a": 2}]
+    found = [error_of(lambda call=call: launch(queue, **call)) for call in bad]
+    return [*found, seen(queue, launch(queue, x=x, a=2))]
+
+
+@case(opened, name="first")
+def errors_of_a_first_open_call(launch, queue):
+    x, a = host(3), np.float32(2)
+    bad = [{"x": x, "a": a, "n": 4}, {"x": x.reshape(1, 3), "a": a}, {"x": x, "a": a, "y": np.zeros(4, np.float32)}]
+    found = [error_of(lambda call=call: launch(queue, **call)) for call in bad]
+    return [*found, seen(queue, launch(queue, x=x, a=a))]
 
 
 @case(scale)

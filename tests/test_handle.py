@@ -11,33 +11,13 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from handle_recipes import ADD, add, scaled
 
 import kcl
 from conftest import PLATFORMS
 from kcl import layers, option, program, promote
 
 HERE = str(pathlib.Path(__file__).parent)
-ADD = "kernel void add(global float *x, float a) { x[get_global_id(0)] += a; }"
-
-
-@kcl.kernel
-def add(code=ADD, sizes=(8,)):
-    """x += a, in OpenCL C."""
-    shape = f"({sizes[0]},)"
-    return kcl.Source(
-        code,
-        entry="add",
-        arguments=[kcl.Array("x", np.float32, shape, "inout"), kcl.Scalar("a", np.float32)],
-        global_size=shape,
-    )
-
-
-@kcl.kernel
-def scaled(factor=2):
-    """y = factor*a*x in loopy, every dtype left open."""
-    import loopy as lp
-
-    return lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {factor}*a*x[i]", name="scaled")
 
 
 @kcl.kernel
@@ -82,17 +62,17 @@ PREPARED = """
     import sys
     sys.path.insert(0, sys.argv[1])
     import json, numpy as np, pyopencl as cl
-    import forbid, test_handle, kcl
+    import forbid, handle_recipes, kcl
     (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[2]]
     context = cl.Context(platform.get_devices()[:1])
     queue = cl.CommandQueue(context)
     x, found = np.ones(8, np.float32), []
     cases = [
-        (test_handle.add(), context, {}, {"x": x.copy(), "a": 1}),
-        (test_handle.add(sizes=(4,)), queue, {}, {"x": x[:4].copy(), "a": 1}),
-        (test_handle.scaled(), queue, {"x": np.float32, "a": np.dtype(np.float32)}, {"x": x, "a": np.float32(3)}),
-        (test_handle.scaled(), queue, {"x": "float32", "a": np.float32(0)}, {"x": x, "a": np.float32(3), "n": 8}),
-        (test_handle.scaled(5), context, {"x": x, "a": "f4", "y": "f8"},
+        (handle_recipes.add(), context, {}, {"x": x.copy(), "a": 1}),
+        (handle_recipes.add(sizes=(4,)), queue, {}, {"x": x[:4].copy(), "a": 1}),
+        (handle_recipes.scaled(), queue, {"x": np.float32, "a": np.dtype(np.float32)}, {"x": x, "a": np.float32(3)}),
+        (handle_recipes.scaled(), queue, {"x": "float32", "a": np.float32(0)}, {"x": x, "a": np.float32(3), "n": 8}),
+        (handle_recipes.scaled(5), context, {"x": x, "a": "f4", "y": "f8"},
             {"x": x, "a": np.float32(3), "y": np.zeros(8)}),
     ]
     for kernel, holder, given, _arguments in cases:
@@ -106,6 +86,26 @@ PREPARED = """
         _event, (out,) = kernel(queue, **arguments)
         found.append(out.tolist())
     print(json.dumps([found, looks]))
+"""
+
+
+TWO_DEVICES = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import json, numpy as np, pyopencl as cl
+    import forbid
+    if sys.argv[2] == "warm":
+        forbid.compilation()
+    import handle_recipes
+    from kcl import option, promote
+    (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
+    context, kernel, found = cl.Context(platform.get_devices()), handle_recipes.add(), []
+    assert len(context.devices) == 2
+    for device in context.devices:
+        _event, (out,) = kernel(cl.CommandQueue(context, device), x=np.zeros(8, np.float32), a=2)
+        found.append(out.tolist())
+    assert promote.idle(option.folder("kcl"), 60)
+    print(json.dumps(found))
 """
 
 
@@ -249,6 +249,13 @@ class TestHolders:
         for one in devices:
             _event, (out,) = kernel(cl.CommandQueue(context, one), x=np.zeros(8, np.float32), a=2)
             assert out.tolist() == [2.0] * 8
+
+    def test_each_device_has_its_entry(self, child, platform_name):
+        """In a context of two different devices both entries are made: the next process builds neither."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        for mode in ("cold", "warm"):
+            assert child.json(TWO_DEVICES, HERE, mode, POCL_DEVICES="pthread basic") == [[2.0] * 8] * 2
 
     def test_dead_context_is_let_go(self, device):
         """After the user's queue and arrays are gone nobody else holds the context."""
