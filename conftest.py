@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,10 @@ def platforms() -> list[str]:
 
 def pytest_generate_tests(metafunc):
     if "platform_name" in metafunc.fixturenames:
-        metafunc.parametrize("platform_name", platforms(), scope="session")
+        names = platforms()
+        if any(metafunc.definition.iter_markers("one_platform")):
+            names = names[-1:]  # Intel's, where it is there: it compiles in a tenth of the time
+        metafunc.parametrize("platform_name", names, scope="session")
 
 
 def pytest_collection_modifyitems(items):
@@ -146,3 +150,39 @@ def child(tmp_path):
     directory = tmp_path / "child"
     directory.mkdir(mode=0o700)
     return Child(directory)
+
+
+@pytest.fixture
+def project(child, platform_name):
+    """A project of a user with an empty cache; see tests/project.py."""
+    from project import Project
+
+    return Project(child, PLATFORMS[platform_name])
+
+
+class Filled:
+    """A project with what its first two runs said."""
+
+    def __init__(self, project, cold, second) -> None:
+        self.project = project
+        self.cold = cold
+        self.second = second
+
+
+@pytest.fixture(scope="session")
+def filled(platform_name, tmp_path_factory):
+    """A project that was run cold and, as that ended, a second time with compilation and loopy forbidden."""
+    from project import Project
+
+    project = Project(Child(tmp_path_factory.mktemp(f"filled-{platform_name}")), PLATFORMS[platform_name])
+    cold = project.run()
+    second = project.start(DRIVER_FORBIDS="1")
+    project.finish()
+    return Filled(project, cold, second)
+
+
+@pytest.fixture
+def warm(filled, project):
+    """A project with a copy of the filled caches."""
+    shutil.copytree(filled.project.child.cache, project.child.cache, symlinks=True)
+    return project

@@ -1,0 +1,187 @@
+"""A driver of which every recipe depends on one thing of its own; tests copy this folder and change that thing.
+
+python driver.py <platform> [<group>]       group: "loopy", "inputs", "pair", "warned", "unknowable" or "all"
+"""
+
+import json
+import os
+import sys
+
+if os.environ.get("DRIVER_FORBIDS"):
+    import forbid
+
+    forbid.compilation()
+    forbid.loopy()
+
+import factors
+import numpy as np
+import pyopencl as cl
+
+import kcl
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GLOBAL = 7
+
+
+def helper():
+    return 3
+
+
+class Settings:
+    factor = 8
+
+
+@kcl.kernel
+def typed(block=16):
+    import loopy as lp
+
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = 2*x[i] + 1",
+        [lp.GlobalArg("x", np.float32, "n"), lp.GlobalArg("y", np.float32, "n", is_input=False), ...],
+        name="typed",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(unit, "i", block, outer_tag="g.0", inner_tag="l.0")
+
+
+@kcl.kernel
+def untyped():
+    lp = kcl.lazy("loopy")
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", name="untyped", lang_version=(2018, 2))
+    return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+@kcl.kernel
+def included():
+    return kcl.Source.from_file(
+        os.path.join(HERE, "kernels", "included.cl"),
+        entry="included",
+        arguments=factors.ARGUMENTS,
+        global_size="(n,)",
+        include_dirs=[os.path.join(HERE, "kernels")],
+    )
+
+
+@kcl.kernel
+def control():
+    return factors.scaled("control", 1)
+
+
+@kcl.kernel
+def body():
+    return factors.scaled("body", 2)
+
+
+@kcl.kernel
+def helped():
+    return factors.scaled("helped", helper())
+
+
+@kcl.kernel
+def elsewhere():
+    return factors.scaled("elsewhere", factors.four())
+
+
+def closing(factor):
+    @kcl.kernel
+    def closed():
+        return factors.scaled("closed", factor)
+
+    return closed
+
+
+@kcl.kernel
+def defaulted(factor=6):
+    return factors.scaled("defaulted", factor)
+
+
+@kcl.kernel
+def from_global():
+    return factors.scaled("from_global", GLOBAL)
+
+
+@kcl.kernel
+def from_class():
+    return factors.scaled("from_class", Settings.factor)
+
+
+@kcl.kernel
+def parameter(factor):
+    return factors.scaled("parameter", factor)
+
+
+@kcl.kernel
+def from_file():
+    with open(os.path.join(HERE, "factor.txt")) as stream:
+        return factors.scaled("from_file", int(stream.read()))
+
+
+@kcl.kernel
+def optioned():
+    return factors.scaled("optioned", "FACTOR", ["-DFACTOR=11"])
+
+
+@kcl.kernel
+def warned():
+    source = factors.scaled("warned", 1)
+    return kcl.Source(
+        '#warning "look here"\n' + source.code, entry="warned", arguments=factors.ARGUMENTS, global_size="(n,)"
+    )
+
+
+@kcl.kernel
+def unknowable():
+    import time
+
+    return factors.scaled("unknowable", 1 if time.time() else 2)
+
+
+def launches(queue, group):
+    """Yield the name and the outputs of every launch."""
+    x = np.arange(1, 101, dtype=np.float32)
+    if group in ("loopy", "all"):
+        yield "typed", typed(block=16)(queue, x=x)
+        kernel = untyped()
+        yield "untyped", kernel(queue, x=x, a=np.float32(3))
+        yield "untyped float64", kernel(queue, x=x.astype(np.float64), a=np.float64(4))
+        yield "untyped once more", kernel(queue, x=2 * x, a=np.float32(3))
+        yield "included", included()(queue, x=x)
+    if group == "pair":
+        yield "typed", typed(block=16)(queue, x=x)
+        yield "control", control()(queue, x=x)
+    if group in ("warned", "unknowable"):
+        yield group, {"warned": warned, "unknowable": unknowable}[group]()(queue, x=x)
+    if group in ("inputs", "all"):
+        recipes = [
+            control,
+            body,
+            helped,
+            elsewhere,
+            closing(5),
+            defaulted,
+            from_global,
+            from_class,
+            from_file,
+            optioned,
+        ]
+        for recipe in recipes:
+            yield recipe.__name__, recipe()(queue, x=x)
+        yield "parameter", parameter(9)(queue, x=x)
+        if group == "inputs":
+            yield "included", included()(queue, x=x)
+
+
+def main(platform, group="all"):
+    """Launch everything, and print numbers, look-ups and imported modules."""
+    events = []
+    kcl.add_hook(lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason]))
+    (found,) = [one for one in cl.get_platforms() if one.name == platform]
+    context = cl.Context(found.get_devices()[:1])  # kept: a queue alone does not keep it alive on every driver
+    queue = cl.CommandQueue(context)
+    numbers = {name: float(outputs[0].astype(np.float64).sum()) for name, (_, outputs) in launches(queue, group)}
+    print(json.dumps({"numbers": numbers, "events": events, "modules": sorted(sys.modules), "stats": kcl.stats()}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,313 @@
+"""The line end to end: real processes, compilation and loopy forbidden where a warm start is claimed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pickle
+import shutil
+import sys
+
+from project import NUMBERS, PROGRAMS, X, files
+
+from kcl.key import Key
+
+GENERATORS = {"loopy", "islpy", "pymbolic", "genpy", "cgen"}
+# what a warm start of a driver with recipes of both front ends imports of kcl
+WARM_MODULES = [
+    "kcl",
+    "kcl.adapters",
+    "kcl.adapters.table",
+    "kcl.bytecode",
+    "kcl.code",
+    "kcl.config",
+    "kcl.device",
+    "kcl.distributions",
+    "kcl.entry",
+    "kcl.errors",
+    "kcl.events",
+    "kcl.frontends",
+    "kcl.frontends.opencl",
+    "kcl.generated",
+    "kcl.handle",
+    "kcl.headers",
+    "kcl.key",
+    "kcl.launch",
+    "kcl.layers",
+    "kcl.manifest",
+    "kcl.observe",
+    "kcl.option",
+    "kcl.pipeline",
+    "kcl.program",
+    "kcl.promote",
+    "kcl.reach",
+    "kcl.recipe",
+    "kcl.references",
+    "kcl.reporting",
+    "kcl.rows",
+    "kcl.stores",
+    "kcl.stores.base",
+    "kcl.stores.directory",
+    "kcl.stores.generatordict",
+    "kcl.stores.memory",
+    "kcl.stores.persistentdict",
+    "kcl.stores.trust",
+    "kcl.unknown",
+    "kcl.unloaded",
+    "kcl.values",
+]
+
+# kernel -> file, text, other text, the number that follows
+CHANGES = {
+    "typed": ("driver.py", '"y[i] = 2*x[i] + 1"', '"y[i] = 3*x[i] + 1"', 3 * X + 100),
+    "body": ("driver.py", 'scaled("body", 2)', 'scaled("body", 20)', 20 * X),
+    "helped": ("driver.py", "return 3\n", "return 30\n", 30 * X),
+    "elsewhere": ("factors.py", "return 4\n", "return 40\n", 40 * X),
+    "closed": ("driver.py", "closing(5)", "closing(50)", 50 * X),
+    "defaulted": ("driver.py", "factor=6", "factor=60", 60 * X),
+    "from_global": ("driver.py", "GLOBAL = 7", "GLOBAL = 70", 70 * X),
+    "from_class": ("driver.py", "factor = 8", "factor = 80", 80 * X),
+    "parameter": ("driver.py", "parameter(9)", "parameter(90)", 90 * X),
+    "from_file": ("factor.txt", "12", "13", 13 * X),
+    "optioned": ("driver.py", "-DFACTOR=11", "-DFACTOR=14", 14 * X),
+    "included": ("kernels/factor.h", "FACTOR 10", "FACTOR 15", 15 * X + 100),
+}
+
+
+class TestRuns:
+    def test_cold(self, filled):
+        """The first run generates and compiles everything, once, and computes what numpy would."""
+        assert filled.cold.numbers == NUMBERS
+        assert filled.cold.set("generator") == filled.cold.set("binary") == {"miss"}
+        assert filled.cold.said["stats"]["binary"]["misses"] == PROGRAMS
+
+    def test_second_run_at_once(self, filled):
+        """A run that starts as the first one ends compiles nothing and imports no loopy: shown by forbidding both."""
+        assert filled.second.code == 0, filled.second.stderr
+        assert filled.second.numbers == NUMBERS
+        assert filled.second.set("generator") == filled.second.set("binary") == {"hit"}
+
+    def test_third_run(self, warm):
+        """A later run passes under KCL_STRICT=hit, with every program from its binary and the same numbers."""
+        run = warm.run(warm=True)
+        assert run.numbers == NUMBERS
+        assert run.said["stats"]["binary"]["hits"] == PROGRAMS
+        assert run.said["stats"]["generator"]["misses"] == 0
+
+    def test_writes_nothing(self, warm):
+        """A warm run changes no file of the cache."""
+        before = warm.own_files()
+        warm.run(warm=True)
+        assert warm.own_files() == before
+
+    def test_empty_driver_cache(self, warm, tmp_path):
+        """kcl's entries load with PoCL's own cache empty, and with it switched off: nothing is compiled."""
+        assert warm.run(warm=True, POCL_CACHE_DIR=str(tmp_path / "empty")).numbers == NUMBERS
+        assert warm.run(warm=True, POCL_KERNEL_CACHE="0").numbers == NUMBERS
+
+
+class TestImports:
+    def test_warm_start(self, warm):
+        """A warm start imports this list of kcl's modules, and of the generators nothing."""
+        modules = warm.run(warm=True).said["modules"]
+        assert not GENERATORS & {name.partition(".")[0] for name in modules}
+        assert [name for name in modules if name.partition(".")[0] == "kcl"] == WARM_MODULES
+        assert not {"click", "rich", "asyncio", "subprocess", "importlib.metadata"} & set(modules) - _own(warm)
+
+    def test_import_of_kcl(self, child):
+        """`import kcl` imports neither pyopencl, numpy, loopy nor pytools, opens no file but code, and creates none."""
+        done = child.json(
+            """
+            import json, sys
+            before, opened = set(sys.modules), []
+            events = ("open", "os.mkdir", "os.listdir", "os.scandir", "sqlite3.connect", "subprocess.Popen")
+            sys.addaudithook(lambda event, values: event in events and opened.append((event, str(values[0]))))
+            import kcl
+            dir(kcl)
+            print(json.dumps([sorted(set(sys.modules) - before), opened]))
+            """
+        )
+        modules, opened = done
+        assert {name.partition(".")[0] for name in modules} - sys.stdlib_module_names == {"kcl"}
+        assert [name for name in modules if name.startswith("kcl")] == ["kcl"]
+        assert all(path.endswith((".py", ".pyc")) for event, path in opened if event == "open")
+        assert not [path for event, path in opened if event != "open" and str(child.directory / "cache") in path]
+        assert not os.listdir(child.home)
+        assert not child.cache.exists()
+
+
+class TestChanges:
+    def test_each_input(self, warm):
+        """A changed body, helper, module, closure, default, global, class, parameter, file, header or option is a miss.
+
+        Each changes its own kernel only, with the numbers of the change; changed back, everything hits again.
+        """
+        for file, before, after, _number in CHANGES.values():
+            warm.edit(file, before, after)
+        run = warm.run()
+        expected = {**NUMBERS, **{kernel: change[3] for kernel, change in CHANGES.items()}}
+        assert run.numbers == expected
+        unchanged = {"control": ["hit"], "untyped": ["hit", "hit"]}
+        missed = {kernel: ["miss"] for kernel in CHANGES}
+        assert run.outcomes("generator") == {**missed, **unchanged, "included": ["hit"]}
+        assert run.outcomes("binary") == {**missed, **unchanged}
+        assert run.reasons("generator")["from_file"] == "file factor.txt changed"
+        warm.edit("kernels/included.cl", "FACTOR + 1", "FACTOR + 2")
+        warm.finish()
+        run = warm.run("loopy")
+        assert run.numbers["included"] == 15 * X + 200
+        assert run.outcomes("generator")["included"] == run.outcomes("binary")["included"] == ["miss"]
+        assert run.reasons("generator")["included"] == "file included.cl changed"
+        warm.edit("kernels/included.cl", "FACTOR + 2", "FACTOR + 1")
+        for file, before, after, _number in CHANGES.values():
+            warm.edit(file, after, before)
+        assert warm.run(warm=True).numbers == NUMBERS
+
+    def test_file_that_was_absent(self, warm):
+        """A removed file is a miss, and the recipe's own error for it is the user's to see."""
+        (warm.folder / "factor.txt").unlink()
+        run = warm.start("inputs")
+        assert run.code == 1
+        assert "FileNotFoundError" in run.stderr
+        assert "factor.txt" in run.stderr
+
+
+class TestNoise:
+    def test_text_and_place(self, warm, tmp_path):
+        """Comments, docstrings, broken lines, the folder, working directory and hash seed change no key."""
+        text = (warm.folder / "driver.py").read_text()
+        text = text.replace(
+            "    import loopy as lp\n", '    """Say something new."""\n\n    # why\n    import loopy as lp\n'
+        )
+        text = text.replace('scaled("body", 2)', 'scaled(\n        "body",  # a comment\n        2,\n    )')
+        text = text.replace("def helper():\n", "def helper():\n    # the helper\n")
+        text = text.replace("    with open(", "    # reads\n\n    with open(")
+        (warm.folder / "driver.py").write_text("# first\n\n\n" + text)
+        elsewhere = tmp_path / "a-copy" / "deep"
+        shutil.copytree(warm.folder, elsewhere)
+        shutil.rmtree(warm.folder)
+        command = (str(elsewhere / "driver.py"),)
+        run = warm.run(warm=True, command=command, cwd="/", PYTHONHASHSEED="77")
+        assert run.numbers == NUMBERS
+
+    def test_imported(self, warm):
+        """A driver that is imported, with other modules imported before it, hits what it stored as `__main__`."""
+        code = "import kcl, forbid, decimal, sys, factors, driver; driver.main(*sys.argv[1:])"
+        run = warm.run(warm=True, command=("-c", code), cwd="/", PYTHONHASHSEED="1", PYTHONPATH=warm.path)
+        assert run.numbers == NUMBERS
+
+    def test_launched_while_imported(self, warm):
+        """Files that a recipe reads count for a driver that launches while it is imported."""
+        (warm.folder / "at_import.py").write_text("import sys, driver\ndriver.main(*sys.argv[1:])\n")
+        shutil.rmtree(warm.child.cache / "pytools")
+        command = ("-c", "import at_import")
+        warm.run("inputs", command=command, PYTHONPATH=warm.path)
+        (warm.folder / "factor.txt").write_text("13")
+        run = warm.run("inputs", command=command, PYTHONPATH=warm.path)
+        assert run.numbers["from_file"] == 13 * X
+        assert run.outcomes("generator")["from_file"] == ["miss"]
+        assert run.outcomes("generator")["control"] == ["hit"]
+
+    def test_place_in_code(self, project, tmp_path):
+        """Code that names its own place otherwise than as an include directory is generated anew for each copy."""
+        project.edit("kernels/included.cl", '"factor.h"', "FILE")
+        project.edit("driver.py", 'include_dirs=[os.path.join(HERE, "kernels")]', "build_options=OPTIONS")
+        option = """OPTIONS = ["-DFILE=<" + HERE + "/kernels/factor.h>"]\n"""
+        project.edit("driver.py", "GLOBAL = 7\n", "GLOBAL = 7\n" + option)
+        assert project.run("loopy").numbers["included"] == NUMBERS["included"]
+        shutil.copytree(project.folder, tmp_path / "copy")
+        (tmp_path / "copy" / "kernels" / "factor.h").write_text("#define FACTOR 20\n")
+        run = project.run("loopy", command=(str(tmp_path / "copy" / "driver.py"),))
+        assert run.numbers["included"] == 20 * X + 100
+
+    def test_keys_hold_no_path(self, filled):
+        """No part of any key names a directory of this machine."""
+        project = filled.project
+        keys = [key for store in (project.binaries, project.rows) for key in _keys(store)]
+        assert len(keys) >= 2 * PROGRAMS
+        for part in (part for key in keys for part in key.parts):
+            assert str(project.child.directory) not in part.value
+            assert os.path.expanduser("~") not in part.value
+
+
+class TestBuildLog:
+    def test_replayed(self, project):
+        """A build log that is not empty warns on a warm start as pyopencl warned on the cold one."""
+        said = [project.start("warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1")]
+        project.finish()
+        said.append(project.start("warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1", warm=True))
+        said.append(project.start("warned", options=("-W", "always"), warm=True))
+        assert [run.code for run in said] == [0, 0, 0], said
+        assert [run.stderr.count("look here") > 0 for run in said] == [True, True, False]
+        assert all("CompilerWarning" in run.stderr for run in said)
+        assert "Non-empty compiler output" in said[2].stderr
+
+
+class TestRows:
+    def test_never_unpickled(self, warm, tmp_path):
+        """A pickle in the place of a row is never loaded: it is set aside and generated anew."""
+        bomb = tmp_path / "exploded"
+        addresses = list(warm.rows.scan())
+        for address in addresses:
+            warm.rows.put(address, pickle.dumps(_Bomb(str(bomb))))
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert run.set("generator") == {"error"}
+        assert not bomb.exists()
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+
+class TestPromotion:
+    def test_off(self, project, platform_name):
+        """Under KCL_PROMOTE=off no helper is started and no job is written; the next run is right all the same."""
+        for _ in range(2):
+            run = project.run("loopy", KCL_PROMOTE="off")
+            assert run.numbers.items() <= NUMBERS.items()
+        assert not (project.child.cache / "kcl").exists()
+        assert not _helpers(project.child.cache)
+        assert run.set("generator") == {"hit"}
+        assert run.set("binary") == ({"miss"} if platform_name == "pocl" else {"hit"})
+
+    def test_leaves_nothing(self, filled):
+        """When the helper has ended no job, no working directory and no temporary file is left."""
+        project = filled.project
+        left = [name for name in files(project.child.cache / "kcl") if name.rpartition("/")[2].startswith("work-")]
+        assert not left
+        assert not list(project.child.cache.rglob(".kcl-tmp-*"))
+
+
+class _Bomb:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
+
+
+def _keys(store) -> list[Key]:
+    from kcl.entry import Entry
+
+    return [Entry.unpack(store.get(address)).key for address in store.scan()]
+
+
+def _own(project) -> set[str]:
+    """Name the modules that pyopencl and numpy import on their own."""
+    done = project.child.json(
+        "import json, sys, numpy, pyopencl.array, pytools.persistent_dict; print(json.dumps(list(sys.modules)))"
+    )
+    return set(done)
+
+
+def _helpers(cache: pathlib.Path) -> list[str]:
+    """Return the command lines of living helpers of a cache directory."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if "kcl.promote.helper" in line and str(cache) in line:
+            found.append(line)
+    return found

@@ -1,0 +1,232 @@
+"""Switches: each stops exactly its own layer, by its owner's rules; off touches no file of that layer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+
+import pytest
+from project import NUMBERS, X
+
+from kcl import promote
+
+LAYERS = ("generator", "binary")
+KCL = ("", "generator", "binary", "generator,binary", "1")
+OWNERS = ("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE")
+
+# Runs the pair of a loopy recipe and a Source under each combination in one process, with every file operation seen.
+TABLE = """
+import json, os, sys
+import loopy  # before the variables: loopy reads them while it is imported
+import driver
+import pyopencl as cl
+import kcl
+from kcl import layers
+
+seen = []
+EVENTS = {"open", "sqlite3.connect", "os.mkdir", "os.rename", "os.remove", "os.listdir", "os.scandir", "os.link"}
+sys.addaudithook(lambda event, values: event in EVENTS and seen.append(os.fsdecode(str(values[0]))))
+events = []
+kcl.add_hook(lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason]))
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+answers = []
+for variables in json.loads(os.environ["COMBINATIONS"]):
+    os.environ.update(variables)
+    layers.reset()
+    del events[:], seen[:]
+    context = cl.Context(platform.get_devices()[:1])
+    queue = cl.CommandQueue(context)
+    numbers = {name: float(result[1][0].sum()) for name, result in driver.launches(queue, "pair")}
+    touched = [path for path in seen if "/kcl-" in path or "pdict-v5-kcl" in path or "/kcl/" in path]
+    answers.append([numbers, list(events), [path for path in touched if not path.endswith((".py", ".pyc"))]])
+    for name in variables:
+        del os.environ[name]
+print(json.dumps(answers))
+"""
+
+
+def expected(variables):
+    """Return the outcomes of the pair under these variables: {(layer, kernel): outcome}."""
+    named = variables.get("KCL_NO_CACHE", "")
+    off = set(LAYERS) if named == "1" else set(named.split(","))
+    loopy = "1" in (variables.get("LOOPY_NO_CACHE"), variables.get("CG_NO_CACHE"))
+    pyopencl = variables.get("PYOPENCL_NO_CACHE") == "1"
+    is_off = {
+        ("generator", "typed"): "generator" in off or loopy,
+        ("generator", "control"): "generator" in off or pyopencl,
+        ("binary", "typed"): "binary" in off or pyopencl,
+        ("binary", "control"): "binary" in off or pyopencl,
+    }
+    return {place: "bypass" if switched else "hit" for place, switched in is_off.items()}
+
+
+class TestTable:
+    def test_all_combinations(self, warm):
+        """Under each combination a layer that is off bypasses and touches no file, and the other one still hits."""
+        combinations = []
+        for kcl, *owners in itertools.product(KCL, *[("", "1")] * len(OWNERS)):
+            variables = {"KCL_NO_CACHE": kcl, **dict(zip(OWNERS, owners, strict=True))}
+            combinations.append({name: value for name, value in variables.items() if value})
+        before = warm.own_files()
+        run = warm.start(command=("-c", TABLE), COMBINATIONS=json.dumps(combinations), PYTHONPATH=warm.path)
+        assert run.code == 0, run.stderr
+        for variables, (numbers, events, touched) in zip(combinations, run.said, strict=True):
+            outcomes = {(layer, kernel): outcome for layer, kernel, outcome, _reason in events}
+            assert outcomes == expected(variables), variables
+            assert all(reason.startswith("off: ") for _l, _k, outcome, reason in events if outcome == "bypass")
+            assert numbers == {name: NUMBERS[name] for name in ("typed", "control")}, variables
+            hits = {layer for (layer, _kernel), outcome in outcomes.items() if outcome == "hit"}
+            for layer, mark in (("generator", "pdict-v5-kcl"), ("binary", "/kcl-binary")):
+                assert any(mark in path for path in touched) == (layer in hits), (variables, touched)
+            assert hits or not touched, variables
+        assert warm.own_files() == before
+
+
+@pytest.mark.one_platform
+class TestOff:
+    @pytest.mark.parametrize("value", ["1", "generator", "binary"])
+    def test_writes_nothing(self, project, value):
+        """On an empty cache a layer that is off creates nothing; with all layers off there is nothing of kcl at all."""
+        run = project.run("pair", KCL_NO_CACHE=value)
+        project.finish()
+        assert run.numbers == {name: NUMBERS[name] for name in ("typed", "control")}
+        written = {path.split(os.sep)[0] for path in project.own_files()}
+        off = set(LAYERS) if value == "1" else {value}
+        assert ("pytools" in written) is ("generator" not in off)
+        assert ("pyopencl" in written) is ("binary" not in off)
+        assert "kcl" not in written or "binary" not in off
+
+    def test_second_call(self, project):
+        """Off stops the tiers of the layer, never the binding inside of a Kernel: its second call looks nothing up."""
+        project.edit("driver.py", '        yield "control", control()(queue, x=x)\n', CALLED_TWICE)
+        run = project.run("pair", KCL_NO_CACHE="1")
+        assert run.outcomes("generator")["control"] == run.outcomes("binary")["control"] == ["bypass"]
+        assert run.numbers["control again"] == X
+
+
+CALLED_TWICE = """\
+        kernel = control()
+        yield "control", kernel(queue, x=x)
+        yield "control again", kernel(queue, x=x)
+"""
+
+
+@pytest.mark.one_platform
+class TestOwners:
+    def test_call_of_loopy(self, warm):
+        """loopy.set_caching_enabled(False) before the first use is the user's wish: off for loopy recipes alone."""
+        code = "import sys, loopy; loopy.set_caching_enabled(False); import driver; driver.main(*sys.argv[1:])"
+        run = warm.run("pair", command=("-c", code), PYTHONPATH=warm.path)
+        assert run.outcomes("generator") == {"typed": ["bypass"], "control": ["hit"]}
+        assert "set_caching_enabled" in run.reasons("generator")["typed"]
+        assert run.set("binary") == {"hit"}
+
+    def test_own_misses(self, project):
+        """What kcl does to loopy's caches on a miss is not taken for the user's wish."""
+        run = project.run("loopy")
+        assert run.set("generator") == {"miss"}
+        assert project.run("loopy").set("generator") == {"hit"}
+
+    @pytest.mark.parametrize(("value", "off"), [("on", True), ("F", False), ("sure", True), ("", True)])
+    def test_parsing(self, warm, value, off):
+        """A value means what its owner makes of it; what the owner would reject counts as off, and is said."""
+        run = warm.run("inputs", LOOPY_NO_CACHE=value, KCL_REPORT="1")
+        assert run.set("generator") == {"hit"}
+        assert (f"LOOPY_NO_CACHE={value}" in run.stderr) is off
+        if value in ("sure", ""):
+            assert "rejects" in run.stderr
+
+    def test_pocl_kernel_cache(self, warm):
+        """PoCL's own switch is shown in the report, and kcl's layers hit without it."""
+        run = warm.run("pair", warm=True, POCL_KERNEL_CACHE="0", KCL_REPORT="1")
+        assert "PoCL's own cache is off: POCL_KERNEL_CACHE=0" in run.stderr
+
+
+@pytest.mark.one_platform
+class TestNonsense:
+    def test_counts_as_off(self, project):
+        """A value of KCL_NO_CACHE that is not understood switches everything off, with a warning that names it."""
+        run = project.run("pair", KCL_NO_CACHE="generater")
+        assert run.set("generator") == run.set("binary") == {"bypass"}
+        assert "generater" in run.stderr
+        assert run.stderr.count("CacheWarning") == 1
+        assert not project.own_files()
+
+
+@pytest.mark.one_platform
+class TestPlace:
+    def test_precedence(self, warm, tmp_path):
+        """A call wins over KCL_CACHE_DIR, which wins over XDG_CACHE_HOME; nothing is written to the losers."""
+        before = warm.own_files()
+        variable, call = tmp_path / "variable", tmp_path / "call"
+        assert warm.run("pair", KCL_CACHE_DIR=str(variable)).set("generator") == {"miss"}
+        assert (variable / "pytools").is_dir()
+        code = "import sys, kcl, driver; kcl.option.cache_dir(sys.argv.pop()); driver.main(*sys.argv[1:], 'pair')"
+        run = warm.start(str(call), command=("-c", code), PYTHONPATH=warm.path, KCL_CACHE_DIR=str(variable))
+        assert run.set("generator") == {"miss"}, run
+        assert (call / "pytools").is_dir()
+        assert warm.own_files() == before
+        assert all(promote.idle(str(place / "kcl"), 60) for place in (variable, call))
+        assert warm.run("pair", warm=True, KCL_CACHE_DIR=str(call)).numbers["typed"] == NUMBERS["typed"]
+
+
+@pytest.mark.one_platform
+class TestStrict:
+    def test_miss(self, project):
+        """KCL_STRICT=hit raises for a miss, and says layer, kernel, reason and what to do."""
+        run = project.start("pair", KCL_STRICT="hit")
+        assert run.code == 1
+        assert "kcl.errors.CacheMiss: generator layer, kernel 'typed': miss: not in the cache" in run.stderr
+        assert "run once without it" in run.stderr
+
+    def test_miss_of_a_binary(self, warm):
+        """A binary that is not there raises too, though the generator layer hit."""
+        warm.binaries.delete(warm.binary_of("control")[0])
+        run = warm.start("pair", KCL_STRICT="hit")
+        assert run.code == 1
+        assert "CacheMiss: binary layer, kernel 'control': miss" in run.stderr
+
+    def test_bypass(self, project):
+        """A recipe whose outcome cannot be known raises with the reason and its cure."""
+        assert project.run("unknowable").outcomes("generator") == {"unknowable": ["bypass"]}
+        run = project.start("unknowable", KCL_STRICT="hit")
+        assert run.code == 1
+        assert "CacheMiss: generator layer, kernel 'unknowable': bypass: " in run.stderr
+        assert "time" in run.stderr
+
+    @pytest.mark.parametrize("layer", LAYERS)
+    def test_error(self, warm, layer):
+        """A damaged entry raises: an error is no hit."""
+        store, (address, entry) = (
+            (warm.rows, warm.row_of("control")) if layer == "generator" else (warm.binaries, warm.binary_of("control"))
+        )
+        store.put(address, entry.pack()[:-1])
+        run = warm.start("pair", KCL_STRICT="hit")
+        assert run.code == 1
+        assert f"CacheMiss: {layer} layer, kernel 'control': error: damaged entry set aside" in run.stderr
+
+    def test_off_is_exempt(self, project):
+        """A layer that is off never raises."""
+        for variables in ({"KCL_NO_CACHE": "1"}, {"PYOPENCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1"}):
+            run = project.run("pair", KCL_STRICT="hit,fault", **variables)
+            assert run.set("generator") == run.set("binary") == {"bypass"}
+
+    def test_fault(self, warm):
+        """KCL_STRICT=fault raises the fault itself; a plain miss is none."""
+        warm.binaries.delete(warm.binary_of("typed")[0])
+        assert warm.run("pair", KCL_STRICT="fault").outcomes("binary")["typed"] == ["miss"]
+        warm.finish()
+        address, entry = warm.binary_of("control")
+        warm.binaries.put(address, entry.pack() + b"x")
+        run = warm.start("pair", KCL_STRICT="fault")
+        assert run.code == 1
+        assert "kcl.errors.DamagedEntry" in run.stderr
+
+    def test_fault_of_a_directory(self, warm):
+        """A directory that cannot be trusted is a fault."""
+        os.chmod(warm.binaries.location, 0o777)
+        run = warm.start("pair", KCL_STRICT="fault")
+        assert run.code == 1
+        assert "kcl.errors.UnusableDirectory" in run.stderr
+        assert "chmod" in run.stderr
