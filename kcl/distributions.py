@@ -155,6 +155,12 @@ def _ask(top: str) -> Place | None:
     return Place(os.path.dirname(path), path)
 
 
+def is_namespace(top: str) -> bool:
+    """Tell whether a top-level package only holds others, which several distributions may have brought."""
+    place = locate(top) if "." not in top else None
+    return place is not None and place.namespace
+
+
 def owner(name: str) -> Owner:
     """Tell whose the module ``name`` is, loaded or not; memoised."""
     module = sys.modules.get(name)
@@ -195,6 +201,17 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     return Owner(DISTRIBUTION, distribution)
 
 
+def _part_of_namespace(name: str) -> Place | None:
+    """Find a module of a package that may lie in several directories."""
+    for entry in sys.path:
+        directory = os.path.abspath(entry or os.curdir)
+        path = os.path.join(directory, *name.split("."))
+        for candidate in (path, f"{path}.py", *[path + suffix for suffix in EXTENSION_SUFFIXES]):
+            if os.path.exists(candidate):
+                return Place(directory, candidate, True)
+    return None
+
+
 def _in_library(path: str) -> bool:
     """Tell whether a file belongs to the standard library."""
     path = os.path.realpath(path)
@@ -205,9 +222,7 @@ def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) 
     """Find the directory that a module's top-level package lies in; parts of a namespace differ by their files."""
     if module is None or file is None:
         place = locate(top)
-        if place is not None and place.namespace and name != top:
-            return Place(place.directory, os.path.join(place.directory, *name.split(".")), True)
-        return place
+        return _part_of_namespace(name) if place is not None and place.namespace and name != top else place
     file = os.path.abspath(file)
     base = os.path.basename(file)
     directory = os.path.dirname(file)

@@ -395,8 +395,7 @@ class _Walk:
             if isinstance(lazy, str):
                 self.through(lazy, attributes, scope, path, label)
                 return
-            whose = self.owner(value.__name__)
-            if whose.kind != USER:
+            if self.owner(value.__name__).kind != USER and not _is_namespace(value):
                 self.through(value.__name__, attributes, scope, path, label)
                 return
             first, attributes = attributes[0], attributes[1:]
@@ -481,7 +480,10 @@ class _Walk:
         if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
             return
         module = _absolute(reference, names) if reference.level else reference.name
-        key = (reference.root, module, reference.attributes)
+        attributes = reference.attributes
+        if reference.root == IMPORT and attributes and distributions.is_namespace(module):
+            module, attributes = f"{module}.{attributes[0]}", attributes[1:]
+        key = (reference.root, module, attributes)
         if key in self.followed:
             return
         self.followed.add(key)
@@ -495,7 +497,7 @@ class _Walk:
                 if whose.kind == DISTRIBUTION and module not in sys.modules:
                     self.unloaded.add(module)
             return
-        self.through(module, reference.attributes, "import", module, label)
+        self.through(module, attributes, "import", module, label)
 
     # Texts
 
@@ -538,6 +540,11 @@ def _fact(module: str, attributes: tuple[str, ...]) -> str:
     except (UnknownInput, RecursionError) as error:
         return f"unknown: {type(error).__name__}"
     return Key(walk.parts).digest
+
+
+def _is_namespace(module: ModuleType) -> bool:
+    """Tell whether a package only holds others, which several distributions may have brought."""
+    return module.__dict__.get("__file__") is None and "__path__" in module.__dict__
 
 
 def _distribution(name: str) -> Part:

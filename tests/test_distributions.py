@@ -1,0 +1,243 @@
+"""kcl.distributions: whose a module is, and what of a distribution counts."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from reaching import ROOT, Project
+
+from kcl import distributions
+
+RECIPE = "import thing\ndef build(n):\n    return thing.make(n)"
+MODULE = "def make(n):\n    return n + 1\n"
+
+
+class Site:
+    """A site-packages folder with one installed distribution."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root / "site-packages"
+        self.root.mkdir(parents=True)
+
+    def install(self, files: dict[str, str], name: str = "thing", version: str = "1.0", extra: str = "") -> None:
+        """Write files and the record of them, as pip does."""
+        lines = []
+        for file, text in files.items():
+            path = self.root / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            lines.append(f"{file},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}")
+        info = f"{name}-{version}.dist-info"
+        (self.root / info).mkdir(exist_ok=True)
+        lines += [f"{info}/INSTALLER,sha256=abc,4", f"{info}/RECORD,,", *extra.splitlines()]
+        (self.root / info / "RECORD").write_text("\n".join(lines) + "\n")
+
+    def parts(self, project: Project) -> list[list[str]]:
+        return project.parts("n=1", before=f"sys.path.insert(1, {str(self.root)!r})")
+
+
+@pytest.fixture
+def project(tmp_path: pathlib.Path) -> Project:
+    return Project(tmp_path / "project", {"recipes.py": RECIPE})
+
+
+def part(parts: list[list[str]], name: str) -> str | None:
+    return dict(map(tuple, parts)).get(name)  # type: ignore[arg-type]
+
+
+class TestInstalled:
+    """A distribution counts by version and record, not by its code."""
+
+    def test_part(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """One part names the distribution, its version and the digest of its record."""
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": MODULE})
+        parts = site.parts(project)
+        version, digest = (part(parts, "distribution thing") or "").split()
+        assert version == "1.0"
+        assert len(digest) == 64
+        assert part(parts, "code make") is None
+
+    def test_version(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """Another version is another key."""
+        keys = []
+        for version in "1.0", "1.1":
+            site = Site(tmp_path / version)
+            site.install({"thing/__init__.py": MODULE}, version=version)
+            keys.append(site.parts(project))
+        assert keys[0] != keys[1]
+
+    def test_reinstalled(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """Another content under the same version is another key."""
+        keys = []
+        for text in MODULE, MODULE + "# new\n":
+            site = Site(tmp_path / str(len(text)))
+            site.install({"thing/__init__.py": MODULE, "thing/deep.py": text})
+            keys.append(site.parts(project))
+        assert keys[0] != keys[1]
+
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            "thing/__pycache__/__init__.cpython-311.pyc,,",
+            "thing-1.0.dist-info/REQUESTED,sha256=x,0",
+            "thing-1.0.dist-info/direct_url.json,sha256=x,9",
+            "../../../bin/thing,sha256=x,9",
+        ],
+    )
+    def test_noise(self, extra: str, project: Project, tmp_path: pathlib.Path) -> None:
+        """How it was installed does not count."""
+        keys = []
+        for lines in "", extra:
+            site = Site(tmp_path / str(len(lines)))
+            site.install({"thing/__init__.py": MODULE}, extra=lines)
+            keys.append(site.parts(project))
+        assert keys[0] == keys[1]
+
+    @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
+    def test_module_of_another_name(self, name: str, project: Project, tmp_path: pathlib.Path) -> None:
+        """A module is found in the record where its distribution bears another name."""
+        site = Site(tmp_path)
+        site.install({"thing.py": MODULE}, name=name)
+        assert part(site.parts(project), f"distribution {name.replace('_', '-').replace('.', '-').lower()}")
+
+    def test_namespace(self, tmp_path: pathlib.Path) -> None:
+        """Two distributions may bring parts of one namespace package."""
+        recipe = "import space.one\ndef build(n):\n    return space.one.make(n)"
+        project = Project(tmp_path / "project", {"recipes.py": recipe})
+        site = Site(tmp_path)
+        site.install({"space/one.py": MODULE}, name="space_one")
+        site.install({"space/two.py": MODULE}, name="space_two")
+        parts = site.parts(project)
+        assert part(parts, "distribution space-one")
+        assert not part(parts, "distribution space-two")
+        project.write("recipes.py", "def build(n):\n    import space.two\n    return space.two.make(n)")
+        assert part(site.parts(project), "distribution space-two")
+
+    def test_users_function_in_a_library(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """A function that a program puts into a library counts by its code."""
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": MODULE})
+        keys = []
+        for text in "", "import thing\nthing.make = lambda n: n + 2\n", "import thing\nthing.make = lambda n: n + 3\n":
+            project.write("recipes.py", text + RECIPE)
+            keys.append(site.parts(project))
+        assert keys[0] != keys[1]
+        assert keys[1] != keys[2]
+
+    def test_users_function_in_a_decorator(self, tmp_path: pathlib.Path) -> None:
+        """A function of the user's that a library's decorator wraps counts by its code."""
+        text = "def kept(function):\n    def inner(n):\n        return function(n)\n    return inner\n"
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": text})
+        recipe = "import thing\n@thing.kept\ndef helper(n):\n    return n + 1\ndef build(n):\n    return helper(n)"
+        project = Project(tmp_path / "project", {"recipes.py": recipe})
+        before = site.parts(project)
+        project.edit("recipes.py", "n + 1", "n + 2")
+        assert site.parts(project) != before
+
+
+class TestNotInstalled:
+    """What no record names is the user's and counts by its code."""
+
+    def test_editable(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """An editable install counts by what is reached of it."""
+        site = Site(tmp_path)
+        site.install({"__editable__.thing-1.0.pth": str(tmp_path / "src")})
+        (site.root / "thing-1.0.dist-info" / "direct_url.json").write_text(json.dumps({"dir_info": {"editable": True}}))
+        source = Project(tmp_path / "src", {"thing.py": MODULE})
+        before = f"sys.path[1:1] = [{str(source.root)!r}, {str(site.root)!r}]"
+        parts = project.parts("n=1", before=before)
+        assert part(parts, "code make")
+        assert not part(parts, "distribution thing")
+        source.edit("thing.py", "n + 1", "n + 2")
+        assert project.parts("n=1", before=before) != parts
+
+    def test_copied_into_site_packages(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """A module that somebody copied there counts by its code."""
+        site = Site(tmp_path)
+        (site.root / "thing.py").write_text(MODULE)
+        assert part(site.parts(project), "code make")
+
+    def test_shadowed_standard_library(self, tmp_path: pathlib.Path) -> None:
+        """A user's module that bears the name of a standard one is the user's."""
+        recipe = "import colorsys\ndef build(n):\n    return colorsys.make(n)"
+        project = Project(tmp_path, {"recipes.py": recipe, "colorsys.py": MODULE})
+        before = project.parts("n=1")
+        project.edit("colorsys.py", "n + 1", "n + 2")
+        assert project.parts("n=1") != before
+
+    def test_extension_module(self, tmp_path: pathlib.Path) -> None:
+        """A compiled module of the user's counts by its file."""
+        suffix = next(iter(__import__("importlib.machinery").machinery.EXTENSION_SUFFIXES))
+        recipe = "def build(n):\n    import fast\n    return fast.make(n)"
+        project = Project(tmp_path, {"recipes.py": recipe, f"fast{suffix}": "one"})
+        before = project.parts("n=1")
+        assert project.parts("n=1") == before
+        project.write(f"fast{suffix}", "two")
+        assert project.parts("n=1") != before
+
+
+class TestGenerators:
+    """The distributions that turn a recipe into OpenCL C."""
+
+    @pytest.mark.parametrize("name", distributions.GENERATORS)
+    def test_version(self, name: str) -> None:
+        """The version is the one that importlib.metadata tells."""
+        assert distributions.generator(name).split()[0] in (importlib.metadata.version(name), "editable")
+
+    def test_absent(self) -> None:
+        """One that is not installed is absent."""
+        assert distributions.generator("a_module_that_nobody_has") == "absent"
+
+    def test_light(self) -> None:
+        """Neither importlib.metadata nor a generator is imported."""
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from kcl import distributions as d\n"
+            "[d.generator(name) for name in d.GENERATORS]; print(*sys.modules)"
+        )
+        child = subprocess.run([sys.executable, "-c", program, str(ROOT)], capture_output=True, text=True, check=True)
+        assert not {"importlib.metadata", *distributions.GENERATORS} & set(child.stdout.split())
+
+    def test_content_of_an_editable_one(self, tmp_path: pathlib.Path) -> None:
+        """An editable generator counts by the content of all its files."""
+        package = tmp_path / "loopy"
+        package.mkdir()
+        program = (
+            "import sys; sys.path[:0] = sys.argv[1:]; from kcl.distributions import generator as g; print(g('loopy'))"
+        )
+        seen = []
+        for text in "A = 1", "A = 2", "A = 2":
+            (package / "__init__.py").write_text(text)
+            command = [sys.executable, "-c", program, str(tmp_path), str(ROOT)]
+            seen.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        assert seen[0] != seen[1] == seen[2]
+
+
+class TestOwner:
+    """Whose a module is."""
+
+    @pytest.mark.parametrize("name", ["os", "os.path", "json", "sys", "_io", "email.message", "math", "__future__"])
+    def test_standard_library(self, name: str) -> None:
+        """Modules of the standard library, loaded or not."""
+        assert distributions.owner(name).kind == distributions.PYTHON
+
+    @pytest.mark.parametrize("name", ["numpy", "numpy.random", "pytest", "_pytest.python", "pyopencl", "loopy.target"])
+    def test_distributions(self, name: str) -> None:
+        """Modules of installed distributions, loaded or not."""
+        assert distributions.owner(name).kind == distributions.DISTRIBUTION
+
+    def test_ours(self) -> None:
+        """kcl's own modules, and this one, which is a user's."""
+        assert distributions.owner("kcl.reach").kind == distributions.KCL
+        assert distributions.owner(__name__).kind == distributions.USER
+        assert distributions.owner("__main__").kind == distributions.USER
+        assert distributions.owner("a_module_that_nobody_has").kind == distributions.ABSENT
+        assert os.path.isdir(ROOT)
