@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from kcl import config, events, layers, option, promote
 from kcl.adapters import directory as adapter_directory
-from kcl.adapters import state
+from kcl.adapters import import_anyway, state
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry
@@ -43,6 +43,7 @@ class Home:
     __slots__ = ("__weakref__", "_identities", "context", "locks", "programs")
 
     def __init__(self, context: cl.Context) -> None:
+        import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
         self.context = context
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; those that need another one do not wait.

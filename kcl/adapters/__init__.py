@@ -94,3 +94,30 @@ def private_cache_home(path: str) -> Iterator[None]:
             del os.environ["XDG_CACHE_HOME"]
         else:
             os.environ["XDG_CACHE_HOME"] = before
+
+
+def import_anyway(name: str) -> None:
+    """Import a module that opens dictionaries on disk meanwhile; where it cannot, with a private directory for them.
+
+    loopy and pyopencl.invoker fail without a usable cache directory. The private one is removed at exit.
+    """
+    if name in sys.modules:
+        return
+    import importlib
+    import sqlite3
+
+    try:
+        importlib.import_module(name)
+    except (OSError, sqlite3.Error):
+        with private_cache_home(_private_directory()):
+            importlib.import_module(name)
+
+
+def _private_directory() -> str:
+    import atexit
+    import shutil
+    import tempfile
+
+    path = tempfile.mkdtemp(prefix="kcl-private-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kcl import adapters
+from kcl import adapters, observe
 from kcl.errors import RecipeError
 from kcl.frontends import Open
 from kcl.generated import Argument, Generated, dtype_text, layout_of
@@ -24,7 +24,8 @@ _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 @contextmanager
 def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
-    _import_loopy()
+    with observe.unobserved():
+        _import_loopy()
     with adapters.loopy_disk_caches_off():
         yield
 
@@ -180,17 +181,8 @@ def missing_arguments(kernel: str, missing: list[str]) -> Exception:
 
 
 def _import_loopy() -> None:
-    import importlib
-    import sqlite3
-
-    try:
-        importlib.import_module("loopy")
-    except (OSError, sqlite3.Error):
-        # loopy opens its dictionaries while it is imported and cannot be without a directory for them.
-        import tempfile
-
-        with adapters.private_cache_home(tempfile.mkdtemp(prefix="kcl-loopy-")):
-            importlib.import_module("loopy")
+    adapters.import_anyway("loopy")
+    adapters.import_anyway("pyopencl.invoker")
 
 
 def _shown(source: str, options: Any) -> str:

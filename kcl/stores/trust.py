@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import suppress
 
 from kcl.errors import UnusableDirectory
 
@@ -52,7 +53,9 @@ def make_directory(path: str) -> None:
         if parent in ("", path):
             raise
         make_directory(parent)
-        make_directory(path)
+        # once more and no oftener: some parents, /proc say, are there and let nobody make anything
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
 
 
 def make_trusted(path: str) -> None:
