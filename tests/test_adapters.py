@@ -131,3 +131,27 @@ class TestPrivateCacheHome:
             assert os.environ["XDG_CACHE_HOME"] == "/private"
             raise ImportError
         assert os.environ.get("XDG_CACHE_HOME") == before
+
+
+class TestImportAnyway:
+    def test_unusable_directory(self, child):
+        """A module that cannot be imported without its cache directory gets a private one, which is gone afterwards."""
+        done = child.json(
+            """
+            import json, os, tempfile
+            tempfile.tempdir = os.getcwd()
+            from kcl.adapters import import_anyway
+            import_anyway("pyopencl.invoker")
+            import pyopencl.invoker
+            print(json.dumps([pyopencl.invoker.invoker_cache.container_dir, os.environ["XDG_CACHE_HOME"]]))
+            """,
+            XDG_CACHE_HOME="/proc/nowhere",
+        )
+        assert done[0].startswith(str(child.directory))
+        assert done[1] == "/proc/nowhere"
+        assert not os.path.exists(done[0])
+
+    def test_other_errors(self):
+        """An import that fails for another reason fails as ever."""
+        with pytest.raises(ModuleNotFoundError):
+            adapters.import_anyway("no_such_module_of_anybody")

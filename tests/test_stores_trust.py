@@ -287,3 +287,13 @@ class TestNetwork:
     def test_here(self, tmp_path: Path) -> None:
         """The answer exists for directories that exist, and for those that do not yet."""
         assert trust.is_network(str(tmp_path)) == trust.is_network(str(tmp_path / "missing" / "deep"))
+
+
+class TestMakeDirectory:
+    """Making directories where that cannot be."""
+
+    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a directory in which nobody can make anything")
+    def test_parent_that_takes_nothing(self) -> None:
+        """A parent that is there and lets nobody make anything is an OSError, not an endless attempt."""
+        with pytest.raises(OSError):
+            trust.make_directory("/proc/no-home/.cache/kcl")
