@@ -1,0 +1,221 @@
+"""Chains of names: from a reference in a function's code to the value that it leads to.
+
+A chain starts at a global, a cell or an imported module and goes through modules by their attributes. What it ends at
+is encoded as a value, or noted by the walk that owns the chains.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kcl import distributions, unknown, unloaded
+from kcl.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
+from kcl.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
+
+if TYPE_CHECKING:
+    from kcl.walk import Walk
+
+_MISSING = object()
+# what a module stores about its own place
+_ABOUT_PLACE = frozenset(
+    [
+        "__file__",
+        "__name__",
+        "__path__",
+        "__spec__",
+        "__loader__",
+        "__package__",
+        "__cached__",
+        "__builtins__",
+        "__annotations__",
+    ]
+)
+
+
+class Chains:
+    """The chains that one walk has followed."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.followed: set[tuple[int, str, tuple[str, ...]]] = set()
+        self.unloaded: set[str] = set()  # libraries that are taken note of, and that nobody has imported
+        self.placed = False  # code asks where it lies
+
+    def follow(self, reference: Reference, names: dict[str, Any], cells: dict[str, Any], label: str) -> None:
+        """Take note of what one reference in a function leads to."""
+        root, name = reference.root, reference.name
+        if root in (TOUCH, IMPORT):
+            self.imported(reference, names, label)
+        elif root == CELL:
+            if name in cells and (id(cells[name]), name, reference.attributes) not in self.followed:
+                self.followed.add((id(cells[name]), name, reference.attributes))
+                try:
+                    value = cells[name].cell_contents
+                except ValueError:
+                    self.walk.add(f"closure {name} in {label}", "<empty>")
+                    return
+                self.value("closure", value, name, reference.attributes, label)
+        elif (id(names), name, reference.attributes) not in self.followed:
+            self.followed.add((id(names), name, reference.attributes))
+            value = names.get(name, _MISSING)
+            if name in _ABOUT_PLACE:
+                self.placed = True
+            elif value is not _MISSING:
+                self.value("global", value, name, reference.attributes, label)
+            elif root != NAME or name in builtins.__dict__:
+                self.builtin_name(reference, names, label)
+
+    def builtin_name(self, reference: Reference, names: dict[str, Any], label: str) -> None:
+        """Take note of a name that is not among the globals."""
+        name = reference.name
+        scope = names.get("__builtins__", builtins)
+        value = (scope if isinstance(scope, dict) else scope.__dict__).get(name, _MISSING)
+        if value is _MISSING:
+            self.walk.add(f"global {name} in {label}", ABSENT)
+        elif isinstance(value, FunctionType):
+            self.value("global", value, name, reference.attributes, label)
+        elif isinstance(value, (BuiltinFunctionType, type)) and value.__module__ == "builtins":
+            self.walk.judge(f"builtins.{name}")
+        elif not isinstance(value, bool) and type(value).__module__ not in ("_sitebuiltins", "builtins"):
+            self.value("global", value, name, reference.attributes, label)
+
+    def value(self, scope: str, value: Any, path: str, attributes: tuple[str, ...], label: str) -> None:
+        """Take note of a variable, or of what a chain of attributes of modules leads to."""
+        while attributes and isinstance(value, ModuleType):
+            lazy = value.__dict__.get("__kcl_lazy_module__")
+            if isinstance(lazy, str):
+                self.through(lazy, attributes, scope, path, label)
+                return
+            if self.walk.owner(value.__name__).kind != USER and not _is_namespace(value):
+                self.through(value.__name__, attributes, scope, path, label)
+                return
+            first, attributes = attributes[0], attributes[1:]
+            if first == UNKNOWN:
+                self.walk.refuse(
+                    f"getattr takes a name of module {path} that is computed; write {path}.<name>, pass the value as "
+                    f"a parameter of the recipe, or declare {path} with @kcl.kernel(depends=[{path}])"
+                )
+            if first in _ABOUT_PLACE:
+                self.placed = True
+                return
+            if first == "__dict__":
+                break
+            path = f"{path}.{first}"
+            inner = value.__dict__.get(first, _MISSING)
+            if inner is _MISSING:
+                self.missing(value, first, attributes, scope, path, label)
+                return
+            value = inner
+        if attributes and isinstance(value, type):
+            self.walk.judge(".".join((value.__module__, value.__qualname__, *attributes)))
+        self.bare(scope, value, path, label)
+
+    def bare(self, scope: str, value: Any, path: str, label: str) -> None:
+        """Count a value that is used as it is; a function or class under its own name needs no part of its own."""
+        text = self.walk.encoder.encode(value)
+        last = path.rpartition(".")[2]
+        if text not in (f"function {last}", f"class {last}"):
+            self.walk.add(f"{scope} {path} in {label}", text)
+
+    def missing(self, module: ModuleType, name: str, rest: tuple[str, ...], scope: str, path: str, label: str) -> None:
+        """Take note of a name that a module of the user lacks: a submodule not yet imported, a hook, or nothing."""
+        hook = module.__dict__.get("__getattr__")
+        inner = f"{module.__name__}.{name}"
+        if hasattr(module, "__path__") and (inner in sys.modules or unloaded.exists(inner)):
+            self.through(inner, rest, scope, path, label)
+        else:
+            self.walk.add(f"{scope} {path} in {label}", ABSENT if hook is None else self.walk.encoder.encode(hook))
+
+    def through(self, module: str, attributes: tuple[str, ...], scope: str, path: str, label: str) -> None:
+        """Take note of attributes of a module that is named, loaded or not."""
+        whose = self.walk.owner(module)
+        if whose.kind in (USER, ABSENT):
+            loaded = sys.modules.get(module)
+            if whose.kind == USER and loaded is not None and not self.walk.static.covers(module):
+                self.value(scope, loaded, path, attributes, label)
+            else:
+                self.walk.add(f"{scope} {path} in {label}", self.walk.static.whole(module, loaded))
+                if whose.kind == USER and not self.walk.inner:
+                    self.changed(module, attributes, path, label)
+            return
+        dotted = self.walk.library(module, attributes, whose)
+        if scope != "import" and (0, path, (module,)) not in self.followed:
+            self.followed.add((0, path, (module,)))
+            if path != module:
+                self.walk.add(f"{scope} {path} in {label}", f"module {module}")
+        if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
+            self.walk.add(f"{dotted} in {label}", self.walk.encoder.encode(getattr(sys, attributes[0])))
+        elif whose.kind == DISTRIBUTION and attributes:
+            self.patched(module, attributes[0], dotted, label)
+
+    def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
+        """Take note of what was changed at run time in a module that counts by its source."""
+        if module not in sys.modules:
+            _waiting.add((module, attributes))
+            return
+        now = self.walk.fact(module, attributes)
+        if _facts.setdefault((module, attributes), now) != now:
+            self.walk.add(f"changed {'.'.join((path, *attributes))} in {label}", now)
+
+    def patched(self, module: str, name: str, dotted: str, label: str) -> None:
+        """Take note of a function of the user's that was put into a library."""
+        loaded = sys.modules.get(module)
+        value = loaded.__dict__.get(name) if loaded is not None else None
+        if isinstance(value, FunctionType):
+            origin = value.__globals__.get("__name__")
+            if isinstance(origin, str) and self.walk.owner(origin).kind == USER:
+                self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
+
+    def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:
+        """Take note of an import statement in a function, or of what is taken from the module it binds."""
+        if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
+            return
+        module = _absolute(reference, names) if reference.level else reference.name
+        attributes = reference.attributes
+        if reference.root == IMPORT and attributes and distributions.is_namespace(module):
+            module, attributes = f"{module}.{attributes[0]}", attributes[1:]
+        key = (reference.root, module, attributes)
+        if key in self.followed:
+            return
+        self.followed.add(key)
+        if reference.root == TOUCH:
+            whose = self.walk.owner(module)
+            if whose.kind not in (USER, ABSENT):
+                if whose.kind == PYTHON:
+                    return
+                for name in reference.attributes or ("",):
+                    self.walk.library(module, (name,) if name else (), whose)
+                if whose.kind == DISTRIBUTION and module not in sys.modules:
+                    self.unloaded.add(module)
+            return
+        self.through(module, attributes, "import", module, label)
+
+
+# What a module that counts by its source held when it was first seen loaded, and what is to be looked at then.
+_facts: dict[tuple[str, tuple[str, ...]], str] = {}
+_waiting: set[tuple[str, tuple[str, ...]]] = set()
+
+
+def settle(walk: Walk) -> None:
+    """Look at what a recipe has just imported, so that later changes of it are seen."""
+    for module, attributes in [*_waiting]:
+        if module in sys.modules:
+            _waiting.discard((module, attributes))
+            _facts.setdefault((module, attributes), walk.fact(module, attributes))
+
+
+def _is_namespace(module: ModuleType) -> bool:
+    """Tell whether a package only holds others, which several distributions may have brought."""
+    return module.__dict__.get("__file__") is None and "__path__" in module.__dict__
+
+
+def _absolute(reference: Reference, names: dict[str, Any]) -> str:
+    """Return the full name of a module that is imported relative to another."""
+    package = names.get("__package__") or str(names.get("__name__", ""))
+    if not names.get("__package__") and "__path__" not in names:
+        package = package.rpartition(".")[0]
+    base = package.rsplit(".", reference.level - 1)[0] if reference.level > 1 else package
+    return f"{base}.{reference.name}" if reference.name else base

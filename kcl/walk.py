@@ -1,0 +1,300 @@
+"""The walk over what a recipe reaches: functions, classes, modules and libraries, each taken note of once.
+
+Functions and classes of the user count by their code, and lead on through `kcl.chains`; libraries count by the
+distribution that they belong to.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from kcl import code, distributions, unknown, unloaded, values
+from kcl.chains import Chains
+from kcl.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
+from kcl.errors import UnknownInput
+from kcl.key import Key, Part
+from kcl.references import Reference, references
+
+# what Cython, nanobind and pybind11 make of functions
+_FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
+_LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
+
+
+class Walk:
+    """One walk at one moment; ``directory`` is the root of the user's code, from which paths are counted."""
+
+    def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
+        self.directory = directory
+        self.excused = excused  # tells of a reason against the key whether a declaration cures it
+        self.parts: list[Part] = []
+        self.front_ends: set[str] = set()
+        self.reached: set[str] = set()  # distributions
+        self.sources: list[tuple[str, object]] = []  # names of parts and what they were made of
+        self.mentions: set[str] = set()
+        self.encoder = values.Encoder(self)
+        self.chains = Chains(self)
+        self.static = unloaded.Modules(self)
+        self.labels: dict[str, int] = {}
+        self.names: dict[int, str] = {}  # id of a function, class or module -> its text
+        self.alive: list[object] = []  # what the ids in `names` belong to
+        self.owners: dict[str, Owner] = {}
+        self.noted: set[str] = set()  # dotted names in libraries
+        self.versions: set[int] = set()  # globals searched for loopy's language version
+        self.skipped: tuple[FunctionType, frozenset[str]] | None = None
+        self.inner = False  # this walk is for the fact of one attribute
+        self.place: tuple[str, Reference | None] = (name, None)
+        self.located = False
+
+    def add(self, name: str, value: str) -> None:
+        self.parts.append(Part(name, value))
+
+    def recipe(self, function: FunctionType, arguments: frozenset[str]) -> None:
+        """Take note of a recipe that is called with these parameters."""
+        self.skipped = (function, arguments)
+        self.function(function, skip=arguments)
+        self.place = (function.__qualname__, None)
+
+    def fact(self, module: str, attributes: tuple[str, ...]) -> str:
+        """Digest what an attribute of a loaded module is now, in a walk of its own."""
+        walk = Walk(module, self.directory, self.excused)
+        walk.inner = True
+        try:
+            walk.chains.value("global", sys.modules[module], module, attributes, "")
+        except (UnknownInput, RecursionError) as error:
+            return f"unknown: {type(error).__name__}"
+        return Key(walk.parts).digest
+
+    # Names
+
+    def unique(self, name: str) -> str:
+        """Number the second and later of things that bear the same name."""
+        count = self.labels[name] = self.labels.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
+
+    def remember(self, thing: object, text: str) -> str:
+        self.alive.append(thing)
+        self.names[id(thing)] = text
+        return text
+
+    def where(self) -> str:
+        """Name the function and, where it is known, the line that the walk has come to."""
+        label, reference = self.place
+        line = reference.line if reference is not None else None
+        if reference is None or line is None:
+            return label
+        return f"{label} ({os.path.basename(reference.code.co_filename)}:{line})"
+
+    def refuse(self, reason: str) -> None:
+        """Raise UnknownInput, unless a declaration cures the reason."""
+        if self.excused is not None and self.excused(reason):
+            return
+        self.located = True
+        raise UnknownInput(f"{self.where()}: {reason}")
+
+    # What values.Walker asks for
+
+    def refer(self, value: Any) -> str:
+        """Return the name of a function, class or module, after taking note of what it does."""
+        known = self.names.get(id(value))
+        if known is not None:
+            if self.skipped is not None and value is self.skipped[0]:
+                self.call_itself()
+            return known
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(value, type):
+            return self.kind(value)
+        if isinstance(value, ModuleType):
+            return self.module(value)
+        return self.builtin(value)
+
+    def describe(self, value: Any) -> str | None:
+        """Return the text of kcl's own objects, a recipe as its function, and of functions of other languages."""
+        kind = type(value)
+        if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
+            return f"recipe {self.refer(value.function)}"
+        if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
+            return self.builtin(value)
+        return None
+
+    def foreign(self, module: str) -> bool:
+        return self.owner(module).kind not in (USER, ABSENT)
+
+    def owner(self, module: str) -> Owner:
+        """Tell whose a module is; the same for the whole walk."""
+        whose = self.owners.get(module)
+        if whose is None:
+            whose = self.owners[module] = distributions.owner(module)
+        return whose
+
+    # Functions
+
+    def function(self, function: FunctionType, skip: frozenset[str] = frozenset()) -> str:
+        """Take note of a function's code and of all it refers to; ``skip`` names parameters that are given."""
+        module = function.__globals__.get("__name__")
+        loaded = sys.modules.get(module) if isinstance(module, str) else None
+        if loaded is not None and loaded.__dict__ is function.__globals__:
+            whose = self.owner(str(module))
+            if whose.kind not in (USER, ABSENT):
+                return self.library_function(function, str(module), whose)
+        label = self.unique(function.__qualname__)
+        text = self.remember(function, f"function {label}")
+        before, self.place = self.place, (label, None)
+        self.add(f"code {label}", code.digest(function.__code__))
+        self.sources.append((f"code {label}", function))
+        self.defaults(function, label, skip)
+        self.version(function.__globals__, label)
+        found = references(function.__code__)
+        self.mentions |= found.mentions
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        for reference in found.chains:
+            self.place = (label, reference)
+            self.chains.follow(reference, function.__globals__, cells, label)
+        self.attributes(function, label)
+        self.place = before
+        return text
+
+    def call_itself(self) -> None:
+        """Count the defaults that the recipe's parameters made unimportant: what it reaches calls it again."""
+        assert self.skipped is not None
+        function, skipped = self.skipped
+        self.skipped = None
+        self.defaults(function, function.__qualname__, frozenset(_parameters(function)) - skipped)
+
+    def defaults(self, function: FunctionType, label: str, skip: frozenset[str]) -> None:
+        defaults = function.__defaults__ or ()
+        names = _parameters(function)
+        given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+        given.update(function.__kwdefaults__ or {})
+        for name, value in given.items():
+            if name not in skip:
+                self.add(f"default {name} in {label}", self.encoder.encode(value))
+
+    def attributes(self, function: FunctionType, label: str) -> None:
+        """Count what was stored on a function, the function that it wraps included."""
+        for name, value in sorted(function.__dict__.items()):
+            if not name.startswith(("_memoize", "_pytools")):
+                self.add(f"attribute {name} of {label}", self.encoder.encode(value))
+
+    def version(self, names: dict[str, Any], label: str) -> None:
+        """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
+        if id(names) in self.versions:
+            return
+        self.versions.add(id(names))
+        if _LANGUAGE_VERSION in " ".join(names):
+            chosen = [name for name in names if name.startswith(_LANGUAGE_VERSION)]
+            self.add(f"language version in {label}", " ".join(sorted(chosen)))
+
+    def library_function(self, function: FunctionType, module: str, whose: Owner) -> str:
+        """Take note of a library's function; what of the user's it holds in its closure counts too."""
+        text = self.library(module, (function.__qualname__,), whose)
+        if function.__closure__ is None and not function.__dict__:
+            return self.remember(function, text)
+        label = self.unique(function.__qualname__)
+        text = self.remember(function, f"{text} as {label}")
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if "cache" not in name and "memo" not in name:
+                self.held(f"closure {name} in {label}", cell)
+        wrapped = function.__dict__.get("__wrapped__")
+        if wrapped is not None:
+            self.add(f"attribute __wrapped__ of {label}", self.encoder.encode(wrapped))
+        return text
+
+    def held(self, name: str, cell: Any) -> None:
+        """Count a cell of a library's function where it holds something that can be known."""
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return
+        self.add(name, self.encoder.encode(value))
+
+    def builtin(self, function: Any) -> str:
+        """Take note of a function that was not written in Python."""
+        owner = getattr(function, "__self__", None)
+        if owner is None or isinstance(owner, ModuleType):
+            module = function.__module__ or (owner.__name__ if owner is not None else "builtins")
+            return self.library(module, (function.__qualname__,), self.owner(module))
+        if isinstance(owner, type):
+            return f"{self.refer(owner)}.{function.__name__}"
+        self.judge(f"{type(owner).__module__}.{function.__name__}")
+        return f"method {function.__name__} of {self.encoder.encode(owner)}"
+
+    # Classes
+
+    def kind(self, kind: type) -> str:
+        """Take note of a class: its bases and everything in its body."""
+        module = kind.__module__
+        whose = self.owner(module)
+        if whose.kind not in (USER, ABSENT) or not kind.__flags__ & (1 << 9):
+            return self.remember(kind, self.library(module, (kind.__qualname__,), whose))
+        label = self.unique(kind.__qualname__)
+        text = self.remember(kind, f"class {label}")
+        before, self.place = self.place, (label, None)
+        index = len(self.parts)
+        self.parts.append(Part("", ""))
+        self.sources.append((f"class {label}", kind))
+        body = [f"bases {' '.join([self.refer(base) for base in kind.__bases__])}"]
+        if type(kind) is not type:
+            body.append(f"metaclass {self.refer(type(kind))}")
+        listed = values.class_attributes(kind)
+        listed.sort(key=lambda pair: pair[0] if callable(pair[1]) or hasattr(pair[1], "__get__") else "")
+        body += [f"{name}: {self.encoder.encode(value)}" for name, value in listed]
+        self.parts[index] = Part(f"class {label}", self.encoder.shorten("; ".join(body)))
+        self.place = before
+        return text
+
+    # Modules
+
+    def module(self, module: ModuleType) -> str:
+        """Take note of a module that is used as a whole."""
+        lazy = module.__dict__.get("__kcl_lazy_module__")
+        name = lazy if isinstance(lazy, str) else module.__name__
+        whose = self.owner(name)
+        if whose.kind == USER:
+            text = self.remember(module, self.static.whole(name, None if lazy else module))
+            if not lazy:
+                self.contents(module)
+            return text
+        return self.remember(module, self.library(name, (), whose))
+
+    def contents(self, module: ModuleType) -> None:
+        """Count what a module of the user holds now, as far as it can be known; its source counts anyway."""
+        for name, value in sorted(module.__dict__.items()):
+            if name[:2] == "__" or isinstance(value, ModuleType):
+                continue
+            try:
+                self.chains.bare("global", value, f"{module.__name__.rpartition('.')[2]}.{name}", "all")
+            except UnknownInput:
+                self.located = False
+
+    def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str:
+        """Take note of something in a library or in kcl; return its name."""
+        dotted = ".".join((module, *attributes)) if attributes else module
+        if dotted in self.noted:
+            return dotted
+        if whose.kind == USER:
+            self.static.whole(module, sys.modules.get(module))
+        if whose.kind == KCL:
+            if "Source" in attributes:
+                self.front_ends.add("opencl")
+            return f"kcl.{attributes[0]}" if attributes else "kcl"
+        self.judge(dotted)
+        if whose.kind == DISTRIBUTION:
+            self.reached.add(whose.name)
+            if whose.name == "loopy":
+                self.front_ends.add("loopy")
+        self.noted.add(dotted)
+        return dotted
+
+    def judge(self, dotted: str) -> None:
+        reason = unknown.verdict(dotted)
+        if reason is not None:
+            self.refuse(reason)
+
+
+def _parameters(function: FunctionType) -> tuple[str, ...]:
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
