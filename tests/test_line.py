@@ -8,6 +8,7 @@ import pickle
 import shutil
 import sys
 
+import pytest
 from project import NUMBERS, PROGRAMS, X, files
 
 from kcl.key import Key
@@ -18,7 +19,9 @@ WARM_MODULES = [
     "kcl",
     "kcl.adapters",
     "kcl.adapters.table",
+    "kcl.buildoptions",
     "kcl.bytecode",
+    "kcl.chains",
     "kcl.code",
     "kcl.config",
     "kcl.device",
@@ -55,6 +58,7 @@ WARM_MODULES = [
     "kcl.unknown",
     "kcl.unloaded",
     "kcl.values",
+    "kcl.walk",
 ]
 
 # kernel -> file, text, other text, the number that follows
@@ -163,6 +167,7 @@ class TestChanges:
             warm.edit(file, after, before)
         assert warm.run(warm=True).numbers == NUMBERS
 
+    @pytest.mark.one_platform
     def test_file_that_was_absent(self, warm):
         """A removed file is a miss, and the recipe's own error for it is the user's to see."""
         (warm.folder / "factor.txt").unlink()
@@ -196,6 +201,7 @@ class TestNoise:
         run = warm.run(warm=True, command=("-c", code), cwd="/", PYTHONHASHSEED="1", PYTHONPATH=warm.path)
         assert run.numbers == NUMBERS
 
+    @pytest.mark.one_platform
     def test_launched_while_imported(self, warm):
         """Files that a recipe reads count for a driver that launches while it is imported."""
         (warm.folder / "at_import.py").write_text("import sys, driver\ndriver.main(*sys.argv[1:])\n")
@@ -208,6 +214,7 @@ class TestNoise:
         assert run.outcomes("generator")["from_file"] == ["miss"]
         assert run.outcomes("generator")["control"] == ["hit"]
 
+    @pytest.mark.one_platform
     def test_place_in_code(self, project, tmp_path):
         """Code that names its own place otherwise than as an include directory is generated anew for each copy."""
         project.edit("kernels/included.cl", '"factor.h"', "FILE")
