@@ -113,7 +113,8 @@ class TestUnknowable:
         [
             (lambda: os.listdir("."), "listed a directory"),
             (lambda: list(pathlib.Path().iterdir()), "listed a directory"),
-            (lambda: list(pathlib.Path().glob("*")), "looked whether a file is there"),
+            # Python 3.13 lists at once, earlier ones look first.
+            (lambda: list(pathlib.Path().glob("*")), "listed a directory or looked whether a file is there"),
             (lambda: os.path.exists("x"), "looked whether a file is there"),
             (lambda: dict(os.environ), "listed the environment"),
             (lambda: subprocess.run([sys.executable, "-c", ""]), "started a process"),
@@ -126,7 +127,7 @@ class TestUnknowable:
     def test_reason(self, tmp_path, monkeypatch, act, reason):
         """What no key can hold is named."""
         monkeypatch.chdir(tmp_path)
-        assert seen(act).unknowable == reason
+        assert seen(act).unknowable in reason.split(" or ")
 
     def test_written_and_read(self, tmp_path):
         """A recipe that writes does something that a hit would not do."""
