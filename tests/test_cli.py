@@ -96,4 +96,4 @@ class TestMain:
         if not os.path.exists(script):
             pytest.skip("kcl is not installed here, only importable")
         done = subprocess.run([script, "--help"], env=project.child.environment(), text=True, capture_output=True)
-        assert done.stdout.replace("kcl [", "[") == kcl(project, "--help").stdout.replace("kcl [", "[")
+        assert done.stdout.replace("kcl [", "[") == kcl(project, "--help").stdout.replace("python -m kcl [", "[")
