@@ -176,7 +176,7 @@ def filled(platform_name, tmp_path_factory):
 
     project = Project(Child(tmp_path_factory.mktemp(f"filled-{platform_name}")), PLATFORMS[platform_name])
     cold = project.run()
-    second = project.start(DRIVER_FORBIDS="1")
+    second = project.start(warm=True)  # waits for the helper as long as a loaded machine makes it need
     project.finish()
     return Filled(project, cold, second)
 
