@@ -12,7 +12,8 @@ Read off CPython 3.10 to 3.13: `Lib/opcode.py`, `Python/compile.c`, `Python/flow
 from __future__ import annotations
 
 import opcode
-from itertools import compress
+from collections.abc import Iterator
+from itertools import compress, islice
 from types import CodeType
 from typing import NamedTuple
 
@@ -126,7 +127,7 @@ def _branches() -> dict[int, tuple[int, bool]]:
 _BRANCHES = _branches()
 # stores before which the compiler may drop a SWAP; and what can raise nothing, so that its handler does not matter
 _STORES = _numbers("STORE_FAST", "POP_TOP")
-_MOVABLE = [bytes([_STORE_FAST, op]) for op in sorted(_STORES)] + [bytes([op]) for op in _numbers("SWAP")]
+_MOVABLE = [bytes([_STORE_FAST, op]) for op in sorted({*_STORES, _NOP})] + [bytes([op]) for op in _numbers("SWAP")]
 _QUIET = _numbers("NOP", "LOAD_CONST", "STORE_FAST", "POP_TOP", "SWAP", "COPY", "PUSH_NULL") | (
     _numbers("LOAD_FAST") if "LOAD_FAST_CHECK" in _OPERATIONS else frozenset()
 )
@@ -250,35 +251,47 @@ def _special(
 
 def _exchange(operations: list[int], operands: list[int], targets: dict[int, int]) -> None:
     """Exchange stores, not values, and drop a store that another overwrites at once: the compiler does so in a line."""
-    entered: set[int] | None = None
-    for index in range(len(operations) - 2, -1, -1):
-        op = operations[index]
-        if op not in (_STORE_FAST, _SWAP) or operations[index + 1] not in _STORES:
-            continue
-        if entered is None:
-            entered = set(targets.values())
-        if op == _SWAP:
-            _exchange_stores(operations, operands, index, entered)
-            continue
-        later = index + 1
-        while operations[later] == _POP_TOP and later not in entered and later + 1 < len(operations):
-            later += 1
-        if operations[later] == _STORE_FAST and operands[later] == operands[index] and later not in entered:
-            operations[index], operands[index] = _POP_TOP, 0
+    entered = set(targets.values())
+    changed = True
+    while changed:
+        changed = False
+        for index in range(len(operations) - 2, -1, -1):
+            if operations[index] == _SWAP:
+                changed |= _exchange_stores(operations, operands, index, entered)
+            elif operations[index] == _STORE_FAST:
+                changed |= _drop_overwritten(operations, operands, index, entered)
 
 
-def _exchange_stores(operations: list[int], operands: list[int], index: int, entered: set[int]) -> None:
+def _followers(operations: list[int], index: int, entered: set[int]) -> Iterator[int]:
+    """Yield where the stores and pops lie that follow ``index`` in any case; NOPs between them say nothing."""
+    for later in range(index + 1, len(operations)):
+        if later in entered or (operations[later] not in _STORES and operations[later] != _NOP):
+            return
+        if operations[later] != _NOP:
+            yield later
+
+
+def _drop_overwritten(operations: list[int], operands: list[int], index: int, entered: set[int]) -> bool:
+    for later in _followers(operations, index, entered):
+        if operations[later] == _STORE_FAST:
+            if operands[later] == operands[index]:
+                operations[index], operands[index] = _POP_TOP, 0
+                return True
+            return False
+    return False
+
+
+def _exchange_stores(operations: list[int], operands: list[int], index: int, entered: set[int]) -> bool:
     """Drop the SWAP at ``index`` where stores of different variables follow, and exchange these."""
-    last = index + operands[index]
-    between = range(index + 1, last + 1)
-    if last >= len(operations) or any(operations[i] not in _STORES or i in entered for i in between):
-        return
-    stored = [operands[i] for i in between if operations[i] == _STORE_FAST]
-    if len(set(stored)) < len(stored):
-        return
+    places = list(islice(_followers(operations, index, entered), operands[index]))
+    stored = [operands[place] for place in places if operations[place] == _STORE_FAST]
+    if len(places) < operands[index] or len(set(stored)) < len(stored):
+        return False
     operations[index] = _NOP
+    first, last = places[0], places[-1]
     for column in (operations, operands):
-        column[index + 1], column[last] = column[last], column[index + 1]
+        column[first], column[last] = column[last], column[first]
+    return True
 
 
 def _handlers(table: bytes, position: list[int]) -> list[tuple[int, int] | None]:
