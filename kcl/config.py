@@ -57,6 +57,14 @@ SETTINGS = (
         "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; `fault`: a fault of the cache "
         "raises `kcl.CacheFault` instead of being a miss.",
     ),
+    Setting(
+        "KCL_VERIFY",
+        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
+        "unset",
+        "Runs the recipe although the generator layer hits, for every kernel or for a fraction of them, and compares "
+        "what is generated with what is stored; `results` also compares, at the first launch, what the stored binary "
+        "computes with what a program built from source computes.",
+    ),
 )
 
 
@@ -69,6 +77,8 @@ class Settings(NamedTuple):
     promote: str
     report: bool
     strict: frozenset[str]
+    verify: float
+    verify_results: bool
     rejected: tuple[str, ...]
 
 
@@ -78,6 +88,7 @@ def read() -> Settings:
     A value that is not understood counts as "off" for a cache and is named in `Settings.rejected`.
     """
     rejected: list[str] = []
+    verify, verify_results = _verification("KCL_VERIFY", rejected)
     return Settings(
         cache_dir=_cache_dir(rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
@@ -85,6 +96,8 @@ def read() -> Settings:
         promote=_choice("KCL_PROMOTE", ("background", "off"), "off", "background", rejected),
         report=_flag("KCL_REPORT", rejected),
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
+        verify=verify,
+        verify_results=verify_results,
         rejected=tuple(rejected),
     )
 
@@ -156,6 +169,23 @@ def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozen
     for word in sorted(words - frozenset(known)):
         rejected.append(f"{variable}: {word!r} is not one of {', '.join(known)} and is ignored")
     return words & frozenset(known)
+
+
+def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
+    """Read the fraction of look-ups that are verified, and whether results are too; what is not understood is all."""
+    words = [word.strip().lower() for word in os.environ.get(variable, "").split(",")]
+    results = "results" in words
+    words = [word for word in words if word not in ("results", *_NO)]
+    if not words:
+        return float(results), results
+    try:
+        fraction = 1.0 if words[0] in _YES else float(words[0])
+    except ValueError:
+        fraction = -1.0
+    if len(words) == 1 and 0.0 <= fraction <= 1.0:
+        return fraction, results
+    rejected.append(f"{variable}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified")
+    return 1.0, results
 
 
 def _layers(variable: str, rejected: list[str]) -> frozenset[str]:

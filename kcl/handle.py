@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl import layers, program
+from kcl.declarations import NOTHING, Declared
 from kcl.errors import UnknownInput
 from kcl.launch import Kernels, Launcher, MissingArguments, unpack
 from kcl.pipeline import Line, dtypes_of
 from kcl.rows import Ready
+from kcl.running import Task
 
 if TYPE_CHECKING:
     from kcl.generated import Generated
@@ -43,10 +45,16 @@ class Kernel:
     threads; what is bound for a queue is released with the queue object.
     """
 
-    def __init__(self, name: str, function: Callable[..., object], arguments: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., object],
+        arguments: dict[str, Any],
+        declared: Declared = NOTHING,
+    ) -> None:
         self.name = name
         self._parameters = arguments
-        self._line = Line(name, function, arguments)
+        self._line = Line(Task(name, function, arguments, declared))
         self._open: tuple[str, ...] | None = None
         self._packed: dict[str, list[tuple[Any, str]]] = {}
         self._ready: dict[tuple[Any, ...], Ready] = {}

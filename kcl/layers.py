@@ -54,6 +54,8 @@ class Layer:
         self.notes: list[str] = []
         self.memory = Memory(_MEMORY_LIMIT)
         self.strict = settings.strict
+        self.verify = settings.verify
+        self.verify_results = settings.verify_results
         self._by_name = f"KCL_NO_CACHE={settings.no_cache_value}" if name in settings.no_cache else ""
         self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
 

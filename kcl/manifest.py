@@ -6,6 +6,7 @@ have found them from there, as they were written where they were relative or sta
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 from collections.abc import Collection, Iterable
@@ -21,7 +22,8 @@ class Read(NamedTuple):
 
     `base` is "module" or "resolved module" (relative to the directory of the recipe's module, as it is named or with
     its links followed), "cwd", "absolute", "variable" (`path` is the name of an environment variable) or "directory"
-    (the working directory itself). With "link " before it, what counts is where a symbolic link points to.
+    (the working directory itself). With "link " before it, what counts is where a symbolic link points to; with
+    "declared ", everything that the pattern `path` matches, files by content and folders by the names in them.
     """
 
     base: str
@@ -75,6 +77,30 @@ def working_directory() -> Read:
     return _now(Read("directory", "", ""), "")
 
 
+def declared(patterns: Iterable[str], directory: str) -> list[Read]:
+    """Describe what was declared, as it is now: paths and patterns as `glob` has them, seen from `directory`."""
+    found = []
+    for pattern in patterns:
+        base = "absolute" if os.path.isabs(pattern) else "module" if directory else "cwd"
+        found.append(_now(Read(f"declared {base}", pattern, ""), directory))
+    return found
+
+
+def covers(pattern: str, path: str) -> bool:
+    """Tell whether `path` is matched by `pattern`, or is a folder on the way to what is; both are absolute."""
+    return _covers(pattern.split(os.sep), path.split(os.sep))
+
+
+def _covers(pattern: list[str], path: list[str]) -> bool:
+    if not path:
+        return True
+    if not pattern:
+        return False
+    if pattern[0] == "**":
+        return _covers(pattern[1:], path) or _covers(pattern, path[1:])
+    return fnmatch.fnmatchcase(path[0], pattern[0]) and _covers(pattern[1:], path[1:])
+
+
 def content(read: Read, directory: str) -> str:
     """Return the SHA-256 of what lies at the place of `read` now, "absent" where nothing does."""
     if read.base == "variable":
@@ -86,6 +112,8 @@ def content(read: Read, directory: str) -> str:
         if read.base.startswith("link "):
             path = locate(read.base.removeprefix("link "), read.path, directory)
             return _digest(os.fsencode(os.readlink(path)))
+        if read.base.startswith("declared "):
+            return _matched(locate(read.base.removeprefix("declared "), read.path, directory))
         with open(locate(read.base, read.path, directory), "rb") as stream:
             return _digest(stream.read())
     except OSError:
@@ -96,11 +124,32 @@ def in_words(read: Read) -> str:
     """Name what was read, for a sentence."""
     if read.base == "variable":
         return f"variable {read.path}"
+    if read.base.startswith("declared "):
+        return f"declared input {read.path}"
     return "working directory" if read.base == "directory" else f"file {os.path.basename(read.path)}"
 
 
 def _now(read: Read, directory: str) -> Read:
     return read._replace(digest=content(read, directory))
+
+
+def _matched(pattern: str) -> str:
+    """Digest the names and contents of everything that matches."""
+    import glob
+
+    root = pattern
+    while glob.has_magic(root):
+        root = os.path.dirname(root)
+    hasher = hashlib.sha256()
+    for path in sorted(glob.glob(pattern, recursive=True)):
+        value = ""
+        if os.path.isdir(path):
+            value = _digest(os.fsencode("\0".join(sorted(os.listdir(path)))))
+        elif os.path.isfile(path):
+            with open(path, "rb") as stream:
+                value = _digest(stream.read())
+        hasher.update(os.fsencode(f"{os.path.relpath(path, root)}\0{value}\0"))
+    return hasher.hexdigest()
 
 
 def _working_directory() -> str:

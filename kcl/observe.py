@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 _UNKNOWABLE = {
     "socket.connect": "connected to a network address",
@@ -31,6 +31,14 @@ _UNKNOWABLE = {
 }
 
 
+class Refusal(NamedTuple):
+    """Something that no key can hold, the declaration that would cure it, and the path that it was about."""
+
+    what: str
+    cure: str
+    path: str
+
+
 class Observed:
     """What one recipe did while it ran."""
 
@@ -39,11 +47,17 @@ class Observed:
         self.links: dict[str, None] = {}
         self.variables: dict[str, None] = {}
         self.working_directory = False
-        self.unknowable = ""
+        self.refusals: dict[Refusal, None] = {}
 
-    def refuse(self, reason: str) -> None:
-        """Note something that no key can hold; the first reason stays."""
-        self.unknowable = self.unknowable or reason
+    def refuse(self, what: str, cure: str = "version", path: Any = "") -> None:
+        """Note something that no key can hold."""
+        text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+        self.refusals[Refusal(what, cure, text)] = None
+
+    @property
+    def unknowable(self) -> str:
+        """The first thing that no key can hold; empty where there was none."""
+        return next((refusal.what for refusal in self.refusals), "")
 
 
 _state = threading.local()
@@ -99,7 +113,10 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         else:
             observed.files[path] = None
     elif event in _UNKNOWABLE and not _is_import():
-        observed.refuse(_UNKNOWABLE[event])
+        if event in ("os.listdir", "os.scandir"):
+            observed.refuse(_UNKNOWABLE[event], "reads", os.curdir if arguments[0] is None else arguments[0])
+        else:
+            observed.refuse(_UNKNOWABLE[event])
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
@@ -119,7 +136,7 @@ def _is_import() -> bool:
         name = str(frame.f_globals.get("__name__"))
         if name.startswith("importlib._bootstrap") or name == "linecache":
             return True
-        if name == "kcl.pipeline":
+        if name == "kcl.running":
             return False
         frame = frame.f_back
     return False
@@ -166,14 +183,14 @@ def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
     observed.working_directory = True
 
 
-def _saw_status(observed: Observed, *_arguments: object) -> None:
+def _saw_status(observed: Observed, path: object = None, *_arguments: object) -> None:
     # Resolving a path asks of every step whether it is a link; what is behind one is seen by itself.
     frame: FrameType | None = sys._getframe(2)
     for _step in range(3):
         if frame is not None and frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
             return
         frame = frame.f_back if frame is not None else None
-    observed.refuse("looked whether a file is there")
+    observed.refuse("looked whether a file is there", "reads", path)
 
 
 def _saw_link(observed: Observed, path: Any, *_arguments: object) -> None:
@@ -185,7 +202,7 @@ def _saw_variable(observed: Observed, _environ: object, name: Any = None) -> Non
 
 
 def _saw_environment(observed: Observed, *_arguments: object) -> None:
-    observed.refuse("listed the environment")
+    observed.refuse("listed the environment", "env")
 
 
 def _is_users() -> bool:

@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl import adapters, events, frontends, layers, manifest, observe, rows
+from kcl import adapters, events, frontends, layers, manifest, rows, running, verify
+from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.frontends import Open
-from kcl.generated import instantiate
+from kcl.generated import Generated, instantiate
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
-from kcl.manifest import Read
-from kcl.reach import Reached, reach
-from kcl.rows import Base, Ready
+from kcl.reach import Reached
+from kcl.rows import Base, Dtypes, Ready
+from kcl.running import Outcome, Task
 
 if TYPE_CHECKING:
     import numpy as np
 
 
+_REUSED = "same translation unit as before: generated code reused"
+
+
+class Look(NamedTuple):
+    """What a look-up found, or what was made instead; `entry` is the row that holds the code of a hit."""
+
+    ready: Ready | None
+    outcome: str
+    reason: str
+    size: int = 0
+    entry: Entry | None = None
+
+
+class Code(NamedTuple):
+    """What was generated from a result, now or `reused`; `unit` is the key of the result, None where it has none."""
+
+    generated: Generated
+    refused: str
+    unit: Key | None
+    reused: bool
+
+
 class Line:
     """One Kernel on the line: what is known so far. Thread-safe; the key is of the moment of the first look-up."""
 
-    def __init__(self, name: str, function: Callable[..., object], arguments: dict[str, Any]) -> None:
-        self.name = name
-        self._function = function
-        self._arguments = arguments
+    def __init__(self, task: Task) -> None:
+        self.name = task.name
+        self._task = task
         self._lock = threading.RLock()
         self._reached: Reached | None = None
         self._unknown = ""
@@ -48,32 +69,35 @@ class Line:
         with self._lock:
             layer = layers.generator()
             started = time.perf_counter()
-            found, outcome, reason, size = self._find(layer, values)
+            look = self._find(layer, values)
             if self.base is not None and call:
                 _require(self.base.open, values)
             digest = self._direct.digest if self._direct else ""
-            if found is None:
-                layer.demand_hit(Event(layer.name, self.name, digest, outcome, reason, 0.0, 0))
-                try:
-                    found, refused, size = self._make(layer, values, call, outcome)
-                except BaseException:
-                    # The recipe or the generator failed: the look-up was made all the same, and is counted.
-                    seconds = time.perf_counter() - started
-                    events.emit(Event(layer.name, self.name, digest, outcome, reason, seconds, 0))
-                    raise
-                if refused and outcome != "bypass":
-                    outcome, reason = "bypass", refused
-            events.emit(Event(layer.name, self.name, digest, outcome, reason, time.perf_counter() - started, size))
+            if look.ready is None:
+                layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0))
+            try:
+                look = self._completed(layer, values, call, look, verify.chosen(layer.verify, digest))
+            except BaseException as error:
+                # The recipe or the generator failed: the look-up was made all the same, and is counted.
+                if isinstance(error, verify.Wrong):
+                    look = look._replace(outcome="error", reason=str(error))
+                seconds = time.perf_counter() - started
+                events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, 0))
+                raise
+            seconds = time.perf_counter() - started
+            events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, look.size))
+            assert look.ready is not None
             assert self.base is not None
-            return found, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
+            return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
 
     def direct_key(self) -> Key | None:
         """Return the direct key, None where it cannot be known; `why_unknown` says why."""
         with self._lock:
             if self._direct is None and not self._unknown:
                 try:
-                    self._reached = reach(self._function, self._arguments)
-                    self._direct = Key([*self._reached.parts, *_environment_parts(self._reached)])
+                    self._reached = reached = running.reached(self._task)
+                    environment = _environment_parts(*reached.front_ends)
+                    self._direct = Key([*reached.parts, *self._task.declared.parts, *environment])
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct
@@ -86,48 +110,46 @@ class Line:
     def inspect(self, values: dict[str, Any]) -> tuple[Ready | None, str, str]:
         """Say what a look-up would find now, as (Ready, outcome, reason), without running or counting anything."""
         with self._lock:
-            found, outcome, reason, _size = self._find(layers.generator(), values)
-            return found, outcome, reason
+            look = self._find(layers.generator(), values)
+            return look.ready, look.outcome, look.reason
 
-    def _find(self, layer: layers.Layer, values: dict[str, Any]) -> tuple[Any, str, str, int]:
-        """Look in the generator layer: (Ready or None, outcome, reason, bytes)."""
+    def _find(self, layer: layers.Layer, values: dict[str, Any]) -> Look:
+        """Look in the generator layer."""
         if all(layer.off(frozenset({kind})) for kind in ("loopy", "opencl")):
-            return None, "bypass", f"off: {layer.off()}", 0
+            return Look(None, "bypass", f"off: {layer.off()}")
         direct = self.direct_key()
         off = layer.off(self._reached.front_ends if self._reached else frozenset())
         if off:
-            return None, "bypass", f"off: {off}", 0
+            return Look(None, "bypass", f"off: {off}")
         if direct is None or self._reached is None:
-            return None, "bypass", self._unknown, 0
+            return Look(None, "bypass", self._unknown)
         row = layer.look_up(direct.digest, direct)
         if row.entry is None:
-            return None, row.outcome, row.reason, 0
+            return Look(None, row.outcome, row.reason)
         try:
             return self._from_row(layer, direct, row, values)
         except (DamagedEntry, KeyError, TypeError, ValueError, SyntaxError) as error:
             layer.set_aside(direct.digest, row.entry.pack(), error)
-            return None, "error", f"the stored code could not be used: {error}", 0
+            return Look(None, "error", f"the stored code could not be used: {error}")
 
-    def _from_row(
-        self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]
-    ) -> tuple[Any, str, str, int]:
+    def _from_row(self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]) -> Look:
         assert row.entry is not None
         assert self._reached is not None
         directory = self._reached.directory
         self.base = base = self._as_of_now(rows.base_of(row.entry))
         if rows.belongs_elsewhere(row.entry, directory):
-            return None, "miss", "the stored code names the directory of another copy of the project", 0
+            return Look(None, "miss", "the stored code names the directory of another copy of the project")
         if rows.is_whole(row.entry):
-            return rows.ready(row.entry, directory), "hit", "", row.size
+            return Look(rows.ready(row.entry, directory), "hit", "", row.size, row.entry)
         dtypes = dtypes_of(unpack(base.open.packed, values))
         for key in rows.special_keys(direct, base, dtypes):
             found = layer.look_up(key.digest, key)
             elsewhere = found.entry is not None and rows.belongs_elsewhere(found.entry, directory)
             if found.entry is not None and not elsewhere and rows.fits(found.entry, base, dtypes):
-                return rows.ready(found.entry, directory), "hit", "", row.size + found.size
+                return Look(rows.ready(found.entry, directory), "hit", "", row.size + found.size, found.entry)
             if found.outcome == "error":
-                return None, "error", found.reason, 0
-        return None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes), 0
+                return Look(None, "error", found.reason)
+        return Look(None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes))
 
     def _as_of_now(self, base: Base) -> Base:
         """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
@@ -140,64 +162,87 @@ class Line:
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
-    def _make(self, layer: layers.Layer, values: dict[str, Any], call: bool, outcome: str) -> tuple[Ready, str, int]:
-        """Run the recipe and generate: (Ready, why it is not stored, bytes)."""
-        result, refused, reads = self._run()
-        dtypes = dtypes_of(unpack(result.packed, values))
-        if self.base is None or self.base.reads != reads:
-            self.base = Base(result.open(dtypes), reads)
+    def _completed(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
+        """Make what was not found; under `check` compare what is there with what the recipe generates."""
+        if look.ready is None:
+            return self._make(layer, values, call, look, check)
+        return self._verified(layer, values, look) if check else look
+
+    def _make(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
+        """Run the recipe and generate, or take what was generated from an equal result."""
+        ran, used = self._ran(values, call)
+        off = look.reason if look.reason.startswith("off: ") else self._off(layer, ran.result)
+        code = self._code(layer, ran, used, lone=bool(off))
+        refused = code.refused or off
+        if check and not off and (code.reused or not (refused or look.outcome == "bypass")):
+            wrong = verify.check(self._task, self._reached, code.generated, used)
+            if wrong is not None:
+                layer.fault("verify", wrong)
+                look = look._replace(outcome="error", reason=str(wrong))
+                refused = "" if code.reused else str(wrong)
+                code = self._code(layer, ran, used, lone=True)
+        if refused and look.outcome == "miss":
+            look = look._replace(outcome="bypass", reason=refused)
+        if code.reused:
+            look = look._replace(reason=f"{look.reason}; {_REUSED}")
+        return look._replace(ready=_ready(code), size=self._store(layer, look, code, used, refused))
+
+    def _verified(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
+        """Compare a hit with what the recipe generates; where it differs that is used, and takes the entry's place."""
+        assert look.ready is not None
+        assert look.entry is not None
+        assert self.base is not None
+        dtypes = dtypes_of(unpack(self.base.open.packed, values))
+        used = {name: dtypes[name] for name in look.entry.metadata["chosen"]}
+        wrong = verify.check(self._task, self._reached, look.ready.generated, used)
+        if wrong is None:
+            return look._replace(reason="verified")
+        layer.set_aside(look.entry.key.digest, look.entry.pack(), wrong)
+        self.base = None
+        look = self._make(layer, values, False, Look(None, "error", str(wrong)), False)
+        return look._replace(reason=str(wrong))
+
+    def _ran(self, values: dict[str, Any], call: bool) -> tuple[Outcome, Dtypes]:
+        """Run the recipe, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
+        if self._result is not None and self.base is not None:
+            ran = Outcome(self._result, self.base.reads, "")
+        else:
+            ran = running.run(self._task, self._reached)
+            self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
+            self._result = None if ran.refused else ran.result
+        dtypes = dtypes_of(unpack(ran.result.packed, values))
+        if self.base is None or self.base.reads != ran.reads:
+            self.base = Base(ran.result.open(dtypes), ran.reads)
         if call:
             _require(self.base.open, values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
-        if result.follows(used, self.base.open.needed):
+        if ran.result.follows(used, self.base.open.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
-        with observe.observing() as observed, _quiet(result.front_end):
-            generated = result.generate(self.name, used)
-        refused = refused or result.volatile or _seen_in_generating(observed)
-        size = 0
-        if not refused and outcome != "bypass" and self._direct is not None and self._reached is not None:
-            if layer.off(frozenset({result.front_end})):
-                refused = f"off: {layer.off(frozenset({result.front_end}))}"
-            else:
-                size = rows.store(layer, self._direct, self._place(), self.base, generated, used)
-        return Ready(generated, instantiate(generated), generated.digest), refused, size
+        return ran, used
 
-    def _run(self) -> tuple[frontends.Result, str, tuple[Read, ...]]:
-        """Run the recipe once a Kernel; later dtypes are generated from the same result."""
-        if self._result is not None and self.base is not None:
-            return self._result, "", self.base.reads
-        front_ends = self._reached.front_ends if self._reached else ()
-        begin = time.time_ns()
-        result, observed = self._watched("loopy" if "loopy" in front_ends else "")
-        files = sorted({*observed.files, *result.reads})
-        refused = observed.unknowable and f"the recipe {observed.unknowable} while it ran"
-        if any(_touched_since(path, begin) for path in files):
-            refused = refused or "a file that the recipe reads changed while it ran"
-        directory, texts, _asked = self._place()
-        reads = (
-            *manifest.files(files, directory, texts.values()),
-            *manifest.links(observed.links, directory, texts.values()),
-            *manifest.variables(observed.variables),
-            *([manifest.working_directory()] if observed.working_directory else []),
-        )
-        self._moment.update({(read.base, read.path): read.digest for read in reads})
-        if not refused:
-            self._result = result
-        return result, refused, reads
+    def _off(self, layer: layers.Layer, result: frontends.Result) -> str:
+        off = layer.off(frozenset({result.front_end}))
+        return f"off: {off}" if off else ""
 
-    def _place(self) -> rows.Place:
-        if self._reached is None:
-            return rows.Place("", {}, False)
-        return rows.Place(self._reached.directory, self._reached.texts(), self._reached.placed)
+    def _code(self, layer: layers.Layer, ran: Outcome, used: Dtypes, lone: bool) -> Code:
+        """Generate, or take what was generated from an equal result; `lone` code looks for no other."""
+        identity = None if lone else running.identity(ran.result)
+        unit = None
+        if identity is not None:
+            unit = rows.unit_key(identity, _environment_parts(ran.result.front_end), used)
+            found = rows.of_unit(layer, unit)
+            if found is not None:
+                return Code(found._replace(kernel=self.name), ran.refused, unit, True)
+        generated, unfit = running.generate(self._task, ran.result, used)
+        return Code(generated, ran.refused or unfit, None if unfit else unit, False)
 
-    def _watched(self, front_end: str) -> tuple[frontends.Result, observe.Observed]:
-        with observe.observing() as observed, _quiet(front_end):
-            value = self._function(**self._arguments)
-        result = frontends.accept(value, self.name)
-        if result.front_end == "loopy" and front_end != "loopy":
-            # Nobody could tell that it would be loopy, and its own caches were on: what they returned is not kept.
-            return self._watched("loopy")
-        return result, observed
+    def _store(self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str) -> int:
+        """Publish code under the direct key, or where that is not known under the identity of the result alone."""
+        direct, reached = self._direct, self._reached
+        if not refused and look.outcome != "bypass" and direct is not None and reached is not None:
+            assert self.base is not None
+            return rows.store(layer, direct, running.place_of(reached), self.base, code.generated, used, code.unit)
+        return 0 if code.reused or code.unit is None else rows.store_unit(layer, code.unit, code.generated)
 
 
 def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
@@ -213,18 +258,13 @@ def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
     return found
 
 
-def _seen_in_generating(observed: observe.Observed) -> str:
-    """Say what keeps a row from being stored: what the user's code, a preamble generator say, did meanwhile."""
-    if observed.unknowable:
-        return f"generating {observed.unknowable}"
-    if observed.files:
-        return f"generating read {os.path.basename(next(iter(observed.files)))}: read it in the recipe"
-    return ""
+def _ready(code: Code) -> Ready:
+    return Ready(code.generated, instantiate(code.generated), code.generated.digest)
 
 
-def _environment_parts(reached: Reached) -> list[Part]:
+def _environment_parts(*front_ends: str) -> list[Part]:
     """Return what loopy itself reads from the environment while it generates."""
-    if "opencl" in reached.front_ends and "loopy" not in reached.front_ends:
+    if "opencl" in front_ends and "loopy" not in front_ends:
         return []
     return [Part("argument checks", "skipped")] if adapters.skips_argument_checks() else []
 
@@ -233,18 +273,3 @@ def _require(opened: Open, values: Mapping[str, Any]) -> None:
     missing = sorted(set(opened.required) - values.keys())
     if missing:
         raise MissingArguments(missing)
-
-
-def _quiet(front_end: str) -> Any:
-    if front_end != "loopy":
-        return observe.nothing()
-    with observe.unobserved():
-        from kcl.frontends.loopy import quiet
-    return quiet()
-
-
-def _touched_since(path: str, begin: int) -> bool:
-    try:
-        return os.stat(path).st_mtime_ns > begin
-    except OSError:
-        return True

@@ -18,7 +18,7 @@ from kcl import chains, distributions
 from kcl.distributions import GENERATORS
 from kcl.errors import UnknownInput
 from kcl.key import Part
-from kcl.walk import Walk
+from kcl.walk import Excusing, Walk
 
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
 
@@ -45,7 +45,7 @@ def reach(
     """Find what decides the outcome of ``function(**arguments)`` at this moment, without calling it.
 
     Raises UnknownInput, naming function, line and cure, where that cannot be known, unless ``excused`` returns true
-    for the reason: a declaration of the user cures it.
+    for the reason: a declaration of the user cures it. What a parameter holds is never excused.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"a recipe is a function, not {type(function).__name__}")
@@ -53,6 +53,8 @@ def reach(
     walk = Walk(function.__qualname__, root, excused)
     try:
         walk.recipe(function, frozenset(arguments))
+        if isinstance(walk.encoder, Excusing):
+            walk.encoder.strict = True
         for name, value in arguments.items():
             walk.add(f"parameter {name}", walk.encoder.encode(value))
         _mentioned(walk)

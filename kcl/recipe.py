@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 from kcl import reporting
+from kcl.declarations import NOTHING, Declared, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -23,10 +25,11 @@ _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionT
 class Recipe(Generic[P]):
     """A function that builds a kernel; called with its compile-time parameters it gives a Kernel."""
 
-    def __init__(self, function: Callable[P, object]) -> None:
+    def __init__(self, function: Callable[P, object], declared: Declared = NOTHING) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
+        self.declared = declared
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
@@ -37,22 +40,56 @@ class Recipe(Generic[P]):
         from kcl.handle import Kernel
 
         arguments = _bind(self.function, args, kwargs)
-        return Kernel(
-            self.function.__name__, self.function, {name: _copied(value) for name, value in arguments.items()}
-        )
+        copied = {name: _copied(value) for name, value in arguments.items()}
+        return Kernel(self.function.__name__, self.function, copied, self.declared)
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
 
 
-def kernel(function: Callable[P, object]) -> Recipe[P]:
+@overload
+def kernel(function: Callable[P, object], /) -> Recipe[P]: ...
+
+
+@overload
+def kernel(
+    *,
+    reads: Iterable[str | os.PathLike[str]] = (),
+    env: Iterable[str] = (),
+    depends: Iterable[object] = (),
+    version: str | None = None,
+) -> Callable[[Callable[P, object]], Recipe[P]]: ...
+
+
+def kernel(
+    function: Callable[P, object] | None = None,
+    /,
+    *,
+    reads: Iterable[str | os.PathLike[str]] = (),
+    env: Iterable[str] = (),
+    depends: Iterable[object] = (),
+    version: str | None = None,
+) -> Recipe[P] | Callable[[Callable[P, object]], Recipe[P]]:
     """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
 
     The function runs only when nothing is cached for its code and parameters; import loopy inside it, or take
     `kcl.lazy("loopy")`, so that a warm start does not import it.
+
+    What kcl cannot see of a recipe's inputs is declared: `reads` lists files and folders, as paths or patterns of
+    `glob` relative to the directory of the recipe's module, which count by content; `env` lists environment variables;
+    `depends` lists functions, classes, modules and values that count as if the recipe's code named them. `version` is
+    a text of your own: with it you vouch that the text, the parameters and the code that kcl sees decide what the
+    recipe returns, whatever else it does. Raises TypeError for a declaration that cannot be meant.
     """
     reporting.at_exit()
-    return Recipe(function)
+    if function is not None:
+        return Recipe(function)
+    declared = declare(reads, env, depends, version)
+
+    def decorate(function: Callable[P, object]) -> Recipe[P]:
+        return Recipe(function, declared)
+
+    return decorate
 
 
 class _LazyModule(ModuleType):

@@ -2,6 +2,10 @@
 
 A recipe that leaves nothing open and reads nothing has one row, under its direct key. Any other has a base row there,
 which says what is open and what was read, and one row for each choice of dtypes and content.
+
+A small row under the identity of what the recipe returned (its unit) points to the row that holds the code. So another
+recipe, or the same after a change that makes no difference, finds code without generating it. Where there is no direct
+key this row holds the code itself.
 """
 
 from __future__ import annotations
@@ -9,15 +13,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import manifest
 from kcl.entry import Entry
+from kcl.errors import DamagedEntry
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
 from kcl.key import Key, Part
 from kcl.manifest import Read
+from kcl.reach import FORMAT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,7 +119,38 @@ def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
     return f"new choice of dtypes: {given}"
 
 
-def store(layer: Layer, direct: Key, place: Place, base: Base, generated: Generated, used: Dtypes) -> int:
+def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
+    """Return the key of the row under which the code of equal results is found; `parts` are beside the result."""
+    return Key([Part("kcl", FORMAT), *parts, Part("result", identity), *_dtype_parts(dtypes)])
+
+
+def of_unit(layer: Layer, unit: Key) -> Generated | None:
+    """Return the code that was generated from an equal result, None where there is none of use."""
+    entry = layer.look_up(unit.digest, unit).entry
+    if entry is not None and "row" in entry.metadata:
+        pointed = Key(Part(*part) for part in entry.metadata["row"])
+        entry = layer.look_up(pointed.digest, pointed).entry
+        if entry is not None and entry.metadata.get("unit") != unit.digest:
+            return None  # the row holds the code of another result by now
+    if entry is None:
+        return None
+    try:
+        generated, _code = from_entry(entry)
+    except DamagedEntry as error:
+        layer.set_aside(entry.key.digest, entry.pack(), error)
+        return None
+    # An include directory that is described by its place belongs to the project of the row.
+    return generated if all(isinstance(option, str) for option in generated.options) else None
+
+
+def store_unit(layer: Layer, unit: Key, generated: Generated) -> int:
+    """Publish code under the identity of the result alone; returns its size in bytes."""
+    return layer.publish(unit.digest, to_entry(generated, unit, {"created": int(time.time())}))
+
+
+def store(
+    layer: Layer, direct: Key, place: Place, base: Base, generated: Generated, used: Dtypes, unit: Key | None
+) -> int:
     """Publish the rows of one choice of dtypes; returns their size in bytes."""
     opened = base.open
     described = {
@@ -131,18 +168,24 @@ def store(layer: Layer, direct: Key, place: Place, base: Base, generated: Genera
         "chosen": chosen,
         "created": int(time.time()),
         "options": options,
+        "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
     texts = {"reached.json": json.dumps(dict(place.texts), sort_keys=True).encode("utf-8", "surrogatepass")}
     if not opened.names and not base.reads:
-        entry = to_entry(generated, direct, metadata)
+        key, size = direct, 0
+        entry = to_entry(generated, key, metadata)
         entry.parts.update(texts)
-        return layer.publish(direct.digest, entry)
-    about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
-    row = Entry(direct, about, texts)
-    size = layer.publish(direct.digest, row)
-    key = special_keys(direct, base, used)[-1]
-    return size + layer.publish(key.digest, to_entry(generated, key, metadata))
+    else:
+        about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
+        size = layer.publish(direct.digest, Entry(direct, about, texts))
+        key = special_keys(direct, base, used)[-1]
+        entry = to_entry(generated, key, metadata)
+    if unit is not None:
+        pointer = {"kernel": generated.kernel, "created": metadata["created"]}
+        pointer["row"] = [list(part) for part in key.parts]
+        size += layer.publish(unit.digest, Entry(unit, pointer, {}))
+    return size + layer.publish(key.digest, entry)
 
 
 def _dtype_parts(dtypes: Dtypes) -> list[Part]:

@@ -6,6 +6,12 @@ Files, environment variables and the working directory are not among them: they 
 from __future__ import annotations
 
 _CURE = "pass the value as a parameter of the recipe"
+_CURES = {
+    "looks at directories": "declare what it looks at with @kcl.kernel(reads=[...])",
+    "imports at run time": "declare what it leads to with @kcl.kernel(depends=[...])",
+    "looks names up at run time": "declare what it leads to with @kcl.kernel(depends=[...])",
+}
+_VOUCH = "vouch for it with @kcl.kernel(version=...)"
 # what is read -> dotted names, or the beginnings of such
 _TABLE = {
     "runs code that is made at run time": "builtins.eval builtins.exec builtins.compile runpy code codeop",
@@ -66,5 +72,5 @@ def _judge(dotted: str) -> str | None:
         name = f"{name}.{piece}" if name else piece
         reads = _READS.get(name)
         if reads is not None:
-            return f"{dotted.removeprefix('builtins.')} {reads}; {_CURE}"
+            return f"{dotted.removeprefix('builtins.')} {reads}; {_CURE}, or {_CURES.get(reads, _VOUCH)}"
     return None

@@ -24,6 +24,23 @@ _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
+class Excusing(values.Encoder):
+    """Names the type alone of what cannot be known and is excused; not while it is strict."""
+
+    def __init__(self, walker: values.Walker, excused: Callable[[str], bool]) -> None:
+        super().__init__(walker)
+        self.excused = excused
+        self.strict = False
+
+    def composed(self, value: Any) -> str:
+        try:
+            return super().composed(value)
+        except UnknownInput as error:
+            if self.strict or not self.excused(str(error)):
+                raise
+            return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
 class Walk:
     """One walk at one moment; ``directory`` is the root of the user's code, from which paths are counted."""
 
@@ -35,7 +52,7 @@ class Walk:
         self.reached: set[str] = set()  # distributions
         self.sources: list[tuple[str, object]] = []  # names of parts and what they were made of
         self.mentions: set[str] = set()
-        self.encoder = values.Encoder(self)
+        self.encoder = values.Encoder(self) if excused is None else Excusing(self, excused)
         self.chains = Chains(self)
         self.static = unloaded.Modules(self)
         self.labels: dict[str, int] = {}

@@ -24,6 +24,7 @@ WARM_MODULES = [
     "kcl.chains",
     "kcl.code",
     "kcl.config",
+    "kcl.declarations",
     "kcl.device",
     "kcl.distributions",
     "kcl.entry",
@@ -48,6 +49,7 @@ WARM_MODULES = [
     "kcl.references",
     "kcl.reporting",
     "kcl.rows",
+    "kcl.running",
     "kcl.stores",
     "kcl.stores.base",
     "kcl.stores.directory",
@@ -58,6 +60,7 @@ WARM_MODULES = [
     "kcl.unknown",
     "kcl.unloaded",
     "kcl.values",
+    "kcl.verify",
     "kcl.walk",
 ]
 

@@ -51,6 +51,9 @@ class Result(Protocol):
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
         """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
 
+    def identity(self) -> str | None:
+        """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
+
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
         """Generate code for one choice of the open dtypes."""
 

@@ -7,6 +7,7 @@ are not given, sizes found from shapes, the same kinds of errors.
 from __future__ import annotations
 
 import ast
+import hashlib
 import keyword
 import os
 from collections.abc import Mapping, Sequence
@@ -132,6 +133,16 @@ class SourceResult:
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
         """Return True: no dtype makes a difference."""
         return True
+
+    def identity(self) -> str:
+        """Return the SHA-256 over everything that was declared, and the source."""
+        source = self._source
+        arguments = [
+            (type(argument).__name__, *argument._replace(dtype=None), layout_of(_dtype(argument)))
+            for argument in source.arguments
+        ]
+        beside = (source.entry, source.global_size, source.local_size, source.build_options, source.include_dirs)
+        return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
         """Write the invoker."""

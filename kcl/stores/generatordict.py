@@ -53,9 +53,9 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self._writable = False
         _alive[id(self)] = self
 
-    def __del__(self) -> None:
+    def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:  # at exit the module may be empty
         # after a fork the mutex may be held by a thread that is not here, and the connection is the parent's
-        if getattr(self, "_process", None) == os.getpid() and self.conn is not None:
+        if getattr(self, "_process", None) == getpid() and self.conn is not None:
             self.conn.close()
 
     def __repr__(self) -> str:

@@ -1,0 +1,87 @@
+"""What a user declares of a recipe's inputs where kcl cannot see them, and what each declaration cures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kcl import manifest
+from kcl.key import Part
+from kcl.manifest import Read
+from kcl.observe import Observed
+
+
+class Declared(NamedTuple):
+    """The declarations of one recipe, as `kcl.kernel` takes them."""
+
+    reads: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    depends: tuple[Any, ...] = ()
+    version: str | None = None
+
+    def excuses(self, reason: str) -> bool:
+        """Tell whether a reason against a key is cured: it names a declaration that was made, or all is vouched for."""
+        made = [name for name, value in zip(self._fields, self, strict=True) if value]
+        return self.version is not None or any(f"({name}=" in reason for name in made)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What counts as the recipe's parameters do; no parameter can bear such a name."""
+        return {f"depends {number}": value for number, value in enumerate(self.depends)}
+
+    @property
+    def parts(self) -> list[Part]:
+        """The declarations themselves, which decide what is looked at before a hit."""
+        found = [Part("declared version", self.version)] if self.version is not None else []
+        found += [Part("declared read", pattern) for pattern in self.reads]
+        return found + [Part("declared variable", name) for name in self.env]
+
+    def inputs(self, directory: str) -> list[Read]:
+        """Return what was declared as it is now; `directory` is that of the recipe's module."""
+        return [*manifest.declared(self.reads, directory), *manifest.variables(self.env)]
+
+    def covers(self, path: str, directory: str) -> bool:
+        """Tell whether a path is among the declared reads, or on the way to one."""
+        path = os.path.abspath(path)
+        return any(manifest.covers(os.path.abspath(os.path.join(directory, read)), path) for read in self.reads)
+
+    def refused(self, observed: Observed, directory: str, sentence: str) -> str:
+        """Say in `sentence` what was seen that no key can hold and no declaration cures, with what would cure it."""
+        for refusal in observed.refusals:
+            if self.version is not None or (refusal.cure == "env" and self.env):
+                continue
+            if refusal.cure == "reads" and refusal.path and self.covers(refusal.path, directory):
+                continue
+            where = f" ({os.path.basename(os.path.abspath(refusal.path))})" if refusal.path else ""
+            return f"{sentence.format(refusal.what + where)}; {_CURES[refusal.cure]}"
+        return ""
+
+
+NOTHING = Declared()
+_CURES = {
+    "reads": "declare it with @kcl.kernel(reads=[...])",
+    "env": "declare the variables that count with @kcl.kernel(env=[...])",
+    "version": "do it outside of the recipe, or vouch for it with @kcl.kernel(version=...)",
+}
+
+
+def declare(reads: Iterable[Any], env: Iterable[str], depends: Iterable[Any], version: str | None) -> Declared:
+    """Check and keep declarations; raises TypeError where one cannot be meant."""
+    for name, value in (("reads", reads), ("env", env), ("depends", depends)):
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise TypeError(f"@kcl.kernel({name}=...) takes a list, not {value!r}")
+    if version is not None and not isinstance(version, str):
+        raise TypeError(f"@kcl.kernel(version=...) takes a text, not {version!r}")
+    return Declared(
+        tuple(_text("reads", os.fspath(read)) for read in reads),
+        tuple(_text("env", name) for name in env),
+        tuple(depends),
+        version,
+    )
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"@kcl.kernel({name}=...) lists texts, not {value!r}")
+    return value

@@ -1,0 +1,129 @@
+"""Running a recipe on a miss, and its front end, both under observation: what came out, and may it be stored."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcl import frontends, manifest, observe
+from kcl.declarations import Declared
+from kcl.key import Part
+from kcl.manifest import Read
+from kcl.reach import Reached, reach, settle
+from kcl.rows import Place
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.generated import Generated
+
+
+class Task(NamedTuple):
+    """A recipe with its parameters and what its user declared."""
+
+    name: str
+    function: Callable[..., object]
+    arguments: dict[str, Any]
+    declared: Declared
+
+
+class Outcome(NamedTuple):
+    """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
+
+    result: frontends.Result
+    reads: tuple[Read, ...]
+    refused: str
+
+
+def reached(task: Task) -> Reached:
+    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
+    declared = task.declared
+    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses if any(declared) else None)
+    named = {f"parameter {name}": name for name in declared.values}
+    if not named:
+        return found
+    return found._replace(parts=tuple(Part(named.get(name, name), value) for name, value in found.parts))
+
+
+def run(task: Task, reached: Reached | None) -> Outcome:
+    """Run the recipe; what it reads is described as of now."""
+    front_ends = reached.front_ends if reached else ()
+    begin = time.time_ns()
+    result, observed = _watched(task, "loopy" if "loopy" in front_ends else "")
+    settle()
+    place = place_of(reached)
+    refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
+    files = sorted({*observed.files, *result.reads})
+    touched = [path for path in files if _touched_since(path, begin)]
+    if task.declared.version is not None:
+        # What the recipe itself wrote, and what is gone by now, is vouched for with the rest.
+        files = [path for path in files if path not in touched]
+    elif touched:
+        refused = refused or "a file that the recipe reads changed while it ran"
+    return Outcome(result, _reads(task.declared, files, observed, place), refused)
+
+
+def generate(task: Task, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str]:
+    """Generate code for one choice of dtypes: (Generated, why it must not be stored)."""
+    with observe.observing() as observed, _quiet(result.front_end):
+        generated = result.generate(task.name, dtypes)
+    return generated, result.volatile or _seen_in_generating(task.declared, observed)
+
+
+def identity(result: frontends.Result) -> str | None:
+    """Return the identity of a result, None where it cannot be known or must not serve."""
+    return None if result.volatile else result.identity()
+
+
+def place_of(reached: Reached | None) -> Place:
+    """Return where a recipe stands."""
+    return Place("", {}, False) if reached is None else Place(reached.directory, reached.texts(), reached.placed)
+
+
+def _reads(declared: Declared, files: list[str], observed: observe.Observed, place: Place) -> tuple[Read, ...]:
+    texts = place.texts.values()
+    return (
+        *manifest.files([path for path in files if not declared.covers(path, place.directory)], place.directory, texts),
+        *manifest.links(observed.links, place.directory, texts),
+        *manifest.variables(name for name in observed.variables if name not in declared.env),
+        *([manifest.working_directory()] if observed.working_directory else []),
+        *declared.inputs(place.directory),
+    )
+
+
+def _watched(task: Task, front_end: str) -> tuple[frontends.Result, observe.Observed]:
+    with observe.observing() as observed, _quiet(front_end):
+        value = task.function(**task.arguments)
+    result = frontends.accept(value, task.name)
+    if result.front_end == "loopy" and front_end != "loopy":
+        # Nobody could tell that it would be loopy, and its own caches were on: what they returned is not kept.
+        return _watched(task, "loopy")
+    return result, observed
+
+
+def _seen_in_generating(declared: Declared, observed: observe.Observed) -> str:
+    """Say what keeps a row from being stored: what the user's code, a preamble generator say, did meanwhile."""
+    refused = declared.refused(observed, "", "generating {}")
+    if refused or declared.version is not None:
+        return refused
+    for things, words in ((observed.files, "file "), (observed.links, "link "), (observed.variables, "variable ")):
+        for thing in things:
+            return f"generating read the {words}{os.path.basename(thing)}: read it in the recipe"
+    return "generating asked for the working directory: ask in the recipe" if observed.working_directory else ""
+
+
+def _quiet(front_end: str) -> Any:
+    if front_end != "loopy":
+        return observe.nothing()
+    with observe.unobserved():
+        from kcl.frontends.loopy import quiet
+    return quiet()
+
+
+def _touched_since(path: str, begin: int) -> bool:
+    try:
+        return os.stat(path).st_mtime_ns > begin
+    except OSError:
+        return True

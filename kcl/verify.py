@@ -1,0 +1,83 @@
+"""Verification: run the recipe although the cache has its code, and compare what is generated with what is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl import running
+from kcl.errors import CacheFault
+from kcl.generated import Generated
+from kcl.running import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.reach import Reached
+
+# The fields of Generated in the words of a report; the kernel's name is the recipe's and decides nothing.
+_PARTS = {
+    "source": "OpenCL C",
+    "options": "build options",
+    "kernels": "device kernels",
+    "invoker": "invoker",
+    "function": "invoker's name",
+    "arguments": "arguments",
+    "inferred": "dtypes that were inferred",
+    "packed": "packed arguments",
+    "dtypes": "structure dtypes",
+}
+_STARTED = time.time_ns()
+
+
+class Wrong(CacheFault):
+    """What is stored, or was just generated, is not what the recipe generates."""
+
+
+def chosen(fraction: float, digest: str, started: int = _STARTED) -> bool:
+    """Tell whether the look-up of a key is verified in a process that began at `started`; the same all through it."""
+    if fraction in (0.0, 1.0):
+        return fraction == 1.0
+    drawn = hashlib.sha256(f"{digest} {started}".encode()).digest()[:8]
+    return int.from_bytes(drawn, "little") < fraction * 2**64
+
+
+def difference(stored: Generated, fresh: Generated) -> str:
+    """Say which part of generated code differs first, and where; empty where none does."""
+    for field, words in _PARTS.items():
+        before, now = getattr(stored, field), getattr(fresh, field)
+        if before != now:
+            return f"{words}: {_first(before, now)}"
+    return ""
+
+
+def check(task: Task, reached: Reached | None, stored: Generated, dtypes: Mapping[str, np.dtype[Any]]) -> Wrong | None:
+    """Run the recipe and compare what it generates with `stored`; where that differs, run it twice to say why."""
+    said = difference(stored, _anew(task, reached, dtypes))
+    if not said:
+        return None
+    varies = difference(_anew(task, reached, dtypes), _anew(task, reached, dtypes))
+    cause = (
+        "the recipe is not deterministic: run twice at once, it differs from itself"
+        if varies
+        else "something decides it that is in no key: declare it with @kcl.kernel(...)"
+    )
+    return Wrong(f"kernel {task.name!r}: what the recipe generates differs in {said}; {cause}")
+
+
+def _anew(task: Task, reached: Reached | None, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+    generated, _refused = running.generate(task, running.run(task, reached).result, dtypes)
+    return generated
+
+
+def _first(before: Any, now: Any) -> str:
+    if not (isinstance(before, str) and isinstance(now, str)):
+        return f"{before!r} -> {now!r}"
+    one, other = before.splitlines(), now.splitlines()
+    number = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    if number is None:
+        number = min(len(one), len(other))
+    lines = [lines[number].strip() if number < len(lines) else "" for lines in (one, other)]
+    return f"line {number + 1}: {lines[0]!r} -> {lines[1]!r}"
