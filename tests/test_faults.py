@@ -216,6 +216,7 @@ class TestDirectories:
         assert path.read_text() == "in the way"
         path.unlink()
         assert warm.run("inputs").set("binary") == {"miss"}
+        warm.finish()
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
     def test_no_directory_for_loopy(self, warm):
@@ -258,11 +259,11 @@ class TestDirectories:
         os.chown(warm.binaries.location, os.geteuid(), os.getegid())
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
-    def test_read_only(self, warm):
+    def test_read_only(self, warm, tmp_path):
         """On a read-only cache what is there hits, and what is not is computed with one warning a layer."""
         warm.edit("driver.py", 'scaled("body", 2)', 'scaled("body", 20)')
         with _read_only(warm.child.cache):
-            run = warm.run("inputs")
+            run = warm.run("inputs", POCL_CACHE_DIR=str(tmp_path / "pocl"))  # which cannot compile without one
         assert run.numbers == {**_inputs(), "body": 20 * X}
         assert run.outcomes("generator")["control"] == run.outcomes("binary")["control"] == ["hit"]
         assert run.outcomes("generator")["body"] == run.outcomes("binary")["body"] == ["miss"]
@@ -373,8 +374,8 @@ def _read_only(folder):
 
 @contextlib.contextmanager
 def _small_disk(folder):
-    """Mount a file system of one megabyte."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "none", str(folder)]
+    """Mount a file system of a few megabytes: room for the work of a helper."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m,mode=0700", "none", str(folder)]
     if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("needs the right to mount a small file system")
     try:
