@@ -33,14 +33,15 @@ def status(as_json: bool) -> None:
 
 def _row(layer: layers.Layer) -> dict[str, Any]:
     fault, entries = "", 0
+    on = not layer.state.startswith("off: ")
     try:
-        if layer.disk is not None:
+        if layer.disk is not None and on:  # a layer that is off opens no file
             entries = sum(1 for _address in layer.disk.scan())
     except Exception as error:
         fault = str(error)
     return {
         "layer": layer.name,
-        "on": not layer.state.startswith("off: "),
+        "on": on,
         "reason": layer.off(),
         "place": layer.place,
         "entries": entries,
