@@ -20,7 +20,7 @@ from kcl.device import identity, is_pocl
 from kcl.entry import Entry
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
-from kcl.headers import header_parts
+from kcl.headers import header_parts, may_read
 from kcl.key import Key, Part
 from kcl.stores.base import address
 
@@ -61,12 +61,13 @@ class Home:
 class Built:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
 
-    __slots__ = ("__weakref__", "_spare", "home", "jobs", "program")
+    __slots__ = ("__weakref__", "_spare", "home", "jobs", "program", "stored")
 
     def __init__(self, home: Home, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.home = home
         self.program = program
         self.jobs: tuple[Job, ...] = ()
+        self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
         self._spare = [spare] if spare else []
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
@@ -121,6 +122,19 @@ def built(home: Home, generated: Generated, digest: str) -> Built:
         return found
 
 
+def compiled(home: Home, generated: Generated) -> Built:
+    """Build from source for a comparison; the program is nobody else's and is not stored."""
+    return Built(home, _compile(home.context, generated))
+
+
+def rebuilt(home: Home, generated: Generated, digest: str, slots: list[Slot]) -> Built:
+    """Build from source in place of entries that were set aside, and store the new ones."""
+    with home.locks.setdefault(digest, threading.Lock()):
+        found, _size = _from_source(home, generated, slots)
+        home.programs[digest] = found
+        return found
+
+
 def slots_of(home: Home, generated: Generated) -> list[Slot]:
     """Return the key of the program for each device; raises UnknownInput where the headers cannot be known."""
     options = build_options(home.context, generated.options)
@@ -139,7 +153,7 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
 
 def headers_digest(context: cl.Context, generated: Generated) -> str:
     """Digest what the headers hold now: empty where there are none, new every time where it cannot be known."""
-    if "include" not in generated.source:
+    if not may_read(generated.source):
         return ""
     try:
         parts = header_parts(generated.source, build_options(context, generated.options).directories)
@@ -252,7 +266,9 @@ def _from_binaries(home: Home, generated: Generated, slots: list[Slot], entries:
     program.build(options=list(generated.options))
     kernels = {name: cl.Kernel(program, name) for name in generated.kernels}
     _replay_logs(program, entries)
-    return Built(home, program, kernels)
+    found = Built(home, program, kernels)
+    found.stored = tuple(slots)
+    return found
 
 
 def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:

@@ -63,6 +63,18 @@ class TestParts:
         root = tree(one__a_h='#inc\\\nlude "b.h"\n', one__b_h="2")
         assert names('#include \\\n"a.h"', root / "one") == ["header a.h", "header b.h"]
 
+    @pytest.mark.parametrize(
+        "source", ['#inc\\\nlude "a.h"', '#inc\\ \nlude "a.h"', '//\r#include "a.h"', '\f#\vinclude "a.h"']
+    )
+    def test_odd_white_space(self, tree, source):
+        """An include that only the preprocessor reads as one is found."""
+        assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
+
+    def test_quote_as_a_character(self, tree):
+        """A quotation mark as a character begins no text."""
+        source = """constant char c = '"', *s = "/*";\n#include "a.h"\n/* */"""
+        assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
+
     def test_carriage_returns(self, tree):
         """Line ends of Windows hide no include."""
         root = tree(one__a_h="", one__b_h="")
@@ -115,6 +127,11 @@ class TestUnknown:
             '#import "a.h"\n',
             '#if __has_include("a.h")\n#include "a.h"\n#endif\n',
             "#embed <a.bin>\n",
+            '%:include "a.h"\n',
+            '??=include "a.h"\n',
+            '#inc??/\nlude "a.h"\n',
+            "constant char now[] = __TIME__;",
+            "constant char today[] = __DATE__;",
         ],
     )
     def test_preprocessor_needed(self, tree, source):
