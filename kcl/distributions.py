@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -27,6 +28,9 @@ _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 # how lines of a record end that have no digest (compiled files, the record itself); what is about the installation
 _VOLATILE = (b",", b"")
 _ABOUT = b".dist-info/"
+# what an editable install leaves beside its metadata; and what metadata says of other distributions
+_EDITABLE = re.compile(rb"__editable__|[^/,]*\.(?:pth|egg-link),")
+_REQUIRES = re.compile(rb"^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)", re.M)
 
 
 class Owner(NamedTuple):
@@ -236,11 +240,49 @@ def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) 
 
 
 def identity(distribution: str) -> str:
-    """Return "<version> <digest of the record>" of a distribution that `owner` named; memoised."""
+    """Return version and record digest of a distribution that `owner` named, and of those it requires; memoised."""
     known = _identities.get(distribution)
     if known is None:
-        known = _identities[distribution] = _identify(distribution)
+        needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution))]
+        known = _identities[distribution] = _identify(distribution) + "".join(needed)
     return known
+
+
+def _needed(distribution: str) -> set[str]:
+    """Find the installed distributions that one requires, directly or through others but the generators."""
+    found: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        for name in _requirements(waiting.pop()):
+            if name not in found and name != distribution and _is_installed(name):
+                found.add(name)
+                if name not in GENERATORS:
+                    waiting.append(name)
+    return found
+
+
+def _requirements(distribution: str) -> list[str]:
+    """List the names that a distribution's metadata requires, those of its extras left out."""
+    site, folder = _homes[distribution]
+    for file in ("METADATA", "PKG-INFO"):
+        try:
+            with open(os.path.join(site.directory, folder, file), "rb") as stream:
+                head = stream.read().replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+        except OSError:
+            continue
+        return [_normal(os.fsdecode(name)) for name, marker in _REQUIRES.findall(head) if b"extra" not in marker]
+    return []
+
+
+def _is_installed(distribution: str) -> bool:
+    """Tell whether a distribution is installed, and remember where."""
+    for entry in sys.path:
+        if distribution in _homes:
+            return True
+        site = _site(os.path.abspath(entry or os.curdir))
+        if distribution in site.distributions:
+            _homes[distribution] = (site, site.distributions[distribution])
+    return distribution in _homes
 
 
 def _identify(distribution: str) -> str:
@@ -250,7 +292,7 @@ def _identify(distribution: str) -> str:
     lines = [
         line
         for line in record.split(b"\r\n" if b"\r" in record else b"\n")
-        if line[-1:] not in _VOLATILE and _ABOUT not in line and line[:2] != b".."
+        if line[-1:] not in _VOLATILE and _ABOUT not in line and line[:2] != b".." and not _EDITABLE.match(line)
     ]
     if lines:
         digest = hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
@@ -263,7 +305,7 @@ def generator(name: str) -> str:
     """Return what counts of one of `GENERATORS`: version and record, content where it is editable, "absent"."""
     whose = owner(name)
     if whose.kind == DISTRIBUTION:
-        return identity(whose.name)
+        return _identify(whose.name)
     place = locate(name)
     return f"editable {content(place.path)}" if place is not None else ABSENT
 

@@ -132,6 +132,34 @@ class TestInstalled:
         assert keys[0] != keys[1]
         assert keys[1] != keys[2]
 
+    def test_required(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """What a distribution requires counts with it, however far away; what its extras require does not."""
+        keys = []
+        for far, extra in ("1", "1"), ("2", "1"), ("1", "2"):
+            site = Site(tmp_path / f"{far}{extra}")
+            site.install({"thing/__init__.py": MODULE})
+            for name, requires, text in (
+                ("thing", "Requires-Dist: Near-One>=1\nRequires-Dist: absent\nRequires-Dist: more; extra == 'm'\n", ""),
+                ("near_one", "Requires-Dist: far (>=1) ; python_version > '3'\nRequires-Dist: thing\n", "x"),
+                ("far", "", far),
+                ("more", "", extra),
+            ):
+                if name != "thing":
+                    site.install({f"{name}.py": text}, name=name)
+                (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Name: {name}\n{requires}\nBody\n")
+            keys.append(site.parts(project))
+        assert keys[0] != keys[1]
+        assert keys[0] == keys[2]
+
+    def test_users_function_in_the_standard_library(self, tmp_path: pathlib.Path) -> None:
+        """A function that a program puts into the standard library counts by its code, in a module or in a class."""
+        keys = []
+        for text in "", "shlex.quote = lambda n: 2\n", "shlex.quote = lambda n: 3\n", "shlex.shlex.x = lambda n: 2\n":
+            recipe = "def build(n):\n    return shlex.quote(n), shlex.shlex.x(n)"
+            project = Project(tmp_path / str(len(keys)), {"recipes.py": f"import shlex\n{text}{recipe}"})
+            keys.append(project.parts("n=1"))
+        assert len({str(key) for key in keys}) == 4
+
     def test_users_function_in_a_decorator(self, tmp_path: pathlib.Path) -> None:
         """A function of the user's that a library's decorator wraps counts by its code."""
         text = "def kept(function):\n    def inner(n):\n        return function(n)\n    return inner\n"
