@@ -92,6 +92,9 @@ class Chains:
             if self.walk.owner(value.__name__).kind != USER and not _is_namespace(value):
                 self.through(value.__name__, attributes, scope, path, label)
                 return
+            if not self.walk.inner and self.walk.static.covers(value.__name__):
+                self.through(value.__name__, attributes, scope, path, label)
+                return
             first, attributes = attributes[0], attributes[1:]
             if first == UNKNOWN:
                 self.walk.refuse(
@@ -148,8 +151,8 @@ class Chains:
                 self.walk.add(f"{scope} {path} in {label}", f"module {module}")
         if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
             self.walk.add(f"{dotted} in {label}", self.walk.encoder.encode(getattr(sys, attributes[0])))
-        elif whose.kind == DISTRIBUTION and attributes:
-            self.patched(module, attributes[0], dotted, label)
+        elif whose.kind in (DISTRIBUTION, PYTHON) and attributes:
+            self.patched(module, attributes, dotted, label)
 
     def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
         """Take note of what was changed at run time in a module that counts by its source."""
@@ -160,13 +163,16 @@ class Chains:
         if _facts.setdefault((module, attributes), now) != now:
             self.walk.add(f"changed {'.'.join((path, *attributes))} in {label}", now)
 
-    def patched(self, module: str, name: str, dotted: str, label: str) -> None:
-        """Take note of a function of the user's that was put into a library."""
-        loaded = sys.modules.get(module)
-        value = loaded.__dict__.get(name) if loaded is not None else None
-        if isinstance(value, FunctionType):
-            origin = value.__globals__.get("__name__")
-            if isinstance(origin, str) and self.walk.owner(origin).kind == USER:
+    def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
+        """Take note of a function or class of the user's that was put into a library."""
+        value: Any = sys.modules.get(module)
+        for name in attributes:
+            if not isinstance(value, (ModuleType, type)):
+                return
+            value = value.__dict__.get(name)
+        if isinstance(value, (FunctionType, type)):
+            origin = value.__globals__.get("__name__") if isinstance(value, FunctionType) else value.__module__
+            if isinstance(origin, str) and origin != module and self.walk.owner(origin).kind == USER:
                 self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
 
     def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:

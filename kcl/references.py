@@ -88,6 +88,8 @@ for _name, _number in _KINDS.items():
     if opcode.opmap.get(_name, 256) < 256:
         _TABLE[opcode.opmap[_name]] = _number
 _KIND = bytes(_TABLE)
+_CALLS = bytes(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION") if name in opcode.opmap)
+_BEFORE_CALLS = bytes(opcode.opmap[name] for name in ("PRECALL",) if name in opcode.opmap)
 _IS_ROOT = bytes(int(kind in (_GLOBAL, _NAME, _CELL, _FAST)) for kind in range(256))
 _ROOTS = {_GLOBAL: GLOBAL, _NAME: NAME, _CELL: CELL}
 _STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DEREF"]
@@ -149,8 +151,7 @@ class _Scan:
                 attributes.append(names[operands[end] >> NAME_SHIFT[operations[end]]])
                 end += 1
             if index == expected:
-                constant = code.co_consts[operands[end]] if end < count and operations[end] == LOAD_CONST else None
-                attributes.append(constant if isinstance(constant, str) else UNKNOWN)
+                attributes.append(self.written(end))
             if name in _DYNAMIC and not attributes:
                 expected = end
                 while expected < count and kinds[expected] == _THROUGH:
@@ -159,6 +160,22 @@ class _Scan:
                 self.add(IMPORT, binding[0], binding[1], attributes, index)
             else:
                 self.add(_ROOTS[kind], name, 0, attributes, index)
+
+    def written(self, index: int) -> str:
+        """Return the name that is the second argument of a getattr, where all of it stands at ``index``."""
+        constant = self.constant(index) if index < len(self.kinds) else None
+        if not isinstance(constant, str):
+            return UNKNOWN
+        arguments = 2
+        for later in range(index + 1, len(self.kinds)):
+            operation, kind = self.operations[later], self.kinds[later]
+            if operation in _CALLS:
+                return constant if self.operands[later] == arguments else UNKNOWN
+            if kind in (_GLOBAL, _NAME, _CELL, _FAST, _CONSTANT):
+                arguments += 1
+            elif kind not in (_ATTRIBUTE, _THROUGH) and operation not in _BEFORE_CALLS:
+                return UNKNOWN  # an operand of something, or a default that is computed
+        return UNKNOWN
 
     def add(self, root: int, name: str, level: int, attributes: list[str], index: int) -> None:
         self.found.append(Reference(root, name, level, tuple(attributes), self.code, self.units[index]))

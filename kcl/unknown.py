@@ -26,7 +26,7 @@ _TABLE = {
     "looks at directories": "glob tempfile os.listdir os.scandir os.walk os.stat os.lstat os.access os.path.exists "
     "os.path.lexists os.path.isfile os.path.isdir os.path.islink os.path.getmtime os.path.getctime os.path.getatime "
     "os.path.getsize",
-    "reads facts of this machine": "platform pwd resource os.getpid os.getppid os.getlogin os.getuid os.uname "
+    "reads facts of this machine": "locale platform pwd resource os.getpid os.getppid os.getlogin os.getuid os.uname "
     "os.cpu_count os.getloadavg sys.path sys.executable sys.prefix threading.get_ident",
     "reads source text": "linecache inspect.getsource inspect.getsourcelines inspect.stack inspect.currentframe",
     "calls a library that Python does not know": "ctypes.CDLL ctypes.cdll ctypes.PyDLL ctypes.util",

@@ -49,6 +49,11 @@ CASES = {
     "getattr with a default": ("return getattr(g.b, 'c', 1)", {(GLOBAL, "getattr"), (GLOBAL, "g.b.c")}),
     "getattr of a computed name": ("return getattr(g, a)", {(GLOBAL, "getattr"), (GLOBAL, "g.*")}),
     "getattr of an import": ("import m\nreturn getattr(m, 'x')", {(GLOBAL, "getattr"), (TOUCH, "m"), (IMPORT, "m.x")}),
+    "getattr of a name put together": ("return getattr(g, 'b' + a)", {(GLOBAL, "getattr"), (GLOBAL, "g.*")}),
+    "getattr with another default": (
+        "return getattr(g, 'b', h.c)",
+        {(GLOBAL, "getattr"), (GLOBAL, "g.b"), (GLOBAL, "h.c")},
+    ),
     "getattr of a parameter": ("return getattr(a, g)", {(GLOBAL, "getattr"), (GLOBAL, "g")}),
     "nested function": ("def h():\n    return g.a\nreturn h", {(GLOBAL, "g.a")}),
     "class body": ("class A:\n    x = g\nreturn A", {(NAME, "__name__"), (NAME, "g")}),
