@@ -401,7 +401,8 @@ class TestOtherLibraries:
 
         for platform in cl.get_platforms():
             for device in platform.get_devices():
-                queue = cl.CommandQueue(cl.Context([device]))
+                context = cl.Context([device])  # a queue alone does not keep it alive on every driver
+                queue = cl.CommandQueue(context)
                 with pytest.raises(UnknownInput):
                     encode(cl.array.zeros(queue, 4, np.float32))
 
