@@ -144,7 +144,10 @@ class Kernel:
         ready = self._code(queue, spoken, call=True)
         if self._packed:
             arguments = unpack(self._packed, arguments)
-        launcher = self._launcher(_bindings(queue), ready)
+        bindings = _bindings(queue)
+        launcher = self._launcher(bindings, ready)
+        if launcher.program.stored and layers.binary().verify_results:
+            launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
         try:
             result = launcher(queue, allocator, wait_for, out_host, arguments)
         except MissingArguments as error:
@@ -181,6 +184,28 @@ class Kernel:
             launcher = bindings.launchers[place] = _bind(bindings.home, ready)
         return launcher
 
+    def _verified(
+        self,
+        bindings: Bindings,
+        ready: Ready,
+        launcher: Launcher,
+        queue: cl.CommandQueue,
+        wait_for: Any,
+        arguments: dict[str, Any],
+    ) -> Launcher:
+        """Compare what a stored binary computes; returns the launcher of the program that is right."""
+        from kcl import results
+
+        for event in wait_for or ():
+            event.wait()
+        if (
+            results.verified(ready, launcher.program, lambda found: _launcher_of(ready, found), queue, arguments)
+            is None
+        ):
+            return launcher
+        bindings.launchers.pop((ready.digest, get_ident()), None)
+        return self._launcher(bindings, ready)
+
     def _missing(self, names: list[str]) -> Exception:
         whole = {part: name for name, parts in self._packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
@@ -193,12 +218,14 @@ class Kernel:
 
 
 def _bind(home: program.Home, ready: Ready) -> Launcher:
-    generated = ready.generated
-    found = program.built(home, generated, ready.digest)
+    return _launcher_of(ready, program.built(home, ready.generated, ready.digest))
+
+
+def _launcher_of(ready: Ready, found: program.Built) -> Launcher:
     kernels = Kernels()
-    for name, kernel in found.kernels(generated.kernels).items():
+    for name, kernel in found.kernels(ready.generated.kernels).items():
         setattr(kernels, name, kernel)
-    return Launcher(ready.invoke, kernels, found, _required(generated))
+    return Launcher(ready.invoke, kernels, found, _required(ready.generated))
 
 
 def _required(generated: Generated) -> frozenset[str]:

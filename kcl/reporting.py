@@ -60,7 +60,9 @@ def _print() -> None:
 def _remarks() -> list[str]:
     remarks = []
     stats = events.stats()["generator"]
-    if "loopy" in sys.modules and stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]:
+    verified = any(layer.verify for layer in layers.opened().values())
+    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
+    if "loopy" in sys.modules and stats["hits"] and not generated and not verified:
         remarks.append("loopy was imported though nothing was generated: import it inside recipes, or use kcl.lazy")
     pocl = adapters.state("pocl")
     if not pocl.on:

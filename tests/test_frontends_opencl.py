@@ -182,11 +182,26 @@ class TestDeclarations:
         with pytest.raises(kcl.RecipeError, match="in, out, inout"):
             source(arguments=[kcl.Array("x", np.float32, "(1,)", "both"), kcl.Scalar("n", np.int32)])
 
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_number_of_arguments(self, queue, count):
+        """Another number of arguments than the kernel has is a RecipeError with both numbers and the cure."""
+        given = dict(zip("xab", (np.zeros(1, np.float32), 1, 2)[:count], strict=False))
+        with pytest.raises(kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"):
+            counted(count)(queue, **given)
+
     @pytest.mark.parametrize("dtype", [object, "U5"])
     def test_dtype_that_no_kernel_takes(self, queue, dtype):
         """Objects and texts are refused, with the argument's name."""
         with pytest.raises((kcl.RecipeError, TypeError, cl.Error)):
             odd(dtype)(queue, v=1)
+
+
+@kcl.kernel
+def counted(count):
+    """A kernel of two parameters that is declared with any number of them."""
+    arguments = [kcl.Array("x", np.float32, "(1,)", "inout"), kcl.Scalar("a", np.float32), kcl.Scalar("b", np.float32)]
+    code = "kernel void f(global float *x, float a) { x[0] += a; }"
+    return kcl.Source(code, entry="f", arguments=arguments[:count], global_size="(1,)")
 
 
 @kcl.kernel

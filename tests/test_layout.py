@@ -51,6 +51,7 @@ ORDER = [
     "reporting",
     "promote.*",
     "program",
+    "results",
     "pipeline",
     "handle",
     "recipe",

@@ -229,6 +229,7 @@ def _write_invoker(source: Source) -> str:
     for line in ("import numpy as _np", "import pyopencl as _cl", "import pyopencl.array as _cl_array"):
         write(line, 0)
     write("from pyopencl.tools import DeferredAllocator as _DeferredAllocator", 0)
+    write("from kcl.errors import RecipeError as _kcl_RecipeError", 0)
     if any(_dtype(argument).names for argument in source.arguments):
         write("from kcl.generated import dtype_from as _kcl_dtype_from", 0)
     for argument in source.arguments:
@@ -339,7 +340,14 @@ def _write_launch(write: _Writer, source: Source, arrays: list[Array]) -> None:
             passed.append(f"_np.array({argument.name}, dtype={dtype})[()]")
         else:
             passed.append(f"{dtype}.type({argument.name})")
-    write(f"_kcl_knl.set_args({', '.join(passed)})")
+    write("try:")
+    write(f"_kcl_knl.set_args({', '.join(passed)})", 2)
+    write("except TypeError:")
+    write(f"if _kcl_knl.num_args == {len(passed)}:", 2)
+    write("raise", 3)
+    says = f"kcl.Source {source.entry!r} declares {len(passed)} argument(s), but the kernel has %d"
+    cure = "list an Array, Scalar or Local for each of its parameters, in their order"
+    write(f'raise _kcl_RecipeError("{says}; {cure}" % _kcl_knl.num_args) from None', 2)
     write(f"_kcl_global = {source.global_size}")
     write("_kcl_global = _kcl_global if isinstance(_kcl_global, tuple) else (_kcl_global,)")
     write(f"_kcl_local = {source.local_size}")
