@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from kcl import distributions, unknown, unloaded
 from kcl.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
+from kcl.errors import UnknownInput
 from kcl.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 
 if TYPE_CHECKING:
     from kcl.walk import Walk
 
 _MISSING = object()
+_DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
 # what a module stores about its own place
 _ABOUT_PLACE = frozenset(
     [
@@ -91,6 +93,8 @@ class Chains:
                 return
             if self.walk.owner(value.__name__).kind != USER and not _is_namespace(value):
                 self.through(value.__name__, attributes, scope, path, label)
+                if scope != "import":
+                    self.data(value, attributes[0], path, label)
                 return
             if not self.walk.inner and self.walk.static.covers(value.__name__):
                 self.through(value.__name__, attributes, scope, path, label)
@@ -162,6 +166,18 @@ class Chains:
         now = self.walk.fact(module, attributes)
         if _facts.setdefault((module, attributes), now) != now:
             self.walk.add(f"changed {'.'.join((path, *attributes))} in {label}", now)
+
+    def data(self, module: ModuleType, name: str, path: str, label: str) -> None:
+        """Count plain data of a distribution that the user's module has imported: a program may have set it.
+
+        Where only the recipe imports it, one process has loaded it when the key is computed, and another has not.
+        """
+        value = module.__dict__.get(name)
+        if type(value) in _DATA and self.walk.owner(module.__name__).kind == DISTRIBUTION:
+            try:
+                self.bare("value", value, f"{path}.{name}", label)
+            except UnknownInput:
+                self.walk.located = False
 
     def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
         """Take note of a function or class of the user's that was put into a library."""

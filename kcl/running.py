@@ -125,5 +125,9 @@ def _quiet(front_end: str) -> Any:
 def _touched_since(path: str, begin: int) -> bool:
     try:
         return os.stat(path).st_mtime_ns > begin
+    except FileNotFoundError:
+        # It was never there if nothing was taken out of its folder meanwhile.
+        folder = os.path.dirname(os.path.abspath(path))
+        return folder != path and _touched_since(folder, begin)
     except OSError:
         return True

@@ -151,6 +151,18 @@ class TestInstalled:
         assert keys[0] != keys[1]
         assert keys[0] == keys[2]
 
+    def test_data(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """Plain data that a program sets in a distribution, or changes in place, counts; a function's name does not."""
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": "SIZE = 1\nTABLE = {}\ndef make(n):\n    return n\n"})
+        recipe = "import thing\n{}\ndef build(n):\n    return thing.make(n), thing.SIZE, thing.TABLE.get(n)"
+        keys = []
+        for text in "", "thing.SIZE = 1", "thing.SIZE = 2", "thing.TABLE[1] = 2":
+            project.write("recipes.py", recipe.format(text))
+            keys.append(site.parts(project))
+        assert keys[0] == keys[1]
+        assert keys[0] != keys[2] != keys[3] != keys[0]
+
     def test_users_function_in_the_standard_library(self, tmp_path: pathlib.Path) -> None:
         """A function that a program puts into the standard library counts by its code, in a module or in a class."""
         keys = []
