@@ -198,13 +198,11 @@ class Kernel:
 
         for event in wait_for or ():
             event.wait()
-        if (
-            results.verified(ready, launcher.program, lambda found: _launcher_of(ready, found), queue, arguments)
-            is None
-        ):
+        right = results.verified(ready, launcher.program, lambda found: _launcher_of(ready, found), queue, arguments)
+        if right is None:
             return launcher
-        bindings.launchers.pop((ready.digest, get_ident()), None)
-        return self._launcher(bindings, ready)
+        new = bindings.launchers[ready.digest, get_ident()] = _launcher_of(ready, right)
+        return new
 
     def _missing(self, names: list[str]) -> Exception:
         whole = {part: name for name, parts in self._packed.items() for _index, part in parts}

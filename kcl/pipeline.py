@@ -12,7 +12,7 @@ from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.frontends import Open
-from kcl.generated import Generated, instantiate
+from kcl.generated import Generated, from_entry, instantiate
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.reach import Reached
@@ -194,7 +194,8 @@ class Line:
         assert self.base is not None
         dtypes = dtypes_of(unpack(self.base.open.packed, values))
         used = {name: dtypes[name] for name in look.entry.metadata["chosen"]}
-        wrong = verify.check(self._task, self._reached, look.ready.generated, used)
+        _generated, code = from_entry(look.entry)
+        wrong = verify.check(self._task, self._reached, look.ready.generated, used, code)
         if wrong is None:
             return look._replace(reason="verified")
         layer.set_aside(look.entry.key.digest, look.entry.pack(), wrong)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl import running
 from kcl.errors import CacheFault
-from kcl.generated import Generated
+from kcl.generated import Generated, file_name
 from kcl.running import Task
 
 if TYPE_CHECKING:
@@ -53,9 +54,20 @@ def difference(stored: Generated, fresh: Generated) -> str:
     return ""
 
 
-def check(task: Task, reached: Reached | None, stored: Generated, dtypes: Mapping[str, np.dtype[Any]]) -> Wrong | None:
-    """Run the recipe and compare what it generates with `stored`; where that differs, run it twice to say why."""
+def check(
+    task: Task,
+    reached: Reached | None,
+    stored: Generated,
+    dtypes: Mapping[str, np.dtype[Any]],
+    code: CodeType | None = None,
+) -> Wrong | None:
+    """Run the recipe and compare what it generates with `stored`; where that differs, run it twice to say why.
+
+    `code` is the invoker's code object where that was stored too.
+    """
     said = difference(stored, _anew(task, reached, dtypes))
+    if not said and code not in (None, compile(stored.invoker, file_name(stored), "exec")):
+        said = "invoker's code object"
     if not said:
         return None
     varies = difference(_anew(task, reached, dtypes), _anew(task, reached, dtypes))

@@ -23,6 +23,8 @@ class TestRead:
         assert settings.promote == "background"
         assert not settings.report
         assert not settings.strict
+        assert not settings.verify
+        assert not settings.verify_results
         assert not settings.rejected
 
     @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
@@ -83,6 +85,35 @@ class TestRead:
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not config.read().report
         assert config.read().rejected
+
+    @pytest.mark.parametrize(
+        ("value", "fraction", "results"),
+        [
+            ("", 0.0, False),
+            ("0", 0.0, False),
+            ("off", 0.0, False),
+            ("1", 1.0, False),
+            ("yes", 1.0, False),
+            ("0.01", 0.01, False),
+            ("results", 1.0, True),
+            ("Results, 0.5", 0.5, True),
+            ("1,results", 1.0, True),
+        ],
+    )
+    def test_verify(self, monkeypatch, value, fraction, results):
+        """KCL_VERIFY takes a fraction, the word `results`, or both; results alone verifies every look-up."""
+        monkeypatch.setenv("KCL_VERIFY", value)
+        settings = config.read()
+        assert (settings.verify, settings.verify_results) == (fraction, results)
+        assert not settings.rejected
+
+    @pytest.mark.parametrize("value", ["2", "-0.5", "sometimes", "0.1,0.2", "nan"])
+    def test_verify_nonsense(self, monkeypatch, value):
+        """What is not understood verifies everything, and is named."""
+        monkeypatch.setenv("KCL_VERIFY", value)
+        settings = config.read()
+        assert settings.verify == 1.0
+        assert "KCL_VERIFY" in settings.rejected[0]
 
     def test_relative_directory(self, monkeypatch):
         """A relative KCL_CACHE_DIR, which would be another place in each working directory, is ignored and named."""
