@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import adapters, events, frontends, layers, manifest, rows, running, verify
+from kcl.direct.reach import Reached
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
@@ -15,7 +16,6 @@ from kcl.frontends import Open
 from kcl.generated import Generated, from_entry, instantiate
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
-from kcl.reach import Reached
 from kcl.rows import Base, Dtypes, Ready
 from kcl.running import Outcome, Task
 

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import manifest
+from kcl.direct.reach import FORMAT
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
 from kcl.key import Key, Part
 from kcl.manifest import Read
-from kcl.reach import FORMAT
 
 if TYPE_CHECKING:
     import numpy as np

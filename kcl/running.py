@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import frontends, manifest, observe
 from kcl.declarations import Declared
+from kcl.direct.reach import Reached, reach, settle
 from kcl.key import Part
 from kcl.manifest import Read
-from kcl.reach import Reached, reach, settle
 from kcl.rows import Place
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from kcl.running import Task
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.reach import Reached
+    from kcl.direct.reach import Reached
 
 # The fields of Generated in the words of a report; the kernel's name is the recipe's and decides nothing.
 _PARTS = {

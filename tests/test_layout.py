@@ -24,16 +24,16 @@ ORDER = [
     "key",
     "entry",
     "stores.*",
-    "bytecode",
-    "code",
-    "distributions",
-    "unknown",
-    "references",
-    "values",
-    "unloaded",
-    "chains",
-    "walk",
-    "reach",
+    "direct.bytecode",
+    "direct.code",
+    "direct.distributions",
+    "direct.unknown",
+    "direct.references",
+    "direct.values",
+    "direct.unloaded",
+    "direct.chains",
+    "direct.walk",
+    "direct.reach",
     "device",
     "headers",
     "buildoptions",
@@ -59,7 +59,7 @@ ORDER = [
 ]
 
 # Imported by everybody, and importing nothing but lazily: the package itself.
-ROOTS = {"__init__", "__main__"}
+ROOTS = {"__init__", "__main__", "direct", "direct.__init__"}
 
 
 def modules():

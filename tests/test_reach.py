@@ -1,4 +1,4 @@
-"""kcl.reach: everything that decides what a recipe returns."""
+"""kcl.direct.reach: everything that decides what a recipe returns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reaching import FILES, ROOT, Project
 
+from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
-from kcl.reach import reach
 
 
 class Edit(NamedTuple):
@@ -189,7 +189,8 @@ class TestProcesses:
     def test_ways_to_run(self, tmp_path: pathlib.Path) -> None:
         """Imported, as a script, as a module: one key."""
         standalone = FILES[R] + (
-            "\n\ndef key():\n    import sys\n    sys.path.insert(0, sys.argv[1])\n    from kcl.reach import reach\n"
+            "\n\ndef key():\n    import sys\n    sys.path.insert(0, sys.argv[1])\n"
+            "    from kcl.direct.reach import reach\n"
             "    print(reach(build, {'block': 16}).parts)\n\n\nif __name__ == '__main__':\n    key()\n"
         )
         project = Project(tmp_path, {**FILES, "standalone.py": standalone})
@@ -208,7 +209,7 @@ class TestProcesses:
 
     def test_change_of_a_lazy_module(self, base: list[list[str]], tmp_path: pathlib.Path) -> None:
         """What a program changes in a module that a recipe imported is seen."""
-        ran = "reach(recipes.build, dict(block=16)); recipes.build(block=16); import kcl.reach; kcl.reach.settle()"
+        ran = "reach(recipes.build, dict(block=16)); recipes.build(block=16); import kcl.direct.reach as r; r.settle()"
         assert Project(tmp_path).parts(action=ran + "; import lazily; lazily.SHIFT = 0") != base
         assert Project(tmp_path).parts(action=ran + "; import lazily; lazily.SHIFT = 59") == base
 

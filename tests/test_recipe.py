@@ -175,7 +175,7 @@ class TestLazy:
             import lazily
             if sys.argv[1] == "later":
                 import loopy
-            from kcl.reach import reach
+            from kcl.direct.reach import reach
             from kcl.key import Key
             print(json.dumps([Key(reach(lazily.built.function, {}).parts).digest, "loopy" in sys.modules]))
         """

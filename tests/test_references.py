@@ -1,4 +1,4 @@
-"""kcl.references: what a code object refers to."""
+"""kcl.direct.references: what a code object refers to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import CodeType
 
 import pytest
 
-from kcl.references import CELL, GLOBAL, IMPORT, NAME, TOUCH, Reference, references
+from kcl.direct.references import CELL, GLOBAL, IMPORT, NAME, TOUCH, Reference, references
 
 
 def function(source: str) -> CodeType:

@@ -1,4 +1,4 @@
-"""kcl.walk and kcl.chains: every shape of code that Python has leads on to what it uses."""
+"""kcl.direct.walk and kcl.direct.chains: every shape of code that Python has leads on to what it uses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pathlib
 import pytest
 from reaching import Project
 
+from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
-from kcl.reach import reach
 
 # In each, 7777 decides what build returns; the test puts another number in its place.
 SHAPES = {

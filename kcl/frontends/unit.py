@@ -12,10 +12,10 @@ import dataclasses
 from types import FunctionType
 from typing import Any
 
+from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
 from kcl.generated import dtype_text
 from kcl.key import Key
-from kcl.reach import reach
 
 
 def identity(unit: Any) -> str | None:

@@ -1,9 +1,9 @@
 """The direct key: everything that decides what a recipe returns, found without running it.
 
 From the recipe the walk goes to whatever its code refers to: helpers in this and other modules of the user, closures,
-defaults, classes, values. Code counts by `kcl.code.digest`, values by `kcl.values.encode`, both at the moment of the
-call; the standard library counts by the Python version, installed distributions by version and record. What cannot be
-known before the recipe runs raises UnknownInput.
+defaults, classes, values. Code counts by `kcl.direct.code.digest`, values by `kcl.direct.values.encode`, both at the
+moment of the call; the standard library counts by the Python version, installed distributions by version and record.
+What cannot be known before the recipe runs raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import NamedTuple
 
-from kcl import chains, distributions
-from kcl.distributions import GENERATORS
+from kcl.direct import chains, distributions
+from kcl.direct.distributions import GENERATORS
+from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
 from kcl.key import Part
-from kcl.walk import Excusing, Walk
 
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
 

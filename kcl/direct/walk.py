@@ -1,6 +1,6 @@
 """The walk over what a recipe reaches: functions, classes, modules and libraries, each taken note of once.
 
-Functions and classes of the user count by their code, and lead on through `kcl.chains`; libraries count by the
+Functions and classes of the user count by their code, and lead on through `kcl.direct.chains`; libraries count by the
 distribution that they belong to.
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl import code, distributions, unknown, unloaded, values
-from kcl.chains import Chains
-from kcl.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
+from kcl.direct import code, distributions, unknown, unloaded, values
+from kcl.direct.chains import Chains
+from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
+from kcl.direct.references import Reference, references
 from kcl.errors import UnknownInput
 from kcl.key import Key, Part
-from kcl.references import Reference, references
 
 # what Cython, nanobind and pybind11 make of functions
 _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}

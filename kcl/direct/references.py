@@ -11,8 +11,8 @@ import opcode
 from itertools import compress
 from types import CodeType
 
-from kcl.bytecode import LOAD_CONST, NAME_SHIFT
-from kcl.code import stream
+from kcl.direct.bytecode import LOAD_CONST, NAME_SHIFT
+from kcl.direct.code import stream
 
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed

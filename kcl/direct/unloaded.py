@@ -15,10 +15,10 @@ from opcode import opmap
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
-from kcl import code, distributions
-from kcl.code import stream
-from kcl.distributions import ABSENT, USER, Owner
-from kcl.references import GLOBAL, IMPORT, NAME, TOUCH, references
+from kcl.direct import code, distributions
+from kcl.direct.code import stream
+from kcl.direct.distributions import ABSENT, USER, Owner
+from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, references
 
 
 class Walk(Protocol):

@@ -1,8 +1,8 @@
 """The digest of a code object: what a function does, without the noise of how its text was laid out.
 
-It is taken over the normal form of the instructions (`kcl.bytecode`), with the constants and names that they use in the
-order of use. So it does not change with comments, white space, line breaks, positions, file names, docstrings, unused
-constants and the hash seed. Two functions with one digest do the same; the reverse holds for every reformatting that we
+It is taken over the normal form of the instructions (`kcl.direct.bytecode`), with the constants and names that they use
+in the order of use. So it does not change with comments, white space, line breaks, positions, file names, docstrings,
+unused constants and the hash seed. Two functions with one digest do the same; the reverse holds for every reformatting that we
 know of. Digests of different Python versions are not comparable: the Python version is a part of every key.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import compress
 from types import CodeType
 
-from kcl.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, Stream, normal
+from kcl.direct.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, Stream, normal
 
 # optimized, new locals, *args, **kwargs, generator, coroutine, iterable coroutine, asynchronous generator
 _FLAGS = 0x001 | 0x002 | 0x004 | 0x008 | 0x020 | 0x080 | 0x100 | 0x200

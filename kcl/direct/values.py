@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol
 
-from kcl.code import digest
+from kcl.direct.code import digest
 from kcl.errors import UnknownInput
 
 _MODULES = sys.modules

@@ -11,13 +11,13 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kcl import distributions, unknown, unloaded
-from kcl.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
+from kcl.direct import distributions, unknown, unloaded
+from kcl.direct.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
+from kcl.direct.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 from kcl.errors import UnknownInput
-from kcl.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 
 if TYPE_CHECKING:
-    from kcl.walk import Walk
+    from kcl.direct.walk import Walk
 
 _MISSING = object()
 _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
