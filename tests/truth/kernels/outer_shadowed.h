@@ -1,0 +1,1 @@
+#include <shadowed_too.h>

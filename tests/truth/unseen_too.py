@@ -1,0 +1,3 @@
+"""Imported by what a recipe imports."""
+
+VALUE = 14
