@@ -234,8 +234,8 @@ class Line:
             found = rows.of_unit(layer, unit)
             if found is not None:
                 return Code(found._replace(kernel=self.name), ran.refused, unit, True)
-        generated, unfit = running.generate(self._task, ran.result, used)
-        return Code(generated, ran.refused or unfit, None if unfit else unit, False)
+        generated, unfit, alone = running.generate(self._task, ran.result, used)
+        return Code(generated, ran.refused or unfit, unit if alone else None, False)
 
     def _store(self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str) -> int:
         """Publish code under the direct key, or where that is not known under the identity of the result alone."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import frontends, manifest, observe
-from kcl.declarations import Declared
+from kcl.declarations import NOTHING, Declared
 from kcl.direct.reach import Reached, reach, settle
 from kcl.key import Part
 from kcl.manifest import Read
@@ -49,9 +50,10 @@ def reached(task: Task) -> Reached:
 
 def run(task: Task, reached: Reached | None) -> Outcome:
     """Run the recipe; what it reads is described as of now."""
-    front_ends = reached.front_ends if reached else ()
+    front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
-    result, observed = _watched(task, "loopy" if "loopy" in front_ends else "")
+    # Where nobody can tell what the recipe returns, it may be loopy's.
+    result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     settle()
     place = place_of(reached)
     refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
@@ -65,11 +67,15 @@ def run(task: Task, reached: Reached | None) -> Outcome:
     return Outcome(result, _reads(task.declared, files, observed, place), refused)
 
 
-def generate(task: Task, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str]:
-    """Generate code for one choice of dtypes: (Generated, why it must not be stored)."""
+def generate(task: Task, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
+    """Generate code for one choice of dtypes: (Generated, why it must not be stored, whether the result decides it).
+
+    What a declaration vouches for may decide the code beside the result.
+    """
     with observe.observing() as observed, _quiet(result.front_end):
         generated = result.generate(task.name, dtypes)
-    return generated, result.volatile or _seen_in_generating(task.declared, observed)
+    alone = not (result.volatile or _seen_in_generating(NOTHING, observed))
+    return generated, result.volatile or _seen_in_generating(task.declared, observed), alone
 
 
 def identity(result: frontends.Result) -> str | None:
@@ -98,9 +104,14 @@ def _watched(task: Task, front_end: str) -> tuple[frontends.Result, observe.Obse
         value = task.function(**task.arguments)
     result = frontends.accept(value, task.name)
     if result.front_end == "loopy" and front_end != "loopy":
-        # Nobody could tell that it would be loopy, and its own caches were on: what they returned is not kept.
-        return _watched(task, "loopy")
+        observed.refuse("ran loopy with its own disk caches on, whose stale code must not be kept")
     return result, observed
+
+
+def _has_loopy() -> bool:
+    from importlib.util import find_spec
+
+    return "loopy" in sys.modules or find_spec("loopy") is not None
 
 
 def _seen_in_generating(declared: Declared, observed: observe.Observed) -> str:

@@ -80,8 +80,7 @@ def check(
 
 
 def _anew(task: Task, reached: Reached | None, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
-    generated, _refused = running.generate(task, running.run(task, reached).result, dtypes)
-    return generated
+    return running.generate(task, running.run(task, reached).result, dtypes)[0]
 
 
 def _first(before: Any, now: Any) -> str:

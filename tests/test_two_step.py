@@ -211,6 +211,18 @@ class TestPreambles:
         module.NUMBER = 2
         assert identity(module.filled.function()) != before
 
+    def test_file_read_while_generating(self, queue, load, tmp_path):
+        """What a version vouches for decides beside the result: such code serves no other version."""
+        path = tmp_path / "amount"
+        text = PREAMBLE.replace("@kcl.kernel", '@kcl.kernel(version="1")')
+        text = text.replace('yield ("10_amount", "#define AMOUNT 1")', f'yield ("1", open({str(path)!r}).read())')
+        for expected in (1, 2):
+            path.write_text(f"#define AMOUNT {expected}")
+            module = load(text.replace('"1")\n', f'"{expected}")\n'), "two_step_vouched")
+            assert identity(module.filled.function()) is not None
+            _event, (y,) = module.filled()(queue, out_host=True)
+            assert y.tolist() == [expected] * 4
+
     def test_what_cannot_be_known(self, load):
         """A generator that reads the time has no identity."""
         text = PREAMBLE.replace('"#define AMOUNT 1"', 'f"#define AMOUNT {time.time()}"')

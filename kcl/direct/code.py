@@ -2,8 +2,8 @@
 
 It is taken over the normal form of the instructions (`kcl.direct.bytecode`), with the constants and names that they use
 in the order of use. So it does not change with comments, white space, line breaks, positions, file names, docstrings,
-unused constants and the hash seed. Two functions with one digest do the same; the reverse holds for every reformatting that we
-know of. Digests of different Python versions are not comparable: the Python version is a part of every key.
+unused constants and the hash seed. Two functions with one digest do the same; the reverse holds for every reformatting
+that we know of. Digests of different Python versions are not comparable: the Python version is a part of every key.
 """
 
 from __future__ import annotations
