@@ -23,6 +23,10 @@ POCL = "Portable Computing Language"
 _FEATURES = (
     "sse",
     "ssse",
+    "gfni",
+    "vaes",
+    "xop",
+    "tbm",
     "avx",
     "fma",
     "bmi",

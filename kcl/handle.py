@@ -245,7 +245,8 @@ def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
 
 def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
     if isinstance(holder, cl.Context):
-        return holder
+        # An object of our own for the same context: what hangs on the user's must not hold it.
+        return cl.Context.from_int_ptr(holder.int_ptr, retain=True)
     if isinstance(holder, cl.CommandQueue):
         return holder.context
     raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")

@@ -7,6 +7,7 @@ look-up is a miss.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import warnings
@@ -136,7 +137,9 @@ class Layer:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        cause = f"{self.name}: {type(error).__name__}: {getattr(error, 'strerror', None) or error}"
+        # Numbers and paths differ from entry to entry; the cause is one.
+        words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", str(error))
+        cause = f"{self.name}: {type(error).__name__}: {words}"
         if isinstance(error, DamagedEntry):
             warn_once(cause, f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}")
         else:

@@ -129,11 +129,14 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 def _is_import() -> bool:
     """Tell whether the import system does this, or a traceback: imported code counts by what is reached of it.
 
-    The walk ends at the line itself, since a driver may launch its kernels while it is imported.
+    What a module of the user does while it is imported is the user's. The walk ends at the line itself, since a driver
+    may launch its kernels while it is imported.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
+        if _is_of_user(frame, name):
+            return False
         if name.startswith("importlib._bootstrap") or name == "linecache":
             return True
         if name == "kcl.running":
@@ -212,8 +215,19 @@ def _is_users() -> bool:
         name = str(frame.f_globals.get("__name__"))
         if name == "linecache" or name.startswith("importlib._bootstrap"):
             return False
-        package = name.partition(".")[0]
-        if package not in sys.stdlib_module_names or name == "__main__":
-            return package not in _GENERATORS and not _is_import()
+        if _is_of_user(frame, name):
+            return True
+        if name.partition(".")[0] not in sys.stdlib_module_names:
+            return False
         frame = frame.f_back
     return False
+
+
+def _is_of_user(frame: FrameType, name: str) -> bool:
+    """Tell whether a frame runs code that is neither Python's, nor an installed package's, nor kcl's."""
+    package = name.partition(".")[0]
+    if name == "__main__":
+        return True
+    if package in sys.stdlib_module_names or package in _GENERATORS or name == "None":
+        return False
+    return not any(folder in frame.f_code.co_filename for folder in ("site-packages", "dist-packages", "<frozen"))

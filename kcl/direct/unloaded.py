@@ -29,9 +29,38 @@ class Walk(Protocol):
     def add(self, name: str, value: str) -> None: ...
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str: ...
     def judge(self, dotted: str) -> None: ...
+    def refuse(self, reason: str) -> None: ...
 
 
 _STORE_NAME = opmap["STORE_NAME"]
+# Reading while a module is imported is seen by nobody once the module is loaded.
+_READING = frozenset(
+    [
+        "open",
+        "read_text",
+        "read_bytes",
+        "environ",
+        "environb",
+        "getenv",
+        "getenvb",
+        "getcwd",
+        "cwd",
+        "readlink",
+        "load",
+        "loadtxt",
+        "genfromtxt",
+        "fromfile",
+        "fromregex",
+        "memmap",
+        "get_data",
+        "files",
+        "read_binary",
+        "open_text",
+        "open_binary",
+        "expanduser",
+        "expandvars",
+    ]
+)
 _source_codes: dict[str, CodeType | None] = {}
 _static: set[str] = set()
 
@@ -73,6 +102,15 @@ def _compile(name: str) -> CodeType | None:
         return SourceFileLoader(name, path).get_code(name)
     except (OSError, SyntaxError, ValueError, ImportError, EOFError):
         return None
+
+
+def _names(source: CodeType) -> set[str]:
+    """List every name that a code object and those nested in it use."""
+    names = set(source.co_names)
+    for constant in source.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names
 
 
 def _stored(source: CodeType) -> set[str]:
@@ -117,6 +155,12 @@ class Modules:
         found = references(source)
         self.walk.mentions |= found.mentions
         own = _stored(source)
+        reading = sorted(_names(source) & _READING - own)
+        if reading:
+            self.walk.refuse(
+                f"imports {name}, which uses {reading[0]} and may read something while it is imported; "
+                "import it at the top of the recipe's module, or pass the value as a parameter of the recipe"
+            )
         for reference in found.chains:
             if reference.root in (TOUCH, IMPORT):
                 target = reference.name

@@ -202,6 +202,7 @@ def _check_expression(source: Source, text: str, names: list[str], what: str) ->
     for node in ast.walk(tree):
         bad = (
             not isinstance(node, _ALLOWED)
+            or isinstance(node, (ast.Div, ast.MatMult))
             or (isinstance(node, ast.Constant) and type(node.value) is not int)
             or (isinstance(node, ast.Name) and node.id not in (*names, "min", "max"))
             or (isinstance(node, ast.Attribute) and node.attr not in ("shape", "size"))
@@ -210,7 +211,7 @@ def _check_expression(source: Source, text: str, names: list[str], what: str) ->
         if bad:
             raise RecipeError(
                 f"kcl.Source {source.entry!r}: {what} is {text!r}; "
-                f"use arithmetic, min, max and shapes over {', '.join(names)}"
+                f"use integer arithmetic (// for /), min, max and shapes over {', '.join(names)}"
             )
 
 
