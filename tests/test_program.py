@@ -201,6 +201,23 @@ class TestBuilt:
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert seen == ["miss", "hit"]
 
+    def test_header_that_changes_meanwhile(self, context, tmp_path, monkeypatch):
+        """A header that changes between key and compilation leaves no entry: it would be one of another program."""
+        header = tmp_path / "addend.h"
+        header.write_text("#define ADDEND 1\n")
+        code = generated(INCLUDING, (f"-I{tmp_path}",))
+        compile_now = program._compile
+
+        def compile_later(*arguments):
+            header.write_text("#define ADDEND 7\n")
+            return compile_now(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(program, "_compile", compile_later)
+            fill(context, code)
+        header.write_text("#define ADDEND 1\n")
+        assert fill(cl.Context(context.devices), code) == [2.0] * 4
+
     def test_entry(self, context):
         """An entry says what it is: source, options, log, kernels, device, seconds; and no path."""
         fill(context, generated())

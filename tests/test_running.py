@@ -1,0 +1,86 @@
+"""Tests of kcl.running: a recipe is run once, and what it imports does not read unseen."""
+
+from __future__ import annotations
+
+import pytest
+
+DRIVER = """
+import json, os, sys
+import numpy as np
+import pyopencl as cl
+import kcl
+
+CODE = "__kernel void fill(__global float *y, int n) {{ int i = get_global_id(0); if (i < n) y[i] = {}; }}"
+
+
+@kcl.kernel
+def fill():
+    from late import VALUE
+
+    return kcl.Source(
+        CODE.format(VALUE),
+        entry="fill",
+        arguments=[kcl.Array("y", np.float32, "(n,)", "out"), kcl.Scalar("n", np.int32)],
+        global_size="(n,)",
+    )
+
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+event, (y,) = fill()(queue, n=2, out_host=True)
+print(json.dumps([float(y[0]), kcl.stats()["generator"]["hits"]]))
+"""
+READS = {
+    "file": "import os\nVALUE = int(open(os.path.join(os.path.dirname(__file__), 'value.txt')).read())\n",
+    "path": "import pathlib\nVALUE = int(pathlib.Path(__file__).with_name('value.txt').read_text())\n",
+    "variable": "import os\nVALUE = int(os.environ['KCL_TEST_VALUE'])\n",
+    "helper": "def read():\n    import os\n    return int(os.getenv('KCL_TEST_VALUE'))\nVALUE = read()\n",
+}
+
+
+class TestLateImports:
+    @pytest.mark.parametrize("way", READS)
+    def test_reading_module(self, child, way):
+        """A module that reads something while a recipe imports it is no hit after a change of what it reads."""
+        (child.directory / "late.py").write_text(READS[way])
+        for value in (3, 4, 4):
+            (child.directory / "value.txt").write_text(str(value))
+            number, hits = child.json(DRIVER, KCL_TEST_VALUE=str(value), PYOPENCL_CTX="portable")
+            assert number == value
+        assert hits == 0
+
+    def test_plain_module(self, child):
+        """A module that reads nothing counts by its source."""
+        for value, hits in ((3, 0), (3, 1), (4, 0)):
+            (child.directory / "late.py").write_text(f"VALUE = {value}\n")
+            assert child.json(DRIVER, PYOPENCL_CTX="portable") == [value, hits]
+
+
+class TestOnce:
+    def test_recipe_runs_once(self, child):
+        """A recipe of which nobody can tell that it is loopy's runs once a miss, and sees each parameter once."""
+        runs = child.json(
+            """
+            import json
+            import numpy as np
+            import pyopencl as cl
+            import kcl
+
+            ran = []
+
+            @kcl.kernel
+            def scaled(factors):
+                import importlib
+
+                ran.append(1)
+                lp = importlib.import_module("loopy")
+                return lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {next(factors)}*x[i]", lang_version=(2018, 2))
+
+            context = cl.create_some_context(interactive=False)
+            queue = cl.CommandQueue(context)
+            event, (y,) = scaled(iter([2]))(queue, x=np.ones(3, dtype=np.float32))
+            print(json.dumps([len(ran), float(y[0])]))
+            """,
+            PYOPENCL_CTX="portable",
+        )
+        assert runs == [1, 2.0]
