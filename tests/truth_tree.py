@@ -282,6 +282,8 @@ class Tree:
             "PYTHONPATH": os.pathsep.join([str(self.project), str(TESTS.parent), str(TESTS)]),
             "TRUTH_SITE": str(self.site),
             "HOME": str(home),
+            # Files change within a second and keep their size, which Python's own compiled files do not notice.
+            "PYTHONDONTWRITEBYTECODE": "1",
             **VARIABLES,
         }
         if not cached:
@@ -359,9 +361,11 @@ class Server(Started):
             command, env=environment, cwd=folder, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
-    def start(self, job: str, environment: dict[str, str], folder: pathlib.Path) -> Server:
+    def start(
+        self, job: str, environment: dict[str, str], folder: pathlib.Path, module: str = "truth.driver"
+    ) -> Server:
         """Let it fork a child."""
-        order = {"module": "truth.driver", "argument": job, "environment": environment, "folder": str(folder)}
+        order = {"module": module, "argument": job, "environment": environment, "folder": str(folder)}
         self._send(order | {"out": str(self.out), "err": str(self.err)})
         return self
 
