@@ -113,6 +113,8 @@ TABLE: dict[str, dict[str, Change | Row]] = {
         "replaced_library": Call(before="home.near.textwrap.dedent = lambda text: 'b'"),
         "function_attribute": Edit(F, "marked.level = 73", "marked.level = 74"),
         "docstring": Edit(F, '"""One."""', '"""Two."""'),
+        "annotation": Edit(F, 'n: "one"', 'n: "two"'),
+        "annotation_in_signature": Edit(F, 'n: "three"', 'n: "four"'),
         "shadowed": Edit(F, "TABLE = {", "max = min\nTABLE = {"),
         "shadowed: at run time": Call(before="import builtins; builtins.max = lambda *numbers, **_: 5"),
         "given_function": Call("function=near.other"),

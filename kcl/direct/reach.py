@@ -23,7 +23,10 @@ from kcl.key import Part
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
 
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
-_READERS = {"__doc__": {"__doc__", "getdoc"}, "__annotations__": {"__annotations__", "get_type_hints"}}
+_READERS = {
+    "__doc__": {"__doc__", "getdoc"},
+    "__annotations__": {"__annotations__", "get_type_hints", "get_annotations", "signature", "getfullargspec"},
+}
 _GENERATORS = frozenset(GENERATORS)
 
 

@@ -17,7 +17,9 @@ from kcl.direct.code import stream
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
-_SPECIAL = frozenset({"__doc__", "__annotations__", "getdoc", "get_type_hints"})
+_SPECIAL = frozenset(
+    ("__doc__", "__annotations__", "getdoc", "get_type_hints", "get_annotations", "signature", "getfullargspec")
+)
 
 
 _STORED = frozenset({"__doc__", "__annotations__"})

@@ -1,6 +1,7 @@
 """Recipes that depend on code: helpers here, one module away and two, closures, wrappers, generated functions."""
 
 import functools
+import inspect
 import operator
 import types
 
@@ -402,6 +403,24 @@ def docstring():
 
 def read_doc():
     """One."""
+
+
+def read_annotations(n: "one"):  # noqa: F821
+    """Be read."""
+
+
+def read_signature(n: "three"):  # noqa: F821
+    """Be read."""
+
+
+@kcl.kernel
+def annotation():
+    return scaled(number(read_annotations.__annotations__["n"]))
+
+
+@kcl.kernel
+def annotation_in_signature():
+    return scaled(number(inspect.signature(read_signature).parameters["n"].annotation))
 
 
 @kcl.kernel
