@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: demo test test-all truth lint docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -13,6 +13,11 @@ test: $(VENV)/.dev
 
 test-all:
 	sh tools/test_all.sh
+
+# Mutations, noises and 2,000 made-up programs against processes without a cache; takes minutes.
+truth: $(VENV)/.dev
+	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} sh tools/with_intel.sh $(BIN)/python -m pytest \
+		tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

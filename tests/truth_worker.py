@@ -1,0 +1,43 @@
+"""Look the recipe of a made-up program up, in a process of its own, and say what happened and what is right.
+
+python truth_worker.py LAUNCH      the program lies in the working directory; launched on PoCL where LAUNCH is "1"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+
+import kcl
+
+
+def main(launch: str) -> None:
+    sys.path.insert(0, os.getcwd())
+    outcomes: list[list[str]] = []
+    kcl.add_hook(lambda event: outcomes.append([event.layer, event.outcome, event.reason]))
+    import main as program
+
+    kernel = program.build()
+    answer: dict[str, object] = {}
+    if launch == "1":
+        import pyopencl as cl
+
+        (platform,) = [one for one in cl.get_platforms() if one.name == "Portable Computing Language"]
+        context = cl.Context(platform.get_devices()[:1])
+        x = np.arange(1, 101, dtype=np.float32)
+        _event, (y,) = kernel(cl.CommandQueue(context), x=x)
+        answer["number"] = float(y[0])
+        answer["text"] = kernel.source(context)
+    else:
+        ready, _dtypes, _opened = kernel._line.ready({}, False)
+        answer["text"] = ready.generated.source
+    answer["outcomes"] = outcomes
+    answer["right"] = program.build.function().code
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
