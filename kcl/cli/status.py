@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from kcl import layers, reporting
+from kcl import layers
+from kcl.cli import output
 
 _HEAD = ("layer", "state", "entries", "bytes", "files")
 
@@ -25,10 +22,10 @@ def status(as_json: bool) -> None:
     """
     rows = [_row(layer) for layer in (layers.generator(), layers.binary())]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        output.dump(rows)
     else:
         _print(rows)
-    raise SystemExit(1 if any(row["fault"] for row in rows) else 0)
+    raise SystemExit(output.FOUND if any(row["fault"] for row in rows) else output.FINE)
 
 
 def _row(layer: layers.Layer) -> dict[str, Any]:
@@ -68,13 +65,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     cells: list[tuple[str, ...]] = [
         (row["layer"], _state(row), str(row["entries"]), str(row["bytes"]), row["place"]) for row in rows
     ]
-    if sys.stdout.isatty():
-        table = Table(*_HEAD, box=None, pad_edge=False)
-        for line in cells:
-            table.add_row(*line)
-        Console(highlight=False).print(table)
-    else:
-        click.echo("\n".join(reporting.table(_HEAD, cells)))
+    output.table(_HEAD, cells)
     for row in rows:
         for line in [*row["notes"], *([row["fault"]] if row["fault"] else [])]:
             click.echo(f"{row['layer']}: {line}")
