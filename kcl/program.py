@@ -17,7 +17,7 @@ from kcl.adapters import directory as adapter_directory
 from kcl.adapters import import_anyway, state
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.device import identity, is_pocl
-from kcl.entry import Entry
+from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.headers import header_parts, may_read
@@ -25,13 +25,14 @@ from kcl.key import Key, Part
 from kcl.stores.base import address
 
 if TYPE_CHECKING:
+    from kcl.flight import Flight
     from kcl.generated import Generated
 
 FORMAT = "1"
 NVIDIA = "NVIDIA CUDA"
 # What a process waits in all for entries that a helper is still completing, before it builds them itself; where only
 # a hit will do, waiting is all that is left.
-_PATIENCE = 2.0
+_PATIENCE = 5.0
 _STRICT_PATIENCE = 60.0
 
 _waited = 0.0
@@ -61,12 +62,13 @@ class Home:
 class Built:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
 
-    __slots__ = ("__weakref__", "_spare", "home", "jobs", "program", "stored")
+    __slots__ = ("__weakref__", "_spare", "flight", "home", "jobs", "program", "stored")
 
     def __init__(self, home: Home, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.home = home
         self.program = program
         self.jobs: tuple[Job, ...] = ()
+        self.flight: Flight | None = None  # what others wait for, until the jobs are written
         self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
         self._spare = [spare] if spare else []
 
@@ -170,6 +172,9 @@ def launched(found: Built) -> None:
             promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
+    if found.flight is not None:
+        found.flight.land()
+        found.flight = None
 
 
 def inspect(home: Home, generated: Generated) -> tuple[str, str]:
@@ -189,27 +194,42 @@ def _through_layer(home: Home, generated: Generated) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
     slots, entries, outcome, reason = _look(layer, home, generated)
+    flight = None
+    if outcome == "miss" and "hit" not in layer.strict:
+        flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
+        outcome, reason, entries = _find(layer, slots)
     if outcome == "hit":
+        if flight is not None:
+            flight.land()
+            reason = reason or f"process {flight.waited_for or 'another'} built it meanwhile"
         try:
             found = _from_binaries(home, generated, slots, entries)
         except (cl.Error, DamagedEntry, KeyError) as error:
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
                 layer.set_aside(slot.address, entry.pack(), error)
-    digest = slots[0].key.digest if slots else ""
+    key = slots[0].key if slots else None
+    digest = key.digest if key else ""
 
-    def report(size: int) -> None:
+    def report(size: int, spared: float = 0.0) -> None:
         seconds = time.perf_counter() - started
-        events.emit(Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size))
+        event = Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size, spared and spared - seconds)
+        events.emit(event, key, [entry.key.digest for entry in entries] if outcome == "hit" else ())
 
     if outcome == "hit":
-        report(sum(len(entry.parts["binary"]) for entry in entries))
+        # One build for all devices, of which each entry tells.
+        spared = max(recorded_seconds(entry) for entry in entries)
+        report(sum(len(entry.parts["binary"]) for entry in entries), spared)
         return found
-    layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0))
+    layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0), key)
     size = 0
     try:
         found, size = _from_source(home, generated, slots)
+        if found.jobs:  # the others go on when the helper is asked, after the first launch
+            found.flight, flight = flight, None
     finally:
+        if flight is not None:
+            flight.land()
         report(size)
     return found
 

@@ -48,6 +48,8 @@ ORDER = [
     "running",
     "verify",
     "layers",
+    "journal",
+    "inventory",
     "reporting",
     "promote.*",
     "program",
