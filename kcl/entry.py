@@ -100,16 +100,28 @@ class Entry:
         return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
 
 
-def read_header(stream: BinaryIO) -> Header:
+def recorded_seconds(entry: Entry) -> float:
+    """Return what making the entry took, in seconds; 0 where it does not say."""
+    seconds = entry.metadata.get("seconds")
+    return float(seconds) if isinstance(seconds, (int, float)) else 0.0
+
+
+def read_header(stream: BinaryIO, size: int | None = None) -> Header:
     """Read and verify the header at the start of an entry, and nothing after it; raise `DamagedEntry`.
 
-    The parts are neither read nor verified: this is for listings, never for a hit.
+    The parts are neither read nor verified: this is for listings, never for a hit. `size` is that of the whole entry,
+    where it is known and to be checked.
     """
     fixed = stream.read(FIXED_SIZE)
-    header_length = _check_lengths(fixed)
+    header_length = _check_lengths(fixed, size)
     header = stream.read(header_length)
     _check_header_digest(fixed, header)
     return _decode_header(header, _LENGTHS.unpack_from(fixed)[3])
+
+
+def header_end(start: bytes) -> int:
+    """Return where the header of an entry ends, by its first `FIXED_SIZE` bytes; raise `DamagedEntry`."""
+    return FIXED_SIZE + _check_lengths(start[:FIXED_SIZE])
 
 
 def _check_lengths(fixed: bytes, size: int | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 
 from kcl import adapters, config, events, layers
@@ -41,12 +42,36 @@ _asked = False
 
 
 def at_exit() -> None:
-    """Print the report on stderr at exit where `KCL_REPORT=1` asks for it; the variable is read at the first call."""
+    """Keep a journal, and print the report on stderr at exit where `KCL_REPORT=1` asks for it.
+
+    The variable is read at the first call.
+    """
     global _asked
     if not _asked:
         _asked = True
+        events.on_first(_keep_journal)
         if config.read().report:
             atexit.register(_print)
+
+
+_registered = -1
+
+
+def _keep_journal() -> None:
+    """See that what this process collects is written when it ends."""
+    global _registered
+    if _registered < 0:
+        atexit.register(_write_journal)
+    if _registered != os.getpid() and "multiprocessing.util" in sys.modules:
+        # Its forked children end without atexit, and have forgotten what their parent registered.
+        sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
+    _registered = os.getpid()
+
+
+def _write_journal() -> None:
+    from kcl import journal
+
+    journal.flush()
 
 
 def _print() -> None:

@@ -57,7 +57,7 @@ def verified(
     name = ready.generated.kernel
     error = Wrong(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
     seconds = time.perf_counter() - started
-    events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0))
+    events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0), slots[0].key)
     for slot in slots:
         entry = layer.look_up(slot.address, slot.key).entry
         if entry is not None:
