@@ -193,6 +193,18 @@ class TestUnknown:
         assert not list(Directory(layers.binary().place).scan())
 
 
+class TestHeadersDigest:
+    def test_nothing_read(self, context):
+        """A program that reads nothing has none, whatever words its comments hold."""
+        assert program.headers_digest(context, generated("/* include */" + ADD)) == ""
+
+    @pytest.mark.parametrize("line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"])
+    def test_unknown(self, context, line):
+        """Where nobody can tell what is read, no two are alike: no living program is taken for another."""
+        made = generated(f"{line}\n{ADD}")
+        assert program.headers_digest(context, made) != program.headers_digest(context, made) != ""
+
+
 class TestBuilt:
     def test_second_time(self, context):
         """What was built from source comes from the binary layer next time, with the same numbers."""
