@@ -85,7 +85,9 @@ def identity(result: frontends.Result) -> str | None:
 
 def place_of(reached: Reached | None) -> Place:
     """Return where a recipe stands."""
-    return Place("", {}, False) if reached is None else Place(reached.directory, reached.texts(), reached.placed)
+    if reached is None:
+        return Place("", {}, False)
+    return Place(reached.directory, reached.texts(), reached.placed, reached.origins())
 
 
 def _reads(declared: Declared, files: list[str], observed: observe.Observed, place: Place) -> tuple[Read, ...]:

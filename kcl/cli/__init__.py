@@ -15,6 +15,7 @@ import kcl
 # One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
 COMMANDS = {
     "status": "kcl.cli.status",
+    "explain": "kcl.cli.explain",
 }
 
 

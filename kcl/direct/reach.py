@@ -38,6 +38,7 @@ class Reached(NamedTuple):
     front_ends: frozenset[str]  # of "loopy", "opencl"; empty where neither is seen
     directory: str  # of the recipe's module, "" where it has none
     placed: bool  # the code asks where it lies
+    origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
 
 
 def reach(
@@ -73,7 +74,14 @@ def reach(
     if can_use_loopy:
         head.append(Part("optimize", str(sys.flags.optimize)))
     tail = [_distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
-    return Reached((*head, *walk.parts, *tail), lambda: _texts(walk), front_ends, directory, walk.chains.placed)
+    return Reached(
+        (*head, *walk.parts, *tail),
+        lambda: _texts(walk),
+        front_ends,
+        directory,
+        walk.chains.placed,
+        lambda: _origins(walk),
+    )
 
 
 def settle() -> None:
@@ -104,6 +112,15 @@ def _texts(walk: Walk) -> dict[str, str]:
             continue
     long = {f"sha256 {digest}": text for digest, text in walk.encoder.long.items()}
     found.update({part.name: long[part.value] for part in walk.parts if part.value in long and part.name not in found})
+    return found
+
+
+def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
+    """Return where code is written: its module, and of functions the first line there."""
+    found = {}
+    for name, source in walk.sources:
+        line = source.__code__.co_firstlineno if isinstance(source, FunctionType) else 0
+        found[name] = str(getattr(source, "__module__", None) or ""), line
     return found
 
 

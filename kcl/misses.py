@@ -1,0 +1,120 @@
+"""The last misses with what explains them: from the journal, and from the entries that lie in the layers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kcl import inventory
+from kcl.errors import CacheFault
+from kcl.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_of
+from kcl.inventory import Listed
+from kcl.journal import Missed
+from kcl.key import Key
+
+_OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
+
+
+class Told(NamedTuple):
+    """A look-up that was no hit, how often it was so in that run, and what explains it, None where no miss."""
+
+    missed: Missed
+    times: int
+    explanation: Explanation | None
+
+
+class Shelf:
+    """The entries of some kernels in one layer, with their texts; read when they are asked for."""
+
+    def __init__(self, layer: str, entries: Iterable[Listed]) -> None:
+        self.layer = layer
+        self.entries = list(entries)
+
+    def explain(self, key: Key, moment: float, made: dict[str, float], texts: Texts | None = None) -> Explanation:
+        """Compare a key that was missed at a moment; `made` tells of digests when they were missed first."""
+        own = [one for one in self.entries if one.digest == key.digest]
+        if texts is None:
+            texts = self._texts(own[0]) if own else Texts()
+        known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
+        found = explain(key, texts, [one for one in known if one.written < moment])
+        if found == FIRST_TIME and len(own) > 1:
+            return Explanation(None, (_OTHER_PYTHON,))
+        return found
+
+    def _known(self, one: Listed, made: dict[str, float]) -> Known:
+        created = one.metadata.get("created")
+        written = float(created) if isinstance(created, (int, float)) else one.modified
+        return Known(one.key, made.get(one.digest, written), one.metadata, lambda: self._texts(one))
+
+    def _texts(self, one: Listed) -> Texts:
+        """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
+        if one.layer == "generator" and "reached.json" not in one.sizes:
+            one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
+        try:
+            return texts_of(inventory.read(one.layer, one.address))
+        except (KeyError, OSError, CacheFault, ValueError):
+            return Texts()
+
+
+def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Shelf]:
+    """Return what lies in the layers, by layer and kernel."""
+    wanted = set(kernels)
+    found: dict[tuple[str, str], list[Listed]] = {(layer, kernel): [] for layer in layers for kernel in wanted}
+    for layer in {layer for layer, _kernel in found}:
+        for one in inventory.entries(layer, all_rows=True):
+            if one.kernel in wanted:
+                found[layer, one.kernel].append(one)
+    return {place: Shelf(place[0], entries) for place, entries in found.items()}
+
+
+def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
+    """Explain look-ups that were no hits; `history` holds all that are known of."""
+    counted: dict[tuple[str, ...], int] = {}
+    first: dict[tuple[str, ...], Missed] = {}
+    for one in missed:
+        place: tuple[str, ...] = (
+            one.process,
+            one.layer,
+            one.kernel,
+            one.outcome,
+            one.reason,
+            one.key.digest if one.key else "",
+        )
+        counted[place] = counted.get(place, 0) + 1
+        first.setdefault(place, one)
+    asked = [one for one in first.values() if _is_explained(one)]
+    found = shelves({one.layer for one in asked}, {one.kernel for one in asked})
+    made: dict[str, float] = {}
+    for one in sorted(history, key=lambda one: one.time):
+        if one.key is not None:
+            made.setdefault(one.key.digest, one.time)
+    explained = []
+    for place, one in first.items():
+        explanation = None
+        if _is_explained(one) and one.key is not None:
+            explanation = found[one.layer, one.kernel].explain(one.key, one.time, made)
+        explained.append(Told(one, counted[place], explanation))
+    return explained
+
+
+def _is_explained(one: Missed) -> bool:
+    return one.outcome == "miss" and one.key is not None
+
+
+def in_words(explanation: Explanation) -> list[str]:
+    """Write an explanation as lines for a person."""
+    if not explanation.changes:
+        return ["first time seen"]
+    lines = []
+    if explanation.nearest is not None:
+        lines.append(f"nearest earlier entry: {explanation.nearest.key.digest[:12]}")
+    for change in explanation.changes:
+        lines += [change.sentence, *(f"  {line}" for line in change.diff)]
+    return lines
+
+
+def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
+    """Explain in words why a key would miss now."""
+    shelf = shelves([layer], [kernel])[layer, kernel]
+    return in_words(shelf.explain(key, time.time() + 1.0, {}, texts))
