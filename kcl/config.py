@@ -46,9 +46,10 @@ SETTINGS = (
     ),
     Setting(
         "KCL_REPORT",
-        "`1`",
+        "`1`, `explain`, or both: `1,explain`",
         "unset",
-        "Prints the report (layer, hits, misses, bypassed, seconds, bytes, place) on stderr at exit.",
+        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, seconds, bytes, place), `explain` "
+        "what missed in this process and why.",
     ),
     Setting(
         "KCL_STRICT",
@@ -75,7 +76,7 @@ class Settings(NamedTuple):
     no_cache: frozenset[str]
     no_cache_value: str
     promote: str
-    report: bool
+    report: frozenset[str]
     strict: frozenset[str]
     verify: float
     verify_results: bool
@@ -94,7 +95,7 @@ def read() -> Settings:
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=os.environ.get("KCL_NO_CACHE", ""),
         promote=_choice("KCL_PROMOTE", ("background", "off"), "off", "background", rejected),
-        report=_flag("KCL_REPORT", rejected),
+        report=_report("KCL_REPORT", rejected),
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
         verify=verify,
         verify_results=verify_results,
@@ -145,13 +146,13 @@ def _cache_dir(rejected: list[str]) -> str | None:
     return value
 
 
-def _flag(variable: str, rejected: list[str]) -> bool:
-    value = os.environ.get(variable, "")
-    if value.lower() in _YES:
-        return True
-    if value.lower() not in _NO:
-        rejected.append(f"{variable}={value!r} is not understood; use 1, or unset it")
-    return False
+def _report(variable: str, rejected: list[str]) -> frozenset[str]:
+    """Read what is printed at exit: "table", "explain", or both."""
+    asked = {word.strip() for word in os.environ.get(variable, "").lower().split(",")} - _NO
+    unknown = asked - _YES - {"explain"}
+    if unknown:
+        rejected.append(f"{variable}: {', '.join(sorted(unknown))} is not understood; use 1, explain, or 1,explain")
+    return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain"})
 
 
 def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str, rejected: list[str]) -> str:

@@ -141,6 +141,11 @@ def last_misses() -> list[Missed]:
     return sorted(found, key=lambda missed: missed.time)
 
 
+def of_this_run() -> list[Missed]:
+    """Return the look-ups of this process that were no hits and are not written yet."""
+    return _missed_of(events.collected().noted)
+
+
 def read() -> Record:
     """Return all records as one; folds them where they are many. Raises nothing."""
     try:

@@ -114,6 +114,14 @@ def in_words(explanation: Explanation) -> list[str]:
     return lines
 
 
+def lines(one: Told) -> list[str]:
+    """Write one look-up and what explains it as lines for a person."""
+    missed, times, explanation = one
+    often = f" ({times} times)" if times > 1 else ""
+    words = [missed.reason] if explanation is None else in_words(explanation)
+    return [f"{missed.kernel}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
+
+
 def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
     """Explain in words why a key would miss now."""
     shelf = shelves([layer], [kernel])[layer, kernel]

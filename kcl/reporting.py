@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Callable
 
 from kcl import adapters, config, events, layers
 
@@ -42,18 +43,21 @@ _asked = False
 
 
 def at_exit() -> None:
-    """Keep a journal, and print the report on stderr at exit where `KCL_REPORT=1` asks for it.
+    """Keep a journal, and print on stderr at exit what `KCL_REPORT` asks for.
 
     The variable is read at the first call.
     """
-    global _asked
+    global _asked, _explains
     if not _asked:
         _asked = True
         events.on_first(_keep_journal)
-        if config.read().report:
-            atexit.register(_print)
+        asked = config.read().report
+        _explains = "explain" in asked
+        if "table" in asked:
+            atexit.register(_print, report)
 
 
+_explains = False
 _registered = -1
 
 
@@ -62,6 +66,8 @@ def _keep_journal() -> None:
     global _registered
     if _registered < 0:
         atexit.register(_write_journal)
+        if _explains:
+            atexit.register(_print, _explained)  # before the journal is written, which takes the misses away
     if _registered != os.getpid() and "multiprocessing.util" in sys.modules:
         # Its forked children end without atexit, and have forgotten what their parent registered.
         sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
@@ -74,9 +80,17 @@ def _write_journal() -> None:
     journal.flush()
 
 
-def _print() -> None:
+def _explained() -> str:
+    """Say what missed in this process, and why."""
+    from kcl import journal, misses
+
+    found = misses.told(journal.of_this_run(), journal.last_misses())
+    return "\n".join(line for one in found for line in misses.lines(one)) or "nothing missed"
+
+
+def _print(write: Callable[[], str]) -> None:
     try:
-        sys.stderr.write(report() + "\n")
+        sys.stderr.write(write() + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a closed stream at exit is nobody's fault

@@ -79,9 +79,16 @@ class TestRead:
         assert "KCL_PROMOTE" in config.read().rejected[0]
 
     def test_report(self, monkeypatch):
-        """KCL_REPORT=1 asks for the report; what is not understood does not, and is named."""
-        monkeypatch.setenv("KCL_REPORT", "1")
-        assert config.read().report
+        """KCL_REPORT asks for the table, the explanations or both; what is not understood does not, and is named."""
+        for value, asked in (
+            ("1", {"table"}),
+            ("explain", {"explain"}),
+            ("Explain, yes", {"table", "explain"}),
+            ("0", set()),
+        ):
+            monkeypatch.setenv("KCL_REPORT", value)
+            assert config.read().report == asked
+            assert not config.read().rejected
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not config.read().report
         assert config.read().rejected

@@ -44,17 +44,15 @@ def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[M
 
 
 def lines(found: Sequence[Told]) -> list[str]:
-    """Write runs, look-ups and what explains them."""
+    """Write runs, and what missed in each."""
     said = []
     process = None
-    for missed, times, explanation in found:
+    for one in found:
+        missed = one.missed
         if missed.process != process:
             process = missed.process
             said.append(f"{missed.driver or 'python'}, process {missed.pid}, {output.ago(missed.time)}")
-        often = f" ({times} times)" if times > 1 else ""
-        said.append(f"  {missed.kernel}, {missed.layer} layer: {missed.outcome}{often}")
-        words = [missed.reason] if explanation is None else misses.in_words(explanation)
-        said += [f"    {line}" for line in words]
+        said += [f"  {line}" for line in misses.lines(one)]
     return said
 
 
