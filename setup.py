@@ -33,6 +33,7 @@ setup(
         "platformdirs>=4,<5",
         "click>=8.1,<9",
         "rich>=13,<16",
+        "tomli>=2,<3; python_version < '3.11'",
     ],
     extras_require={
         "loopy": LOOPY,

@@ -18,6 +18,8 @@ PACKAGE = ROOT / "kcl"
 # may import each other, without a circle.
 ORDER = [
     "errors",
+    "stores.trust",
+    "settingsfile",
     "config",
     "adapters.*",
     "events",
@@ -49,6 +51,7 @@ ORDER = [
     "rows",
     "running",
     "verify",
+    "flight",
     "layers",
     "journal",
     "inventory",
