@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from kcl import config
 from kcl.adapters.table import ROWS, Row
+from kcl.adapters.table import Switch as Switch  # part of a row
 
 
 class State(NamedTuple):
@@ -23,6 +25,23 @@ class State(NamedTuple):
     reason: str
 
 
+class Place(NamedTuple):
+    """Where a cache lies, and which variable decided that: "default" where none did, both empty where it has none."""
+
+    path: str
+    why: str
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all foreign caches, sorted."""
+    return tuple(ROWS)
+
+
+def row(name: str) -> Row:
+    """Return the facts about the cache `name`; raises KeyError for a name that is in no row."""
+    return ROWS[name]
+
+
 def state(name: str) -> State:
     """Tell whether the cache `name` is on, by its owner's own parser, as of now."""
     row = ROWS[name]
@@ -30,14 +49,78 @@ def state(name: str) -> State:
         value = os.environ.get(switch.variable)
         verdict = switch.parse(value)
         if verdict is not None:
-            return State(False, f"{switch.variable}={value}" + (f" ({verdict})" if verdict else ""))
+            said = switch.variable if value is None else f"{switch.variable}={value}"
+            return State(False, said + (f" ({verdict})" if verdict else ""))
     flipped = _flipped_by_call(row)
     return State(flipped is None, flipped or "")
 
 
+def place(name: str) -> Place:
+    """Return where the cache `name` lies, which need not exist, and why there."""
+    for template in ROWS[name].places.here:
+        found = _filled(template)
+        if found is not None:
+            return found
+    return Place("", "")
+
+
 def directory(name: str) -> str:
-    """Return the directory of the cache `name`, which need not exist."""
-    return ROWS[name].directory(os.environ)
+    """Return the directory of the cache `name`, which need not exist; empty where it has none here."""
+    path = place(name).path
+    return os.path.dirname(path) if ROWS[name].own == "file" and path else path
+
+
+def files(name: str) -> tuple[str, ...]:
+    """Return the files and directories that are this cache's own and are there, sorted.
+
+    Neither links nor what others keep in the same directory are among them; nor is that directory itself.
+    """
+    from kcl.adapters import contents
+
+    return contents.files(name)
+
+
+def looks_like(name: str, path: str) -> bool:
+    """Tell whether a path is a directory of the cache `name`: it holds something of it, and is no home and no root."""
+    from kcl.adapters import contents
+
+    return contents.looks_like(name, path)
+
+
+def _filled(template: str) -> Place | None:
+    """Fill in a template of `Places`; None where a variable that it needs is missing."""
+    kind, _, rest = template.partition(":")
+    if kind == "user":
+        path = config.user_cache_dir(rest)
+        xdg = os.environ.get("XDG_CACHE_HOME")
+        return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, rest) else "default")
+    if kind == "tmp":
+        return _temporary(rest)
+    if template.startswith("~"):
+        return Place(os.path.normpath(os.path.expanduser(template)), "default")
+    if not template.startswith("$"):
+        return Place(template, "default")
+    variable, _, rest = template[1:].partition("/")
+    value = os.environ.get(variable.rstrip("?"))
+    if value is None or not (value or variable.endswith("?")):
+        return None
+    path = os.path.join(value, *rest.split("/")) if rest else value
+    return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable.rstrip("?"))
+
+
+def _temporary(prefix: str) -> Place:
+    """Return a directory of this user among those for temporary files, as tempfile and getpass find them."""
+    import getpass
+    import re
+    import tempfile
+
+    try:
+        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    except (KeyError, OSError, ImportError):
+        return Place("", "")
+    folder = tempfile.gettempdir()
+    deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name) and os.environ[name] == folder)
+    return Place(os.path.join(folder, prefix + user), next(deciding, "default"))
 
 
 def code_variables() -> list[tuple[str, str]]:
