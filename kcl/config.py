@@ -265,15 +265,18 @@ def _stranger(folder: str, token: str | None) -> str:
         reason = settingsfile.token_fault(folder, token)
     if not reason:
         return ""
-    return f"{folder} is not used, it may have come with a clone: {reason}; remove it, then run kcl init for one of yours"
+    return (
+        f"{folder} is not used, it may have come with a clone: {reason}; remove it, then run kcl init for one of yours"
+    )
 
 
 def _report(variable: str, rejected: list[str]) -> frozenset[str]:
     """Read what is printed at exit: "table", "explain", or both."""
-    asked = {word.strip() for word in os.environ.get(variable, "").lower().split(",")} - _NO
+    asked = {word.strip() for word in _given(variable).lower().split(",")} - _NO
     unknown = asked - _YES - {"explain"}
     if unknown:
-        rejected.append(f"{_named(variable)}: {', '.join(sorted(unknown))} is not understood; use 1, explain, or 1,explain")
+        said = ", ".join(sorted(unknown))
+        rejected.append(f"{_named(variable)}: {said!r} is not understood; use 1, explain, or 1,explain")
     return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain"})
 
 
@@ -307,7 +310,9 @@ def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
         fraction = -1.0
     if len(words) == 1 and 0.0 <= fraction <= 1.0:
         return fraction, results
-    rejected.append(f"{_named(variable)}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified")
+    rejected.append(
+        f"{_named(variable)}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified"
+    )
     return 1.0, results
 
 
