@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import frontends, manifest, observe
 from kcl.declarations import NOTHING, Declared
-from kcl.direct.reach import Reached, reach, settle
+from kcl.direct import witness
+from kcl.direct.reach import Reached, reach
 from kcl.key import Part
 from kcl.manifest import Read
 from kcl.rows import Place
@@ -53,8 +54,8 @@ def run(task: Task, reached: Reached | None) -> Outcome:
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
     # Where nobody can tell what the recipe returns, it may be loopy's.
-    result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
-    settle()
+    with witness.holding():
+        result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     place = place_of(reached)
     refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
     files = sorted({*observed.files, *result.reads})

@@ -34,6 +34,7 @@ ORDER = [
     "direct.unknown",
     "direct.references",
     "direct.values",
+    "direct.witness",
     "direct.unloaded",
     "direct.chains",
     "direct.walk",

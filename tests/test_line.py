@@ -34,6 +34,7 @@ WARM_MODULES = [
     "kcl.direct.unloaded",
     "kcl.direct.values",
     "kcl.direct.walk",
+    "kcl.direct.witness",
     "kcl.entry",
     "kcl.errors",
     "kcl.events",

@@ -11,7 +11,7 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kcl.direct import distributions, unknown, unloaded
+from kcl.direct import distributions, unknown, unloaded, witness
 from kcl.direct.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
 from kcl.direct.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 from kcl.errors import UnknownInput
@@ -96,7 +96,7 @@ class Chains:
                 if scope != "import":
                     self.data(value, attributes[0], path, label)
                 return
-            if not self.walk.inner and self.walk.static.covers(value.__name__):
+            if self.covers(value.__name__, value):
                 self.through(value.__name__, attributes, scope, path, label)
                 return
             first, attributes = attributes[0], attributes[1:]
@@ -141,12 +141,11 @@ class Chains:
         whose = self.walk.owner(module)
         if whose.kind in (USER, ABSENT):
             loaded = sys.modules.get(module)
-            if whose.kind == USER and loaded is not None and not self.walk.static.covers(module):
+            if whose.kind == USER and loaded is not None and not self.covers(module, loaded):
                 self.value(scope, loaded, path, attributes, label)
             else:
                 self.walk.add(f"{scope} {path} in {label}", self.walk.static.whole(module, loaded))
-                if whose.kind == USER and not self.walk.inner:
-                    self.changed(module, attributes, path, label)
+                self.changed(module, attributes, path, label)
             return
         dotted = self.walk.library(module, attributes, whose)
         if scope != "import" and (0, path, (module,)) not in self.followed:
@@ -158,14 +157,31 @@ class Chains:
         elif whose.kind in (DISTRIBUTION, PYTHON) and attributes:
             self.patched(module, attributes, dotted, label)
 
+    def covers(self, name: str, module: ModuleType) -> bool:
+        """Tell whether a loaded module counts by its source, so that only what was changed in it is looked at."""
+        return witness.covers(name) and sys.modules.get(name) is module and module is not self.walk.subject
+
     def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
         """Take note of what was changed at run time in a module that counts by its source."""
-        if module not in sys.modules:
-            _waiting.add((module, attributes))
+        before = witness.facts(module)
+        if before is None:
             return
-        now = self.walk.fact(module, attributes)
-        if _facts.setdefault((module, attributes), now) != now:
-            self.walk.add(f"changed {'.'.join((path, *attributes))} in {label}", now)
+        loaded = sys.modules[module]
+        first = attributes[0] if attributes else UNKNOWN
+        whole = first in (UNKNOWN, "__dict__")
+        if first in _ABOUT_PLACE:
+            return
+        if not whole and first not in before and first not in loaded.__dict__:
+            first = "__getattr__"
+        for name in sorted({*before, *held(loaded)}) if whole else (first,):
+            now = self.walk.fact(loaded, name)
+            if now.startswith(UNKNOWN) and not whole:
+                self.walk.refuse(now.removeprefix(UNKNOWN))
+            elif now and now != before.get(name, ABSENT):
+                self.walk.add(f"changed {path}.{name} in {label}", now)
+        inner = loaded.__dict__.get(first)
+        if isinstance(inner, ModuleType) and self.covers(inner.__name__, inner):
+            self.changed(inner.__name__, attributes[1:], f"{path}.{first}", label)
 
     def data(self, module: ModuleType, name: str, path: str, label: str) -> None:
         """Count plain data of a distribution that the user's module has imported: a program may have set it.
@@ -196,6 +212,8 @@ class Chains:
         if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
             return
         module = _absolute(reference, names) if reference.level else reference.name
+        if sys.modules.get(module, module) is None:
+            self.walk.add(f"import {module} in {label}", "blocked")
         attributes = reference.attributes
         if reference.root == IMPORT and attributes and distributions.is_namespace(module):
             module, attributes = f"{module}.{attributes[0]}", attributes[1:]
@@ -216,17 +234,9 @@ class Chains:
         self.through(module, attributes, "import", module, label)
 
 
-# What a module that counts by its source held when it was first seen loaded, and what is to be looked at then.
-_facts: dict[tuple[str, tuple[str, ...]], str] = {}
-_waiting: set[tuple[str, tuple[str, ...]]] = set()
-
-
-def settle(walk: Walk) -> None:
-    """Look at what a recipe has just imported, so that later changes of it are seen."""
-    for module, attributes in [*_waiting]:
-        if module in sys.modules:
-            _waiting.discard((module, attributes))
-            _facts.setdefault((module, attributes), walk.fact(module, attributes))
+def held(module: ModuleType) -> list[str]:
+    """List the names in a module that are not about its place."""
+    return [name for name in module.__dict__ if name not in _ABOUT_PLACE]
 
 
 def _is_namespace(module: ModuleType) -> bool:

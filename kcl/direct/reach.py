@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import NamedTuple
 
-from kcl.direct import chains, distributions
+from kcl.direct import distributions
 from kcl.direct.distributions import GENERATORS
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
@@ -82,11 +82,6 @@ def reach(
         walk.chains.placed,
         lambda: _origins(walk),
     )
-
-
-def settle() -> None:
-    """Look at what a recipe has just imported, so that later changes of it are seen; call it after a miss."""
-    chains.settle(Walk("", ""))
 
 
 def _mentioned(walk: Walk) -> None:

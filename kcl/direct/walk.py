@@ -13,9 +13,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from kcl.direct import code, distributions, unknown, unloaded, values
-from kcl.direct.chains import Chains
+from kcl.direct.chains import Chains, held
 from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
-from kcl.direct.references import Reference, references
+from kcl.direct.references import UNKNOWN, Reference, references
 from kcl.errors import UnknownInput
 from kcl.key import Key, Part
 
@@ -62,7 +62,8 @@ class Walk:
         self.noted: set[str] = set()  # dotted names in libraries
         self.versions: set[int] = set()  # globals searched for loopy's language version
         self.skipped: tuple[FunctionType, frozenset[str]] | None = None
-        self.inner = False  # this walk is for the fact of one attribute
+        self.subject: ModuleType | None = None  # the module that this walk takes a fact of
+        self.facts: dict[tuple[int, str], str] = {}  # what `fact` has found, by module and name
         self.place: tuple[str, Reference | None] = (name, None)
         self.located = False
 
@@ -75,15 +76,33 @@ class Walk:
         self.function(function, skip=arguments)
         self.place = (function.__qualname__, None)
 
-    def fact(self, module: str, attributes: tuple[str, ...]) -> str:
-        """Digest what an attribute of a loaded module is now, in a walk of its own."""
-        walk = Walk(module, self.directory, self.excused)
-        walk.inner = True
+    def fact(self, module: ModuleType, name: str) -> str:
+        """Digest what a name in a loaded module leads to now, in a walk of its own; empty where it is being found.
+
+        A reason why that cannot be known comes after an asterisk.
+        """
+        place = (id(module), name)
+        if place in self.facts:
+            return self.facts[place]
+        value = module.__dict__.get(name, self)
+        if value is self or isinstance(value, ModuleType):
+            return ABSENT if value is self else f"module {id(value)}"
+        self.facts[place] = ""
+        walk = Walk(module.__name__, "")
+        walk.subject, walk.facts = module, self.facts
         try:
-            walk.chains.value("global", sys.modules[module], module, attributes, "")
+            walk.chains.bare("global", value, name, "")
+            found = Key(walk.parts).digest
         except (UnknownInput, RecursionError) as error:
-            return f"unknown: {type(error).__name__}"
-        return Key(walk.parts).digest
+            found = f"{UNKNOWN}{module.__name__}.{name}: {error}"
+        self.facts[place] = found
+        return found
+
+    @staticmethod
+    def holds(module: ModuleType) -> dict[str, str]:
+        """Return the facts of all names in a module that was imported just now."""
+        walk = Walk(module.__name__, "")
+        return {name: walk.fact(module, name) for name in held(module)}
 
     # Names
 
@@ -272,9 +291,12 @@ class Walk:
         name = lazy if isinstance(lazy, str) else module.__name__
         whose = self.owner(name)
         if whose.kind == USER:
-            text = self.remember(module, self.static.whole(name, None if lazy else module))
-            if not lazy:
-                self.contents(module)
+            loaded = sys.modules.get(name) if lazy else module
+            text = self.remember(module, self.static.whole(name, loaded))
+            if loaded is not None and self.chains.covers(name, loaded):
+                self.chains.changed(name, (), name, self.place[0])
+            elif loaded is not None:
+                self.contents(loaded)
             return text
         return self.remember(module, self.library(name, (), whose))
 
