@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kcl import inventory
@@ -12,8 +13,12 @@ from kcl.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, 
 from kcl.inventory import Listed
 from kcl.journal import Missed
 from kcl.key import Key
+from kcl.words import Origin
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
+
+
+_YOUNGEST = 8
 
 
 class Told(NamedTuple):
@@ -31,18 +36,36 @@ class Shelf:
         self.layer = layer
         self.entries = list(entries)
 
-    def explain(self, key: Key, moment: float, made: dict[str, float], texts: Texts | None = None) -> Explanation:
+    def explain(self, key: Key, moment: float, made: Mapping[str, float], texts: Texts) -> Explanation:
         """Compare a key that was missed at a moment; `made` tells of digests when they were missed first."""
         own = [one for one in self.entries if one.digest == key.digest]
-        if texts is None:
-            texts = self._texts(own[0]) if own else Texts()
         known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
         found = explain(key, texts, [one for one in known if one.written < moment])
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
         return found
 
-    def _known(self, one: Listed, made: dict[str, float]) -> Known:
+    def texts(self, key: Key) -> Texts:
+        """Return the texts of a key from its own entry, none where that is not there."""
+        own = next((one for one in self.entries if one.digest == key.digest), None)
+        return Texts() if own is None else self._texts(own)
+
+    def source(self, digest: str) -> Texts:
+        """Return the OpenCL C of a digest, from one of the youngest rows that hold code."""
+        rows = [one for one in self.entries if "source.cl" in one.sizes]
+        for one in sorted(rows, key=lambda one: -one.modified)[:_YOUNGEST]:
+            source = self._source(one)
+            if hashlib.sha256(source).hexdigest() == digest:
+                return Texts({"source": source.decode("utf-8", "replace")})
+        return Texts()
+
+    def _source(self, one: Listed) -> bytes:
+        try:
+            return inventory.read(one.layer, one.address).parts["source.cl"]
+        except (KeyError, OSError, CacheFault, ValueError):
+            return b""
+
+    def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
         created = one.metadata.get("created")
         written = float(created) if isinstance(created, (int, float)) else one.modified
         return Known(one.key, made.get(one.digest, written), one.metadata, lambda: self._texts(one))
@@ -84,7 +107,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
         counted[place] = counted.get(place, 0) + 1
         first.setdefault(place, one)
     asked = [one for one in first.values() if _is_explained(one)]
-    found = shelves({one.layer for one in asked}, {one.kernel for one in asked})
+    found = shelves({"generator", *(one.layer for one in asked)}, {one.kernel for one in asked})
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
         if one.key is not None:
@@ -93,7 +116,12 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
     for place, one in first.items():
         explanation = None
         if _is_explained(one) and one.key is not None:
-            explanation = found[one.layer, one.kernel].explain(one.key, one.time, made)
+            shelf = found[one.layer, one.kernel]
+            texts = shelf.texts(one.key)
+            if not texts.sources and one.layer == "binary":  # a helper is still completing the entry
+                digest = next((part.value for part in one.key.parts if part.name == "source"), "")
+                texts = found["generator", one.kernel].source(digest)
+            explanation = shelf.explain(one.key, one.time, made, texts)
         explained.append(Told(one, counted[place], explanation))
     return explained
 
@@ -122,7 +150,10 @@ def lines(one: Told) -> list[str]:
     return [f"{missed.kernel}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
 
 
-def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
-    """Explain in words why a key would miss now."""
+def now(
+    layer: str, kernel: str, key: Key, sources: Mapping[str, str], origins: Mapping[str, tuple[str, int]]
+) -> list[str]:
+    """Explain in words why a key would miss now; its texts come from the caller."""
     shelf = shelves([layer], [kernel])[layer, kernel]
+    texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()})
     return in_words(shelf.explain(key, time.time() + 1.0, {}, texts))

@@ -119,11 +119,15 @@ class Line:
         """Why there is no direct key; empty where there is one."""
         return self._unknown
 
-    def inspect(self, values: dict[str, Any]) -> tuple[Ready | None, str, str]:
-        """Say what a look-up would find now, as (Ready, outcome, reason), without running or counting anything."""
+    def inspect(self, values: dict[str, Any]) -> Look:
+        """Return what a look-up would find now, without running or counting anything."""
         with self._lock:
-            look = self._find(layers.generator(), values)
-            return look.ready, look.outcome, look.reason
+            return self._find(layers.generator(), values)
+
+    def place(self) -> rows.Place:
+        """Return where the recipe stands, and the texts of its code; slow."""
+        with self._lock:
+            return running.place_of(self._reached)
 
     def _report(self, layer: layers.Layer, look: Look, seconds: float) -> None:
         digest = self._direct.digest if self._direct else ""
