@@ -119,6 +119,39 @@ def read_header(stream: BinaryIO, size: int | None = None) -> Header:
     return _decode_header(header, _LENGTHS.unpack_from(fixed)[3])
 
 
+def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
+    """Return what `read_header` would for an entry of `size` bytes, with the key still as JSON: see `key_from`.
+
+    For long listings: keys are most of what there is to parse.
+    """
+    import json
+
+    fixed = start[:FIXED_SIZE]
+    end = FIXED_SIZE + _check_lengths(fixed, size)
+    header = start[FIXED_SIZE:end]
+    _check_header_digest(fixed, header)
+    # Inside of a text the quotation marks would be escaped.
+    middle = header.find(b',"metadata":{')
+    try:
+        document = json.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
+        metadata, sizes = document["metadata"], dict(document["parts"])
+        if type(metadata) is dict and end + sum(sizes.values()) == size:
+            return header[7:middle], metadata, sizes
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
+    raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+
+
+def key_from(encoded: bytes) -> Key:
+    """Return the key whose JSON `peek` found."""
+    import json
+
+    try:
+        return _decode_key(json.loads(encoded.decode("utf-8", "surrogatepass")), None)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
+
+
 def header_end(start: bytes) -> int:
     """Return where the header of an entry ends, by its first `FIXED_SIZE` bytes; raise `DamagedEntry`."""
     return FIXED_SIZE + _check_lengths(start[:FIXED_SIZE])

@@ -55,6 +55,7 @@ ORDER = [
     "flight",
     "layers",
     "journal",
+    "listing",
     "inventory",
     "misses",
     "reporting",
