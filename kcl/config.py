@@ -16,6 +16,11 @@ LAYERS = ("generator", "binary")
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
+# Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
+_BATCH = (
+    *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
+    *("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "PE_HOSTFILE"),
+)
 
 
 class Setting(NamedTuple):
@@ -47,10 +52,10 @@ SETTINGS = (
     ),
     Setting(
         "KCL_PROMOTE",
-        "`background` or `off`",
-        "background",
-        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries; `off` leaves "
-        "them to the driver's own cache.",
+        "`background`, `exit` or `off`",
+        "background; off under an MPI launcher or a batch scheduler",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` after "
+        "the first launches, `exit` as the process ends; `off` leaves it to `kcl.flush()`.",
     ),
     Setting(
         "KCL_REPORT",
@@ -105,13 +110,20 @@ def read() -> Settings:
         cache_dir_reason=cache_dir_reason,
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=_given("KCL_NO_CACHE"),
-        promote=_choice("KCL_PROMOTE", ("background", "off"), "off", "background", rejected),
+        promote=_choice(
+            "KCL_PROMOTE", ("background", "exit", "off"), "off", "off" if batch() else "background", rejected
+        ),
         report=_report("KCL_REPORT", rejected),
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
         verify=verify,
         verify_results=verify_results,
         rejected=tuple(rejected),
     )
+
+
+def batch() -> str:
+    """Return the variable by which an MPI launcher or a batch scheduler has started this process, empty if none has."""
+    return next((name for name in _BATCH if os.environ.get(name)), "")
 
 
 def environment() -> dict[str, str]:

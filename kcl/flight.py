@@ -37,6 +37,11 @@ class Flight:
         self._descriptor = descriptor
         self.waited_for = waited_for
 
+    @property
+    def leads(self) -> bool:
+        """Whether the others wait for us."""
+        return self._descriptor >= 0
+
     def land(self) -> None:
         """Let the others go on: the entry is published, or will not be. Landing twice is no error."""
         descriptor, self._descriptor = self._descriptor, -1

@@ -56,6 +56,7 @@ class Layer:
         self.notes: list[str] = []
         self.memory = Memory(_MEMORY_LIMIT)
         self.strict = settings.strict
+        self.promote = settings.promote
         self.verify = settings.verify
         self.verify_results = settings.verify_results
         self._by_name = f"KCL_NO_CACHE={settings.no_cache_value}" if name in settings.no_cache else ""

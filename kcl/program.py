@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyopencl as cl
 
-from kcl import config, events, layers, option, promote
+from kcl import completing, config, events, layers, option, promote
 from kcl.adapters import directory as adapter_directory
 from kcl.adapters import import_anyway, state
-from kcl.buildoptions import BuildOptions, build_options
+from kcl.buildoptions import BuildOptions, build_options, passed
+from kcl.completing import Job
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 FORMAT = "1"
 NVIDIA = "NVIDIA CUDA"
-# What a process waits in all for entries that a helper is still completing, before it builds them itself; where only
-# a hit will do, waiting is all that is left.
-_PATIENCE = 5.0
+# What a process waits for an entry that a helper is still completing, and in all, before it builds programs itself;
+# where only a hit will do, waiting is all that is left.
+_PATIENCE = 2.0
+_PATIENCE_IN_ALL = 10.0
 _STRICT_PATIENCE = 60.0
 
 _waited = 0.0
@@ -78,13 +80,6 @@ class Built:
             return self._spare.pop()
         except IndexError:
             return {name: cl.Kernel(self.program, name) for name in names}
-
-
-class Job(NamedTuple):
-    """What a helper needs to complete the entry of a program whose driver is slow to give out the binary."""
-
-    address: str
-    entry: Entry
 
 
 class Slot(NamedTuple):
@@ -144,7 +139,7 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
         Part("format", FORMAT),
         Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
         Part("options", options.part),
-        *header_parts(generated.source, options.directories),
+        *header_parts(generated.source, options),
     ]
     slots = []
     for device, parts in zip(home.context.devices, home.identities, strict=True):
@@ -158,20 +153,16 @@ def headers_digest(context: cl.Context, generated: Generated) -> str:
     if not may_read(generated.source):
         return ""
     try:
-        parts = header_parts(generated.source, build_options(context, generated.options).directories)
+        parts = header_parts(generated.source, build_options(context, generated.options))
     except UnknownInput:
         parts = [Part("unknown", os.urandom(16).hex())]
     return Key(parts).digest if parts else ""
 
 
 def launched(found: Built) -> None:
-    """Tell that the program was launched: what the driver specialised is there now, so the entry can be completed."""
+    """Tell that the program was launched: what the driver specialises will be there, so the entry can be completed."""
     jobs, found.jobs = found.jobs, ()
-    for job in jobs:
-        try:
-            promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
-        except Exception as error:
-            layers.binary().fault("ask a helper for the binary", error)
+    completing.launched(jobs)
     if found.flight is not None:
         found.flight.land()
         found.flight = None
@@ -270,7 +261,7 @@ def _awaited(layer: layers.Layer, slot: Slot) -> bool:
     try:
         if not promote.pending(folder, digest):
             return False
-        patience = _STRICT_PATIENCE if "hit" in layer.strict else _PATIENCE - _waited
+        patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - _waited)
         return promote.wait(folder, digest, patience, config.environment())
     except (OSError, CacheFault) as error:
         layer.fault("wait for the helper", error)
@@ -283,11 +274,14 @@ def _from_binaries(home: Home, generated: Generated, slots: list[Slot], entries:
     """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
     binaries = [entry.parts["binary"] for entry in entries]
     program = cl.Program(home.context, [slot.device for slot in slots], binaries)
-    program.build(options=list(generated.options))
+    program.build(options=passed(generated.options))
     kernels = {name: cl.Kernel(program, name) for name in generated.kernels}
     _replay_logs(program, entries)
     found = Built(home, program, kernels)
     found.stored = tuple(slots)
+    for slot, entry in zip(slots, entries, strict=True):
+        if is_pocl(slot.device):
+            completing.loaded(slot.address, entry, slot.options.text)
     return found
 
 
@@ -312,8 +306,7 @@ def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[B
         entry = _entry(generated, slot, log, seconds)
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
-            if config.read().promote == "background":
-                found.jobs += (Job(slot.address, entry),)
+            found.jobs += (Job(slot.address, entry),)
         else:
             size += _publish(program, slot, entry)
     return found, size
@@ -325,7 +318,7 @@ def _headers_stand(context: cl.Context, generated: Generated, slot: Slot) -> boo
     if not before:
         return True
     try:
-        now = header_parts(generated.source, build_options(context, generated.options).directories)
+        now = header_parts(generated.source, build_options(context, generated.options))
     except UnknownInput:
         return False
     return now == before
@@ -333,7 +326,7 @@ def _headers_stand(context: cl.Context, generated: Generated, slot: Slot) -> boo
 
 def _compile(context: cl.Context, generated: Generated) -> cl.Program:
     """Build from source without pyopencl's own cache of binaries, which misses some changes of headers."""
-    options = list(generated.options)
+    options = passed(generated.options)
     if context.devices[0].platform.name == NVIDIA and "#include" in generated.source.replace(" ", ""):
         options.append(_header_mark(context, generated))
     try:

@@ -71,12 +71,17 @@ class TestRead:
         assert "'warm'" in settings.rejected[0]
 
     def test_promote(self, monkeypatch):
-        """KCL_PROMOTE is background or off; anything else counts as off and is named."""
+        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off where others schedule."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
         assert config.read().promote == "off"
         monkeypatch.setenv("KCL_PROMOTE", "sometimes")
         assert config.read().promote == "off"
         assert "KCL_PROMOTE" in config.read().rejected[0]
+        monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+        monkeypatch.setenv("KCL_PROMOTE", "exit")
+        assert config.read().promote == "exit"
+        monkeypatch.delenv("KCL_PROMOTE")
+        assert config.read().promote == "off"
 
     def test_report(self, monkeypatch):
         """KCL_REPORT asks for the table, the explanations or both; what is not understood does not, and is named."""
