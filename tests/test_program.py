@@ -12,7 +12,7 @@ import pytest
 import kcl
 from kcl import layers, option, program, promote
 from kcl.entry import Entry
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.generated import Generated
 from kcl.stores.directory import Directory
 
@@ -186,7 +186,7 @@ class TestUnknown:
         """A program whose headers cannot be known is built from source, counted as bypassed, and not stored."""
         monkeypatch.chdir(tmp_path)
         (tmp_path / "addend.h").write_text("#define ADDEND 1\n")
-        made = generated('#define H "addend.h"\n#include H\n' + ADD, (f"-I{tmp_path}",))
+        made = generated("#define TEXT(x) #x\n#include TEXT(addend.h)\n" + ADD, (f"-I{tmp_path}",))
         seen = outcomes()
         assert fill(context, made) == [2.0] * 4
         assert seen == ["bypass"]
@@ -211,6 +211,26 @@ class TestBuilt:
         seen = outcomes()
         assert fill(context, generated()) == [2.0] * 4
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+
+    def test_quotes(self, context):
+        """A definition of a character is no hit of one of a number."""
+        assert fill(context, generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated(options=("-DADDEND='1'",))) == [1.0 + ord("1")] * 4
+
+    def test_directory_with_a_blank(self, context, tmp_path, platform_name):
+        """An include directory with a blank works where the driver can be told of it; where not, the error says so."""
+        folder = tmp_path / "a b"
+        folder.mkdir()
+        (folder / "addend.h").write_text("#define ADDEND 1\n")
+        made = generated(INCLUDING, (f"-I{folder}",))
+        if platform_name == "pocl":
+            with pytest.raises(RecipeError, match="symbolic link without one"):
+                program.built(program.Home(context), made, "")
+            return
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(context.devices), made) == [2.0] * 4
         assert seen == ["miss", "hit"]
 
     def test_header_that_changes_meanwhile(self, context, tmp_path, monkeypatch):
