@@ -85,7 +85,7 @@ def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, st
     wanted = set(kernels)
     found: dict[tuple[str, str], list[Listed]] = {(layer, kernel): [] for layer in layers for kernel in wanted}
     for layer in {layer for layer, _kernel in found}:
-        for one in inventory.entries(layer, all_rows=True):
+        for one in inventory.entries(layer, all_rows=True, kernels=wanted):
             if one.kernel in wanted:
                 found[layer, one.kernel].append(one)
     return {place: Shelf(place[0], entries) for place, entries in found.items()}

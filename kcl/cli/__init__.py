@@ -15,7 +15,10 @@ import kcl
 # One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
 COMMANDS = {
     "status": "kcl.cli.status",
+    "ls": "kcl.cli.ls",
     "explain": "kcl.cli.explain",
+    "stats": "kcl.cli.stats",
+    "purge": "kcl.cli.purge",
 }
 
 
