@@ -90,10 +90,25 @@ class Record(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """A record of which the head alone is parsed."""
+    """A record of which the head alone is parsed; the other lines are when they are asked for."""
 
     head: dict[str, Any]
     rest: list[bytes]
+
+    def rows(self) -> dict[tuple[str, str, str], Counters]:
+        return {tuple(row[:3]): dict(zip(COUNTERS, row[3:], strict=True)) for row in json.loads(self.rest[0])}
+
+    def uses(self) -> dict[str, Used]:
+        return {digest: Used(*pair) for digest, pair in json.loads(self.rest[1]).items()}
+
+    def missed(self) -> list[Missed]:
+        document = json.loads(self.rest[2])
+        parts = [Part(*part) for part in document["parts"]]
+        found = []
+        for fields in document["missed"]:
+            key = None if fields[6] is None else Key(parts[index] for index in fields[6])
+            found.append(Missed._make([*fields[:6], key, *fields[7:]]))
+        return found
 
 
 _run = ("", 0)
@@ -116,47 +131,38 @@ def flush() -> None:
 
 
 def totals() -> dict[str, Counters]:
-    """Return the counters of each layer over all runs. Raises nothing."""
+    """Return the counters of each layer over all runs."""
     found: dict[str, Counters] = {}
-    with suppress(*_FAULTS):
-        for lines in _live(_store()).values():
-            _merge(found, lines.head["totals"])
+    for lines in _read():
+        _merge(found, lines.head["totals"])
     return found
 
 
 def rows() -> list[Row]:
     """Return the counters by day, layer and kernel, oldest first."""
-    merged = read().rows
+    merged: dict[tuple[str, str, str], Counters] = {}
+    for lines in _read():
+        _merge(merged, lines.rows())
     return [Row(*place, merged[place]) for place in sorted(merged, key=lambda place: (place[0] != EARLIER, place))]
 
 
 def uses() -> dict[str, Used]:
     """Return how often each entry was used, by the first `DIGITS` digits of its digest."""
-    return read().uses
+    found: dict[str, Used] = {}
+    for lines in _read():
+        _merge_uses(found, lines.uses())
+    return found
 
 
 def last_misses() -> list[Missed]:
     """Return the last look-ups that were no hit, oldest first, those of this process included."""
-    found = [*read().missed, *_missed_of(events.collected().noted)]
-    return sorted(found, key=lambda missed: missed.time)
+    found = [missed for lines in _read() for missed in lines.missed()]
+    return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
 
 
 def of_this_run() -> list[Missed]:
     """Return the look-ups of this process that were no hits and are not written yet."""
     return _missed_of(events.collected().noted)
-
-
-def read() -> Record:
-    """Return all records as one; folds them where they are many. Raises nothing."""
-    try:
-        store = _store()
-        live = _live(store)
-        if len(live) > MANY_READ:
-            _fold(store)
-        return _merged(_parsed(lines) for lines in live.values())
-    except _FAULTS as error:
-        events.logger.info("the statistics cannot be read: %r", error)
-        return _merged([])
 
 
 def reset() -> None:
@@ -176,6 +182,20 @@ def _store() -> Directory:
 def _put(store: Directory, record: Record, sources: list[str]) -> None:
     blob = _packed(record, sources)
     store.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
+
+
+def _read() -> list[_Lines]:
+    """Return the records that count; folds them where they are many. Raises nothing."""
+    try:
+        store = _store()
+        live = _live(store)
+        if len(live) > MANY_READ:
+            with suppress(*_FAULTS):
+                _fold(store)
+        return list(live.values())
+    except _FAULTS as error:
+        events.logger.info("the statistics cannot be read: %r", error)
+        return []
 
 
 def _live(store: Directory) -> dict[str, _Lines]:
@@ -215,7 +235,7 @@ def _fold(store: Directory) -> None:
         # What is folded into a record must be gone before that record goes.
         for place in _scanned(store)[0].keys() - live.keys():
             store.delete(place)
-        _put(store, _merged(_parsed(lines) for lines in live.values()), [digest_of(place) for place in live])
+        _put(store, _merged(live.values()), [digest_of(place) for place in live])
         for place in live:
             store.delete(place)
 
@@ -283,34 +303,22 @@ def _packed(record: Record, sources: list[str]) -> bytes:
     return b"\n".join(json.dumps(line, separators=(",", ":")).encode() for line in lines)
 
 
-def _parsed(lines: _Lines) -> Record:
-    counted, used, missed = (json.loads(line) for line in lines.rest)
-    parts = [Part(*part) for part in missed["parts"]]
-    return Record(
-        lines.head["totals"],
-        {tuple(row[:3]): dict(zip(COUNTERS, row[3:], strict=True)) for row in counted},
-        {digest: Used(*pair) for digest, pair in used.items()},
-        [_missed(fields, parts) for fields in missed["missed"]],
-    )
-
-
-def _missed(fields: list[Any], parts: list[Part]) -> Missed:
-    key = None if fields[6] is None else Key(parts[index] for index in fields[6])
-    return Missed._make([*fields[:6], key, *fields[7:]])
-
-
-def _merged(records: Iterable[Record]) -> Record:
+def _merged(live: Iterable[_Lines]) -> Record:
     merged = Record({}, {}, {}, [])
-    for record in records:
-        _merge(merged.totals, record.totals)
-        _merge(merged.rows, record.rows)
-        for digest, (number, last) in record.uses.items():
-            before = merged.uses.get(digest, (0, 0.0))
-            merged.uses[digest] = Used(before[0] + number, max(before[1], last))
-        merged.missed.extend(record.missed)
+    for lines in live:
+        _merge(merged.totals, lines.head["totals"])
+        _merge(merged.rows, lines.rows())
+        _merge_uses(merged.uses, lines.uses())
+        merged.missed.extend(lines.missed())
     latest = sorted(merged.uses.items(), key=lambda pair: pair[1].last)[-_USES:]
     missed = sorted(merged.missed, key=lambda missed: missed.time)[-_MISSED:]
     return Record(merged.totals, _coarser(merged.rows), dict(latest), missed)
+
+
+def _merge_uses(into: dict[str, Used], found: dict[str, Used]) -> None:
+    for digest, (number, last) in found.items():
+        before = into.get(digest)
+        into[digest] = Used(before.uses + number, max(before.last, last)) if before else Used(number, last)
 
 
 def _coarser(found: dict[tuple[str, str, str], Counters]) -> dict[tuple[str, str, str], Counters]:
