@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from kcl import adapters, config, events, layers
+from kcl import adapters, config, events, layers, option
 
 _HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
 
@@ -38,6 +38,8 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
         lines.append("  ".join(cells).rstrip())
     return lines
 
+
+option.on_change(adapters.forget)  # layers read their switches anew then
 
 _asked = False
 
@@ -78,6 +80,17 @@ def _write_journal() -> None:
     from kcl import journal
 
     journal.flush()
+    if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
+        _keep_notes()
+
+
+def _keep_notes() -> None:
+    """Leave a note of switches that came too late, for those who look later."""
+    if adapters.changed():
+        from kcl import notes
+        from kcl.adapters import late
+
+        notes.keep(late.find())
 
 
 def _explained() -> str:
@@ -106,6 +119,10 @@ def _remarks() -> list[str]:
     pocl = adapters.state("pocl")
     if not pocl.on:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    if adapters.changed():
+        from kcl.adapters import late
+
+        remarks += [found.words for found in late.find()]
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks

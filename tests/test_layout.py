@@ -58,6 +58,7 @@ ORDER = [
     "listing",
     "inventory",
     "misses",
+    "notes",
     "reporting",
     "promote.*",
     "program",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -44,24 +44,72 @@ def row(name: str) -> Row:
 
 def state(name: str) -> State:
     """Tell whether the cache `name` is on, by its owner's own parser, as of now."""
-    row = ROWS[name]
+    if not _first:
+        _first.update(os.environ)
+    said = switched_off(ROWS[name], os.environ)
+    if said is not None:
+        return State(False, said)
+    flipped = _flipped_by_call(ROWS[name])
+    return State(flipped is None, flipped or "")
+
+
+def switched_off(row: Row, environment: Mapping[str, str]) -> str | None:
+    """Return the variable that switches a cache off in an environment, and why; None where it is on."""
     for switch in row.switches:
-        value = os.environ.get(switch.variable)
+        value = environment.get(switch.variable)
         verdict = switch.parse(value)
         if verdict is not None:
             said = switch.variable if value is None else f"{switch.variable}={value}"
-            return State(False, said + (f" ({verdict})" if verdict else ""))
-    flipped = _flipped_by_call(row)
-    return State(flipped is None, flipped or "")
+            return said + (f" ({verdict})" if verdict else "")
+    return None
 
 
 def place(name: str) -> Place:
     """Return where the cache `name` lies, which need not exist, and why there."""
-    for template in ROWS[name].places.here:
-        found = _filled(template)
+    return place_in(ROWS[name], os.environ)
+
+
+def place_in(row: Row, environment: Mapping[str, str]) -> Place:
+    """Return where a cache lies in an environment, and why there."""
+    for template in row.places.here:
+        found = _filled(template, environment)
         if found is not None:
             return found
     return Place("", "")
+
+
+# The environment when kcl first asked for a switch: a layer was used, hence a driver was loaded.
+_first: dict[str, str] = {}
+
+
+def forget() -> None:
+    """Forget when kcl first asked for a switch."""
+    _first.clear()
+
+
+def changed() -> bool:
+    """Tell whether this process changed a variable of kcl or of a row since it started, or since kcl was first used."""
+    start, first, now = environments()
+    different = {name for name, _ in (start.items() ^ now.items()) | (first.items() ^ now.items())}
+    if not different:
+        return False
+    names = {name for row in ROWS.values() for name in row.variables}
+    return any(name in names or name.startswith("KCL_") for name in different)
+
+
+def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Return the environment of this process at its start, when kcl first asked for a switch, and now.
+
+    The first one is known on Linux only; elsewhere, and before kcl asked, those before now are as now.
+    """
+    now = dict(os.environ)
+    try:
+        with open("/proc/self/environ", "rb") as stream:
+            pairs = [os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair]
+        start = {name: value for name, _, value in pairs}
+    except OSError:
+        start = now
+    return start, dict(_first) or now, now
 
 
 def directory(name: str) -> str:
@@ -87,25 +135,33 @@ def looks_like(name: str, path: str) -> bool:
     return contents.looks_like(name, path)
 
 
-def _filled(template: str) -> Place | None:
+def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     """Fill in a template of `Places`; None where a variable that it needs is missing."""
     kind, _, rest = template.partition(":")
     if kind == "user":
-        path = config.user_cache_dir(rest)
-        xdg = os.environ.get("XDG_CACHE_HOME")
-        return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, rest) else "default")
+        return _of_user(rest, environment.get("XDG_CACHE_HOME"))
     if kind == "tmp":
         return _temporary(rest)
     if template.startswith("~"):
-        return Place(os.path.normpath(os.path.expanduser(template)), "default")
+        home = environment.get("HOME") or os.path.expanduser("~")
+        return Place(os.path.normpath(home + template[1:]), "default")
     if not template.startswith("$"):
         return Place(template, "default")
     variable, _, rest = template[1:].partition("/")
-    value = os.environ.get(variable.rstrip("?"))
+    value = environment.get(variable.rstrip("?"))
     if value is None or not (value or variable.endswith("?")):
         return None
     path = os.path.join(value, *rest.split("/")) if rest else value
     return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable.rstrip("?"))
+
+
+def _of_user(application: str, xdg: str | None) -> Place:
+    """Return what platformdirs answers under a value of `XDG_CACHE_HOME`: it takes absolute paths only."""
+    if xdg and (os.path.isabs(xdg) or sys.platform == "darwin") and sys.platform != "win32":
+        return Place(os.path.join(xdg, application), "XDG_CACHE_HOME")
+    if xdg == os.environ.get("XDG_CACHE_HOME") or sys.platform in ("darwin", "win32"):
+        return Place(config.user_cache_dir(application), "default")
+    return Place(os.path.join(config.home(), ".cache", application), "default")
 
 
 def _temporary(prefix: str) -> Place:
@@ -151,6 +207,11 @@ def loopy_disk_caches_off() -> Iterator[None]:
             yield
         finally:
             loopy.CACHING_ENABLED = _loopy_wish.pop()
+
+
+def kcl_switched_loopy_off() -> bool:
+    """Tell whether kcl itself keeps loopy's caches off at this moment."""
+    return bool(_loopy_wish)
 
 
 def _flipped_by_call(row: Row) -> str | None:

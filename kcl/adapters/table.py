@@ -60,10 +60,14 @@ class Row(NamedTuple):
     """The module that reads them while it is imported."""
     library: str = ""
     """What the name of the driver's library begins with, which is loaded by the first platform query."""
+    makes: bool = False
+    """Whether the directory is made when the driver starts."""
     package: str = ""
     """The distribution whose version is shown."""
     flag: tuple[str, str, object, str] | None = None
     """Module, attribute, the value that means off, and the words for it."""
+    held: tuple[str, str] = ("", "")
+    """Module, and its PersistentDict, which knows the directory that it was opened in."""
     code_variables: tuple[str, ...] = ()
     """Variables that change the code that is generated under unchanged OpenCL strings."""
     limits: tuple[str, ...] = ()
@@ -259,6 +263,7 @@ ROWS: dict[str, Row] = {
         module="loopy",
         package="loopy",
         flag=("loopy", "CACHING_ENABLED", False, "loopy.set_caching_enabled(False)"),
+        held=("loopy.target.execution", "invoker_cache"),
     ),
     # Mesa: src/util/disk_cache_os.c (disk_cache_generate_cache_dir, disk_cache_enabled; nothing on Windows),
     # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the names of old, read where the new ones are unset
@@ -322,6 +327,7 @@ ROWS: dict[str, Row] = {
         entry=r"program\.bc",
         read="at the first platform query",
         library="libpocl",
+        makes=True,
         package="pocl-binary-distribution",
         code_variables=(
             "POCL_BITCODE_FINALIZER",
@@ -342,6 +348,7 @@ ROWS: dict[str, Row] = {
         module="pyopencl",
         package="pyopencl",
         flag=("pyopencl", "_PYOPENCL_NO_CACHE", True, "pyopencl's own flag"),
+        held=("pyopencl.invoker", "invoker_cache"),
     ),
     # inducer/pyopencl: pyopencl/cache.py (_create_built_program_from_source_cached), pyopencl/__init__.py (build: not
     # used where the driver has a cache of its own, PoCL's and NVIDIA's)
