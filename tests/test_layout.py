@@ -61,6 +61,7 @@ ORDER = [
     "notes",
     "reporting",
     "promote.*",
+    "removal",
     "program",
     "results",
     "pipeline",
