@@ -153,7 +153,7 @@ class Kernel:
         if self._packed:
             arguments = unpack(self._packed, arguments)
         bindings = _bindings(queue)
-        launcher = self._launcher(bindings, ready)
+        launcher = self._launcher(bindings, ready, arguments)
         if launcher.program.stored and layers.binary().verify_results:
             launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
         try:
@@ -185,11 +185,11 @@ class Kernel:
             self._open = opened.names
         return found
 
-    def _launcher(self, bindings: Bindings, ready: Ready) -> Launcher:
+    def _launcher(self, bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None = None) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            launcher = bindings.launchers[place] = _bind(bindings.home, ready)
+            launcher = bindings.launchers[place] = _bind(bindings.home, ready, arguments)
         return launcher
 
     def _verified(
@@ -206,10 +206,10 @@ class Kernel:
 
         for event in wait_for or ():
             event.wait()
-        right = results.verified(ready, launcher.program, lambda found: _launcher_of(ready, found), queue, arguments)
+        right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
         if right is None:
             return launcher
-        new = bindings.launchers[ready.digest, get_ident()] = _launcher_of(ready, right)
+        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right)
         return new
 
     def _missing(self, names: list[str]) -> Exception:
@@ -223,11 +223,12 @@ class Kernel:
         return missing_arguments(self.name, names)
 
 
-def _bind(home: program.Home, ready: Ready) -> Launcher:
-    return _launcher_of(ready, program.built(home, ready.generated, ready.digest))
+def _bind(home: program.Home, ready: Ready, arguments: Mapping[str, Any] | None) -> Launcher:
+    return launcher_of(ready, program.built(home, ready.generated, ready.digest, arguments))
 
 
-def _launcher_of(ready: Ready, found: program.Built) -> Launcher:
+def launcher_of(ready: Ready, found: program.Built) -> Launcher:
+    """Return what launches the kernels of a program, with kernel objects that nobody else has."""
     kernels = Kernels()
     for name, kernel in found.kernels(ready.generated.kernels).items():
         setattr(kernels, name, kernel)

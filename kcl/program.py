@@ -7,8 +7,8 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
@@ -107,15 +107,16 @@ def home_of(context: cl.Context) -> Home:
         return home
 
 
-def built(home: Home, generated: Generated, digest: str) -> Built:
+def built(home: Home, generated: Generated, digest: str, arguments: Mapping[str, Any] | None = None) -> Built:
     """Return the program of `generated`: one that lives, one from the binary layer, or a new build.
 
-    `digest` stands for `generated` and its headers. Raises pyopencl's own error where the source does not compile.
+    `digest` stands for `generated` and its headers; a new entry keeps the shapes of the `arguments` that it is built
+    for. Raises pyopencl's own error where the source does not compile.
     """
     with home.locks.setdefault(digest, threading.Lock()):
         found = home.programs.get(digest)
         if found is None:
-            found = home.programs[digest] = _through_layer(home, generated)
+            found = home.programs[digest] = _through_layer(home, generated, arguments)
         return found
 
 
@@ -181,7 +182,7 @@ def inspect(home: Home, generated: Generated) -> tuple[str, str]:
     return worst.outcome, worst.reason
 
 
-def _through_layer(home: Home, generated: Generated) -> Built:
+def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any] | None) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
     slots, entries, outcome, reason = _look(layer, home, generated)
@@ -194,7 +195,7 @@ def _through_layer(home: Home, generated: Generated) -> Built:
             flight.land()
             reason = reason or f"process {flight.waited_for or 'another'} built it meanwhile"
         try:
-            found = _from_binaries(home, generated, slots, entries)
+            found = loaded(home, generated, slots, entries)
         except (cl.Error, DamagedEntry, KeyError) as error:
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
@@ -215,7 +216,7 @@ def _through_layer(home: Home, generated: Generated) -> Built:
     layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0), key)
     size = 0
     try:
-        found, size = _from_source(home, generated, slots)
+        found, size = _from_source(home, generated, slots, arguments)
         if found.jobs:  # the others go on when the helper is asked, after the first launch
             found.flight, flight = flight, None
     finally:
@@ -270,7 +271,7 @@ def _awaited(layer: layers.Layer, slot: Slot) -> bool:
         _waited += time.monotonic() - started
 
 
-def _from_binaries(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
+def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
     """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
     binaries = [entry.parts["binary"] for entry in entries]
     program = cl.Program(home.context, [slot.device for slot in slots], binaries)
@@ -294,7 +295,9 @@ def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:
             cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
 
 
-def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[Built, int]:
+def _from_source(
+    home: Home, generated: Generated, slots: list[Slot], arguments: Mapping[str, Any] | None = None
+) -> tuple[Built, int]:
     """Build, and publish what the driver gives out at once: (program, bytes published)."""
     started = time.perf_counter()
     program = _compile(home.context, generated)
@@ -303,7 +306,7 @@ def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[B
     if slots and not _headers_stand(home.context, generated, slots[0]):
         return found, 0
     for slot, log in zip(slots, _logs(program), strict=False):
-        entry = _entry(generated, slot, log, seconds)
+        entry = _entry(generated, slot, log, seconds, arguments)
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
             found.jobs += (Job(slot.address, entry),)
@@ -357,7 +360,9 @@ def _publish(program: cl.Program, slot: Slot, entry: Entry) -> int:
     return layer.publish(slot.address, whole)
 
 
-def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
+def _entry(
+    generated: Generated, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None
+) -> Entry:
     device = slot.device
     pocl_on = state("pocl").on
     metadata = {
@@ -368,6 +373,7 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
         "device": {"name": device.name, "driver": device.driver_version},
         "seconds": seconds,
         "created": int(time.time()),
+        **_launch(arguments),
     }
     if is_pocl(device):
         metadata["binaries"] = layers.binary().place
@@ -375,6 +381,18 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
         metadata["pocl_cache"] = os.path.abspath(adapter_directory("pocl")) if pocl_on else None
     source = generated.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
+
+
+def _launch(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Describe the launch that a program is built for; nothing where that cannot be known."""
+    if arguments is None:
+        return {}
+    from kcl import shapes
+
+    try:
+        return {"launch": shapes.described(arguments)}
+    except shapes.Unknown:
+        return {}
 
 
 def _logs(program: cl.Program) -> list[str]:

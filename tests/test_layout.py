@@ -46,6 +46,7 @@ ORDER = [
     "observe",
     "generated",
     "launch",
+    "shapes",
     "frontends.*",
     "manifest",
     "declarations",
@@ -66,6 +67,7 @@ ORDER = [
     "results",
     "pipeline",
     "handle",
+    "rebuild",
     "recipe",
     "cli.*",
 ]
