@@ -139,6 +139,15 @@ def read(layer: str, address: str) -> Entry:
     return entry
 
 
+def file_of(layer: str, address: str) -> str:
+    """Return the path of the file that holds an entry, empty where there is none; of a row that is a database."""
+    for place in _places(layer):
+        path = place if place.endswith(".sqlite") else os.path.join(place, address)
+        if os.path.isfile(path) and (path != place or any(_of_row(place, address))):
+            return path
+    return ""
+
+
 def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
     """Return the entries that a text names: the start of a digest, an address, or the name of a kernel.
 
@@ -227,12 +236,16 @@ def _places(layer: str) -> list[str]:
 
 def _blobs(layer: str, address: str) -> Iterator[bytes | None]:
     for place in _places(layer):
-        if not place.endswith(".sqlite"):
+        if place.endswith(".sqlite"):
+            yield from _of_row(place, address)
+        else:
             yield Directory(place).get(address)
-            continue
-        with _connected(place) as rows:
-            for (blob,) in rows.execute("SELECT key_value FROM dict WHERE keyhash=?", (address,)):
-                yield bytes(blob) if isinstance(blob, bytes) else b""
+
+
+def _of_row(path: str, address: str) -> Iterator[bytes]:
+    with _connected(path) as rows:
+        for (blob,) in rows.execute("SELECT key_value FROM dict WHERE keyhash=?", (address,)):
+            yield blob if isinstance(blob, bytes) else b""
 
 
 def _connected(path: str) -> closing[sqlite3.Connection]:

@@ -16,8 +16,10 @@ import kcl
 COMMANDS = {
     "status": "kcl.cli.status",
     "ls": "kcl.cli.ls",
+    "show": "kcl.cli.show",
     "explain": "kcl.cli.explain",
     "stats": "kcl.cli.stats",
+    "unpack": "kcl.cli.unpack",
     "purge": "kcl.cli.purge",
 }
 

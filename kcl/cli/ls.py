@@ -16,7 +16,7 @@ from kcl.inventory import Fault
 from kcl.journal import DIGITS, Used
 from kcl.listing import Summary
 
-_HEAD = ("kernel", "layer", "device", "size", "built", "took", "last used", "uses", "key")
+HEAD = ("kernel", "layer", "device", "size", "built", "took", "last used", "uses", "key")
 _DIGITS = 12  # of a digest, for a person
 _LINES = 100  # on a terminal, where nothing else is asked for
 _UNUSED = Used(0, 0.0)
@@ -72,7 +72,7 @@ def ls(
     if as_json:
         output.dump([described(*pair) for pair in shown])
     elif shown:
-        output.table(_HEAD, [cells(*pair) for pair in shown])
+        output.table(HEAD, [cells(*pair) for pair in shown])
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
     else:
