@@ -81,7 +81,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
     Of a directory the age is that of the newest file in it.
     """
     for folder, entry in _found(name, refusals):
-        item = _measured(name, folder, entry)
+        item = measured(name, folder, entry)
         if item is not None and (before is None or item.newest < before):
             yield item
 
@@ -105,6 +105,22 @@ def entries(layers: list[str], kernel: str | None, before: float | None) -> tupl
     gone = [each for each in gone if each.kind not in leading or each.kernel not in living]
     rows = [each for each in gone if each.layer == "generator"]
     return list(_entry_files(gone)), Rows(tuple(each.address for each in rows), sum(each.size for each in rows))
+
+
+def measured(cache: str, folder: str, name: str) -> Item | None:
+    """Return what lies under a name in a directory; None where nothing does."""
+    try:
+        above = os.stat(folder)
+        top = os.lstat(os.path.join(folder, name))
+    except OSError:  # removed meanwhile
+        return None
+    files, size, newest = (0, 0, top.st_mtime) if stat.S_ISDIR(top.st_mode) else (1, top.st_size, top.st_mtime)
+    for place, _folders, names in os.walk(os.path.join(folder, name)):
+        for each in names:
+            with suppress(OSError):
+                status = os.lstat(os.path.join(place, each))
+                files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime)
+    return Item(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
 
 
 def remove(item: Item) -> None:
@@ -143,12 +159,11 @@ def sweep() -> None:
             os.rmdir(folder)
 
 
-def quiet(patience: float = _PATIENCE) -> bool:
-    """End kcl's work in the background: drop the jobs of this machine, end the helper, and wait until it has gone.
+def quiet(folder: str, patience: float = _PATIENCE) -> bool:
+    """End the work in the background of a kcl folder: drop this machine's jobs, end the helper, wait until it has gone.
 
     Returns False where it is still there after `patience` seconds: what it works on may reappear.
     """
-    folder = option.folder("kcl")
     queue = Queue(folder)
     end = time.monotonic() + patience
     started = 0.0
@@ -230,27 +245,12 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _measured(cache: str, folder: str, name: str) -> Item | None:
-    try:
-        above = os.stat(folder)
-        top = os.lstat(os.path.join(folder, name))
-    except OSError:  # removed meanwhile
-        return None
-    files, size, newest = (0, 0, top.st_mtime) if stat.S_ISDIR(top.st_mode) else (1, top.st_size, top.st_mtime)
-    for place, _folders, names in os.walk(os.path.join(folder, name)):
-        for each in names:
-            with suppress(OSError):
-                status = os.lstat(os.path.join(place, each))
-                files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime)
-    return Item(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
-
-
 def _entry_files(listed: list[inventory.Listed]) -> Iterator[Item]:
     """Yield the files of those entries that are files."""
     for each in listed:
         place = "kcl-binary-v1" if each.layer == "binary" else "kcl-generated-v1"
         path = os.path.join(option.folder(_FOLDERS[each.layer]), place, each.address)
-        item = _measured(each.layer, *os.path.split(path))
+        item = measured(each.layer, *os.path.split(path))
         if item is not None:
             yield item
 

@@ -243,7 +243,7 @@ class TestQuiet:
         """Jobs that wait for a helper are dropped, and there is nobody to wait for."""
         queue = Queue(option.folder("kcl"))
         queue.add(Entry(Key([("a", "b")]), {}, {}))
-        assert removal.quiet(5.0)
+        assert removal.quiet(option.folder("kcl"), 5.0)
         assert queue.is_empty()
 
     def test_other_process(self):
@@ -253,10 +253,10 @@ class TestQuiet:
         descriptor = queue.lock()  # as a helper of this process would
         try:
             assert queue.holder() == os.getpid()
-            assert not removal.quiet(0.1)
+            assert not removal.quiet(option.folder("kcl"), 0.1)
         finally:
             os.close(descriptor)
-        assert removal.quiet(5.0)
+        assert removal.quiet(option.folder("kcl"), 5.0)
 
     def test_elsewhere(self):
         """Machines that share the directory and have jobs in it are named."""

@@ -127,7 +127,7 @@ def described(command: click.Command, context: click.Context, name: str) -> list
     lines += [inspect.cleandoc(command.help or ""), "", *head("option", "effect")]
     for parameter in command.get_params(context):
         help_record = parameter.get_help_record(context)
-        if help_record is not None:
+        if help_record is not None and isinstance(parameter, click.Option):
             lines.append(row(f"`{help_record[0]}`", help_record[1]))
     return [*lines, ""]
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "stats": "kcl.cli.stats",
     "unpack": "kcl.cli.unpack",
     "purge": "kcl.cli.purge",
+    "init": "kcl.cli.init",
 }
 
 

@@ -9,7 +9,7 @@ import time
 
 import click
 
-from kcl import adapters, removal
+from kcl import adapters, option, removal
 from kcl.cli import output
 from kcl.errors import CacheFault
 
@@ -115,7 +115,7 @@ def _show(items: list[removal.Item], rows: removal.Rows) -> None:
 def _remove(names: list[str], items: list[removal.Item], rows: removal.Rows, refusals: list[removal.Refusal]) -> None:
     """Remove what was shown, kcl's work in the background first; add to `refusals` what could not be removed."""
     if set(names) & set(removal.OWN):
-        if not removal.quiet():
+        if not removal.quiet(option.folder("kcl")):
             output.complain("kcl's helper process still works: what it makes may reappear")
         for machine in removal.elsewhere():
             output.complain(f"jobs of the machine {machine} are removed; its helper may still write what it makes")
