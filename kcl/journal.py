@@ -200,13 +200,19 @@ def _read() -> list[_Lines]:
 
 def _live(store: Directory) -> dict[str, _Lines]:
     """Return the records that count, by address."""
+    return _parted(store)[0]
+
+
+def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
+    """Return the records that count by address, and the addresses of those that are folded into one of them."""
     found: dict[str, _Lines] = {}
     for _ in range(3):
         found, vanished = _scanned(store)
         if not vanished:  # else somebody has folded them meanwhile into one that may not have been there yet
             break
     folded = {digest for lines in found.values() for digest in lines.head["sources"]}
-    return {place: lines for place, lines in found.items() if digest_of(place) not in folded}
+    live = {place: lines for place, lines in found.items() if digest_of(place) not in folded}
+    return live, [place for place in found if place not in live]
 
 
 def _scanned(store: Directory) -> tuple[dict[str, _Lines], bool]:
@@ -231,9 +237,8 @@ def _fold(store: Directory) -> None:
     with _alone(store.location) as mine:
         if not mine:
             return
-        live = _live(store)
-        # What is folded into a record must be gone before that record goes.
-        for place in _scanned(store)[0].keys() - live.keys():
+        live, folded = _parted(store)
+        for place in folded:  # must be gone before the record goes that says so
             store.delete(place)
         _put(store, _merged(live.values()), [digest_of(place) for place in live])
         for place in live:

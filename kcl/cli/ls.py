@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import gc
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -57,7 +56,6 @@ def ls(
 
     Exits with 0; with 1 where something in a layer cannot be read.
     """
-    gc.disable()  # many small objects, and none of them is garbage
     faults: list[Fault] = []
     uses = journal.uses()
     found = [
