@@ -200,13 +200,19 @@ def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
                 layer.set_aside(slot.address, entry.pack(), error)
-    key = slots[0].key if slots else None
+            entries = []
+    there = frozenset(entry.key.digest for entry in entries)
+    key = next((slot.key for slot in slots if outcome == "hit" or slot.key.digest not in there), None)
     digest = key.digest if key else ""
 
     def report(size: int, spared: float = 0.0) -> None:
         seconds = time.perf_counter() - started
         event = Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size, spared and spared - seconds)
-        events.emit(event, key, [entry.key.digest for entry in entries] if outcome == "hit" else ())
+        events.emit(event, key, [digest] if outcome == "hit" else ())
+        others = "" if outcome == "hit" else "another device of the context missed: built from source with it"
+        for slot in {slot.key.digest: slot for slot in slots if slot.key.digest in there - {digest}}.values():
+            event = Event(layer.name, generated.kernel, slot.key.digest, "hit", others, 0.0, 0)
+            events.emit(event, slot.key, [slot.key.digest])
 
     if outcome == "hit":
         # One build for all devices, of which each entry tells.
@@ -216,7 +222,7 @@ def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any
     layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0), key)
     size = 0
     try:
-        found, size = _from_source(home, generated, slots, arguments)
+        found, size = _from_source(home, generated, slots, arguments, there)
         if found.jobs:  # the others go on when the helper is asked, after the first launch
             found.flight, flight = flight, None
     finally:
@@ -240,16 +246,18 @@ def _look(layer: layers.Layer, home: Home, generated: Generated) -> tuple[list[S
 
 
 def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]]:
-    entries, reason = [], ""
+    """Look for the entry of each device: (the worst outcome, its reason, the entries that are there)."""
+    entries, outcome, reason = [], "hit", ""
     for slot in slots:
         found = layer.look_up(slot.address, slot.key)
         if found.outcome == "miss" and _awaited(layer, slot):
             found = layer.look_up(slot.address, slot.key)
-            reason = "waited for the helper that completes it"
-        if found.entry is None:
-            return found.outcome, found.reason, []
-        entries.append(found.entry)
-    return "hit", reason, entries
+            reason = reason or "waited for the helper that completes it"
+        if found.entry is not None:
+            entries.append(found.entry)
+        elif outcome != "error":
+            outcome, reason = found.outcome, found.reason
+    return outcome, reason, entries
 
 
 def _awaited(layer: layers.Layer, slot: Slot) -> bool:
@@ -296,16 +304,21 @@ def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:
 
 
 def _from_source(
-    home: Home, generated: Generated, slots: list[Slot], arguments: Mapping[str, Any] | None = None
+    home: Home,
+    generated: Generated,
+    slots: list[Slot],
+    arguments: Mapping[str, Any] | None = None,
+    there: frozenset[str] = frozenset(),
 ) -> tuple[Built, int]:
-    """Build, and publish what the driver gives out at once: (program, bytes published)."""
+    """Build, and publish what the driver gives out at once and is not `there`: (program, bytes published)."""
     started = time.perf_counter()
     program = _compile(home.context, generated)
     seconds = time.perf_counter() - started
     found, size = Built(home, program), 0
     if slots and not _headers_stand(home.context, generated, slots[0]):
         return found, 0
-    for slot, log in zip(slots, _logs(program), strict=False):
+    wanted = {slot.key.digest: (slot, log) for slot, log in zip(slots, _logs(program), strict=False)}
+    for slot, log in [pair for digest, pair in wanted.items() if digest not in there]:
         entry = _entry(generated, slot, log, seconds, arguments)
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
@@ -360,9 +373,7 @@ def _publish(program: cl.Program, slot: Slot, entry: Entry) -> int:
     return layer.publish(slot.address, whole)
 
 
-def _entry(
-    generated: Generated, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None
-) -> Entry:
+def _entry(generated: Generated, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None) -> Entry:
     device = slot.device
     pocl_on = state("pocl").on
     metadata = {

@@ -335,3 +335,58 @@ class TestInspect:
         fill(context, generated())
         assert program.inspect(home, generated()) == ("hit", "")
         assert kcl.stats()["binary"]["hits"] == 0
+
+
+DEVICES = """
+    import json, sys
+    sys.path.insert(0, sys.argv[1])
+    import forbid
+    if sys.argv[3] == "forbid":
+        forbid.compilation()
+    import numpy as np, pyopencl as cl
+    import handle_recipes, kcl
+    from kcl import option, promote
+
+    events = []
+    kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
+    (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
+    devices = [one for one in platform.get_devices() if one.name.startswith(sys.argv[2])]
+    context, kernel, found = cl.Context(devices), handle_recipes.add(), []
+    queues = [cl.CommandQueue(context, device) for device in context.devices]
+    for queue in queues:
+        _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
+        found.append(out.tolist())
+    assert promote.idle(option.folder("kcl"), 60)
+    print(json.dumps([found, events]))
+"""
+
+
+class TestDevices:
+    """Each device of a context has an entry of its own."""
+
+    def test_some_present(self, child, platform_name):
+        """One that is there is a hit beside one that is not, which alone is made: the next process hits both."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        tests, said = os.path.dirname(os.path.abspath(__file__)), []
+        for names, mode in ("basic", ""), ("", ""), ("", "forbid"):
+            found, events = child.json(DEVICES, tests, names, mode, POCL_DEVICES="pthread basic")
+            assert found == [[2.0] * 8] * (1 if names else 2)
+            said.append(sorted(events))
+        (alone,), (there, absent), both = said
+        assert alone[0] == "miss"
+        assert there == ["hit", alone[1], "another device of the context missed: built from source with it"]
+        assert absent[0] == "miss"
+        assert absent[1] != alone[1]
+        assert sorted(both) == sorted([["hit", alone[1], ""], ["hit", absent[1], ""]])
+
+    def test_alike(self, device):
+        """Devices that are alike share one entry, which counts once."""
+        devices = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        if len(devices) < 2:
+            pytest.skip("the device has one compute unit")
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(devices), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+        assert len(list(Directory(layers.binary().place).scan())) == 1
