@@ -292,7 +292,7 @@ def _rows(path: str, faults: list[Fault], named: Collection[str] | None) -> Iter
             name = address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
             try:
                 digest_of(name)
-                head = _whole_head(rows, address, size, start)
+                head = _whole_head(rows, name, size, start)
                 listed = _listed("generator", name, head, size, 0.0)
             except (DamagedEntry, ValueError) as error:
                 faults.append(Fault("generator", f"{path}: {name}", str(error)))
@@ -300,7 +300,7 @@ def _rows(path: str, faults: list[Fault], named: Collection[str] | None) -> Iter
             yield listed
 
 
-def _whole_head(rows: sqlite3.Connection, address: bytes, size: Any, start: Any) -> bytes:
+def _whole_head(rows: sqlite3.Connection, address: str, size: Any, start: Any) -> bytes:
     if not isinstance(start, bytes) or not isinstance(size, int):
         raise DamagedEntry("the row holds no bytes")
     if size <= _HEAD or header_end(start) <= _HEAD:
