@@ -99,7 +99,7 @@ def about(shown: Shown) -> str:
             f"{base} {path}".strip() for base, path, _digest in metadata.get("base", {}).get("reads", ())
         ),
         "built": f"{output.date(summary.built)}, in {output.seconds(summary.seconds)}",
-        "used": f"{shown.used.uses} times, last {output.ago(shown.used.last)}" if shown.used.uses else "never",
+        "uses": f"{shown.used.uses}, last {output.ago(shown.used.last)}" if shown.used.uses else "none",
         "complete": _completeness(metadata),
         "size": f"{output.size(summary.size)}: {sizes}",
         "file": inventory.file_of(summary.layer, summary.address),
