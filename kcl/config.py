@@ -153,6 +153,11 @@ def settings_file() -> str:
     return os.path.join(home(), ".config", "kcl", "config.toml")
 
 
+def from_file() -> dict[str, str]:
+    """Return the texts of the settings that stand in the settings file, by their names there."""
+    return dict(_file()[0])
+
+
 def forget() -> None:
     """Forget the settings file and the checkout, so that they are looked for anew."""
     global _loaded, _checkout

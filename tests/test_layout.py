@@ -63,6 +63,7 @@ ORDER = [
     "reporting",
     "promote.*",
     "removal",
+    "wishes",
     "program",
     "results",
     "pipeline",

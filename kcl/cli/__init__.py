@@ -18,8 +18,10 @@ COMMANDS = {
     "ls": "kcl.cli.ls",
     "show": "kcl.cli.show",
     "explain": "kcl.cli.explain",
+    "verify": "kcl.cli.verify",
     "stats": "kcl.cli.stats",
     "unpack": "kcl.cli.unpack",
+    "env": "kcl.cli.env",
     "purge": "kcl.cli.purge",
     "init": "kcl.cli.init",
 }
