@@ -139,6 +139,34 @@ def read(layer: str, address: str) -> Entry:
     return entry
 
 
+def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
+    """Yield where each entry of a layer lies, its address and its bytes; what cannot be read is added to `faults`."""
+    for place in _places(layer):
+        try:
+            if place.endswith(".sqlite"):
+                yield from _all_rows(place)
+                continue
+            store = Directory(place)
+            for address in store.scan():
+                path = os.path.join(place, address)
+                try:
+                    blob = store.get(address)
+                except _FAULTS as error:
+                    faults.append(Fault(layer, path, str(error)))
+                    continue
+                if blob is not None:  # not removed meanwhile
+                    yield path, address, blob
+        except _FAULTS as error:
+            faults.append(Fault(layer, place, str(error)))
+
+
+def _all_rows(path: str) -> Iterator[tuple[str, str, bytes]]:
+    with _connected(path) as rows:
+        for address, blob in rows.execute("SELECT keyhash, key_value FROM dict"):
+            name = address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
+            yield f"{path}: {name}", name, blob if isinstance(blob, bytes) else b""
+
+
 def file_of(layer: str, address: str) -> str:
     """Return the path of the file that holds an entry, empty where there is none; of a row that is a database."""
     for place in _places(layer):

@@ -1,8 +1,8 @@
 """Programs built once more and launched: the child process of `kcl verify --rebuild`.
 
-    python -m kcl.rebuild source|binary FOLDER
+    main("source" or "binary", FOLDER, START)
 
-The file `tasks.json` in the folder lists what to launch, one after the other; lines in the file `<way>.log` tell how
+The file `tasks.json` in the folder lists what to launch, from number START on; lines in the file `<way>.log` tell how
 far it came, so that whoever waits knows which task ended the process. `source` builds from source and keeps what the
 kernels compute, `binary` loads the stored binary and compares. A driver that has its own cache must not see that of
 the other way: the two run in processes, and with driver caches, of their own.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,12 +49,12 @@ class NotComparable(Exception):
     """A program that cannot be built or launched here, for the reason that it says."""
 
 
-def main(way: str, folder: str) -> None:
-    """Do all tasks of a folder in one way."""
+def main(way: str, folder: str, start: str) -> None:
+    """Do the tasks of a folder in one way, from a number on."""
     with open(os.path.join(folder, "tasks.json"), encoding="utf-8") as stream:
         tasks = [Task(*fields) for fields in json.load(stream)]
     with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as log:
-        for number, task in enumerate(tasks):
+        for number, task in enumerate(tasks[int(start) :], int(start)):
             _say(log, [number])
             try:
                 outcome = _source(task, folder, number) if way == SOURCE else _binary(task, folder, number)
@@ -141,7 +140,3 @@ def _words(error: Exception) -> str:
 def _say(log: Any, line: list[Any]) -> None:
     log.write(json.dumps(line) + "\n")
     log.flush()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

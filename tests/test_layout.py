@@ -69,6 +69,7 @@ ORDER = [
     "pipeline",
     "handle",
     "rebuild",
+    "rebuilding",
     "recipe",
     "cli.*",
 ]
