@@ -54,8 +54,8 @@ SETTINGS = (
         "KCL_PROMOTE",
         "`background`, `exit` or `off`",
         "background; off under an MPI launcher or a batch scheduler",
-        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` after "
-        "the first launches, `exit` as the process ends; `off` leaves it to `kcl.flush()`.",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
+        "after the first launches, `exit` as the process ends; `off` leaves it to `kcl.flush()`.",
     ),
     Setting(
         "KCL_REPORT",

@@ -71,7 +71,7 @@ class TestRead:
         assert "'warm'" in settings.rejected[0]
 
     def test_promote(self, monkeypatch):
-        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off where others schedule."""
+        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off under a scheduler."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
         assert config.read().promote == "off"
         monkeypatch.setenv("KCL_PROMOTE", "sometimes")

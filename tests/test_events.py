@@ -23,7 +23,15 @@ class TestStats:
             events.emit(event(outcome=outcome))
         events.emit(event(layer="binary", bytes=7))
         assert kcl.stats() == {
-            "generator": {"hits": 1, "misses": 1, "bypassed": 1, "errors": 1, "seconds": 1.0, "saved": 2.0, "bytes": 400},
+            "generator": {
+                "hits": 1,
+                "misses": 1,
+                "bypassed": 1,
+                "errors": 1,
+                "seconds": 1.0,
+                "saved": 2.0,
+                "bytes": 400,
+            },
             "binary": {"hits": 1, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.25, "saved": 0.5, "bytes": 7},
         }
 
