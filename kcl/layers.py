@@ -194,6 +194,15 @@ def binary() -> Layer:
     return _layers.get("binary") or _open("binary")
 
 
+def unopened(name: str) -> Layer:
+    """Return a layer that only shows its switches, as of now, and the directory that its files are in."""
+    from kcl.stores.directory import Directory
+
+    if name == "binary":
+        return _binary(config.read())
+    return Layer(name, _OWNERS, Directory(option.folder("pytools")), config.read())
+
+
 def opened() -> dict[str, Layer]:
     """Return the layers that were used so far."""
     return dict(_layers)

@@ -60,6 +60,7 @@ ORDER = [
     "inventory",
     "misses",
     "notes",
+    "tally",
     "reporting",
     "promote.*",
     "removal",
@@ -69,7 +70,6 @@ ORDER = [
     "pipeline",
     "handle",
     "rebuild",
-    "rebuilding",
     "recipe",
     "cli.*",
 ]

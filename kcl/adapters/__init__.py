@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from kcl import config
@@ -141,7 +141,7 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     if kind == "user":
         return _of_user(rest, environment.get("XDG_CACHE_HOME"))
     if kind == "tmp":
-        return _temporary(rest)
+        return _temporary(rest, environment)
     if template.startswith("~"):
         home = environment.get("HOME") or os.path.expanduser("~")
         return Place(os.path.normpath(home + template[1:]), "default")
@@ -164,19 +164,26 @@ def _of_user(application: str, xdg: str | None) -> Place:
     return Place(os.path.join(config.home(), ".cache", application), "default")
 
 
-def _temporary(prefix: str) -> Place:
-    """Return a directory of this user among those for temporary files, as tempfile and getpass find them."""
-    import getpass
-    import re
-    import tempfile
+def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
+    """Return a directory of this user among those for temporary files, as tempfile and getpass find them.
 
-    try:
-        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
-    except (KeyError, OSError, ImportError):
+    They are not asked, since importing them takes longer than all the rest of a listing.
+    """
+    deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.path.isdir(environment.get(name) or ""))
+    why = next(deciding, "default")
+    usual = ("C:\\TEMP", "C:\\TMP") if sys.platform == "win32" else ("/tmp", "/var/tmp", "/usr/tmp")
+    folder = environment[why] if why != "default" else next((path for path in usual if os.path.isdir(path)), "")
+    user = next((environment[name] for name in ("LOGNAME", "USER", "LNAME", "USERNAME") if environment.get(name)), "")
+    if not user and sys.platform != "win32":
+        import pwd
+
+        with suppress(KeyError):
+            user = pwd.getpwuid(os.getuid())[0]
+    if not folder or not user:
         return Place("", "")
-    folder = tempfile.gettempdir()
-    deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name) and os.environ[name] == folder)
-    return Place(os.path.join(folder, prefix + user), next(deciding, "default"))
+    for character in '\\/:*?"<>|':
+        user = user.replace(character, "_")
+    return Place(os.path.join(os.path.abspath(folder), prefix + user), why)
 
 
 def code_variables() -> list[tuple[str, str]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from typing import NamedTuple
 
@@ -46,34 +50,100 @@ def looks_like(name: str, path: str) -> bool:
 
 def measure(name: str) -> Contents:
     """Count what lies in the cache `name`; opens its databases to read, and nothing else."""
-    counting = ROWS[name].entry
-    entry = re.compile(counting)
+    return of(files(name), ROWS[name].entry)
+
+
+def of(paths: Iterable[str], counting: str) -> Contents:
+    """Count files, and what lies below directories: an entry is a file whose name matches, or with `rows` a row."""
+    folders, status_of = [], {}
+    for path in paths:
+        with suppress(OSError):  # removed meanwhile, or not ours to read
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
+                folders.append(path)
+            else:
+                status_of[path] = status
+    if counting != "rows":
+        return _of_files(folders, status_of, re.compile(counting).fullmatch)
+    entries, fault = 0, ""
+    for path in status_of:
+        if not path.endswith(_COMPANIONS):
+            try:
+                entries += _count(path)
+            except sqlite3.Error as error:
+                fault = f"{path}: {error}"
+    times = [status.st_mtime for status in status_of.values()]
+    size = sum(status.st_size for status in status_of.values())
+    return Contents(entries, size, min(times, default=0.0), max(times, default=0.0), fault)
+
+
+def _of_files(folders: list[str], files: dict[str, os.stat_result], is_entry: Callable[[str], object]) -> Contents:
+    """Count files and what lies below folders, links not followed; a cache can be large, so that nothing is kept."""
     entries = size = 0
-    oldest = newest = 0.0
-    fault = ""
-    for path in files(name):
-        for place, status in _walk(path):
+    oldest, newest = math.inf, 0.0
+
+    def count(name: str, status: os.stat_result) -> None:
+        nonlocal entries, size, oldest, newest
+        if stat.S_ISREG(status.st_mode):
             size += status.st_size
             moment = status.st_mtime
-            newest = max(newest, moment)
-            oldest = min(oldest or moment, moment)
-            if counting != "rows":
-                entries += entry.fullmatch(os.path.basename(place)) is not None
-            elif not place.endswith(_COMPANIONS):
-                try:
-                    entries += _count(place)
-                except sqlite3.Error as error:
-                    fault = f"{place}: {error}"
-    return Contents(entries, size, oldest, newest, fault)
+            newest = moment if moment > newest else newest
+            oldest = moment if moment < oldest else oldest
+            if is_entry(name):
+                entries += 1
+
+    for path, status in files.items():
+        count(os.path.basename(path), status)
+    while folders:
+        for item in _items(folders.pop()):
+            with suppress(OSError):
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                else:
+                    count(item.name, item.stat(follow_symlinks=False))
+    return Contents(entries, size, oldest if newest else 0.0, newest)
+
+
+def version(name: str) -> str:
+    """Return the version of the owner that this Python, or this system, has; empty where it has none, or none is told.
+
+    Looks at the names of the installed distributions only, so that nothing is imported.
+    """
+    row = ROWS[name]
+    with suppress(OSError):
+        if row.version_file:
+            with open(row.version_file, encoding="ascii", errors="replace") as stream:
+                return stream.read(64).strip()
+    wanted = row.package.replace("_", "-").lower() + "-"
+    for folder in sys.path if row.package else ():
+        for item in _distributions(folder):
+            if item.startswith(wanted) and item[len(wanted)].isdigit():
+                return item[len(wanted) :]
+    return ""
+
+
+@functools.cache
+def _distributions(folder: str) -> tuple[str, ...]:
+    """Return "name-version" of what is installed in a directory of modules."""
+    end = ".dist-info"
+    try:
+        names = [name for name in os.listdir(folder or ".") if name.endswith(end)]
+    except OSError:
+        return ()
+    pairs = (name[: -len(end)].partition("-") for name in names)
+    return tuple(f"{name.replace('_', '-').lower()}-{version}" for name, _, version in pairs)
 
 
 def _own(name: str, path: str) -> Iterator[os.DirEntry[str]]:
+    items = list(_items(path))
+    if not items:
+        return
     row = ROWS[name]
-    pattern, inside = re.compile(row.own or r"(?!)"), re.compile(row.inside or ".*")
-    for item in _items(path):
-        if not pattern.fullmatch(item.name) or item.is_symlink():
+    is_own, is_inside = re.compile(row.own or r"(?!)").fullmatch, re.compile(row.inside or ".*").fullmatch
+    for item in items:
+        if not is_own(item.name) or item.is_symlink():
             continue
-        if item.is_file() or all(inside.fullmatch(each.name) for each in _items(item.path)):
+        if item.is_file() or not row.inside or all(is_inside(each.name) for each in _items(item.path)):
             yield item
 
 
@@ -81,23 +151,6 @@ def _items(path: str) -> Iterator[os.DirEntry[str]]:
     with suppress(OSError):
         with os.scandir(path) as found:
             yield from found
-
-
-def _walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield every regular file of a tree with its status; links are not followed."""
-    with suppress(OSError):  # removed meanwhile, or not ours to read
-        status = os.lstat(path)
-        if not os.path.isdir(path) or os.path.islink(path):
-            yield path, status
-            return
-    folders = [path]
-    while folders:
-        for item in _items(folders.pop()):
-            if item.is_dir(follow_symlinks=False):
-                folders.append(item.path)
-            elif item.is_file(follow_symlinks=False):
-                with suppress(OSError):
-                    yield item.path, item.stat(follow_symlinks=False)
 
 
 def _count(path: str) -> int:

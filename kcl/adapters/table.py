@@ -64,6 +64,8 @@ class Row(NamedTuple):
     """Whether the directory is made when the driver starts."""
     package: str = ""
     """The distribution whose version is shown."""
+    version_file: str = ""
+    """Where the system says the version of the driver."""
     flag: tuple[str, str, object, str] | None = None
     """Module, attribute, the value that means off, and the words for it."""
     held: tuple[str, str] = ("", "")
@@ -199,6 +201,7 @@ ROWS: dict[str, Row] = {
         entry=r"[0-9a-f]{8,}",
         read="when the driver starts",
         library="libnvidia-opencl",
+        version_file="/sys/module/nvidia/version",
         limits=("CUDA_CACHE_MAXSIZE",),
     ),
     # cupy/cupy: cupy/cuda/_compiler_cache.py (DiskKernelCacheBackend), compiler.py (_get_bool_env_variable)
