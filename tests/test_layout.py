@@ -65,6 +65,7 @@ ORDER = [
     "promote.*",
     "removal",
     "wishes",
+    "completing",
     "program",
     "results",
     "pipeline",

@@ -49,11 +49,14 @@ def environment() -> str:
     lines = [MADE, "# Environment", ""]
     lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read when the first recipe is decorated,"]
     lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
-    lines += ["## kcl's own", "", *head("variable", "values", "default", "effect")]
+    lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
     for setting in config.SETTINGS:
-        lines.append(row(f"`{setting.variable}`", setting.values, setting.default, setting.effect))
+        cells = f"`{setting.variable}`", f"`{setting.key}`", setting.values, setting.default, setting.effect
+        lines.append(row(*cells))
     lines += ["", "`KCL_NO_CACHE`: a name that is no layer switches all of them off, with a warning. A call of"]
-    lines += ["`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, which wins over `XDG_CACHE_HOME`.", ""]
+    lines += ["`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, that over the cache of a recorded checkout, that over"]
+    lines += ["`cache_dir` of the settings file, and that over `XDG_CACHE_HOME`. The file is `kcl/config.toml` below"]
+    lines += ["`$XDG_CONFIG_HOME` or `~/.config`; a variable, be it empty, wins over it.", ""]
     lines += ["## Switches of the caches below", ""]
     lines += ["Each is parsed as its owner parses it. A value that the owner would reject counts as off.", ""]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")

@@ -20,6 +20,7 @@ OTHERS = {
     "PYOPENCL_BUILD_OPTIONS": ("pyopencl", "options of every build: part of the program key"),
     "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the direct key"),
 }
+_FEW = 3
 _HEAD = ("variable", "value", "read by", "effect")
 
 
@@ -128,6 +129,8 @@ def _foreign(variable: str, names: list[str]) -> Line:
     said: dict[str, list[str]] = {}
     for name in names:
         effect = _effect(variable, value, name)
+        if len(names) > _FEW and effect.startswith("in "):
+            effect = "places it"
         if effect:
             said.setdefault(effect, []).append(name)
     readers = ("kcl", *names) if variable == "XDG_CACHE_HOME" or _counts(variable, names) else tuple(names)
