@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pathlib
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
 import kcl
+from kcl import device as devices
 from kcl import layers, option, program, promote
 from kcl.entry import Entry
 from kcl.errors import RecipeError, UnknownInput
@@ -349,7 +351,7 @@ DEVICES = """
 
     events = []
     kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
-    (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
+    platform = [one for one in cl.get_platforms() if one.name.startswith("Portable")][0]
     devices = [one for one in platform.get_devices() if one.name.startswith(sys.argv[2])]
     context, kernel, found = cl.Context(devices), handle_recipes.add(), []
     queues = [cl.CommandQueue(context, device) for device in context.devices]
@@ -380,13 +382,34 @@ class TestDevices:
         assert absent[1] != alone[1]
         assert sorted(both) == sorted([["hit", alone[1], ""], ["hit", absent[1], ""]])
 
+    def test_two_builds_of_one_driver(self, child, device, platform_name, tmp_path):
+        """PoCL under the same name and version, its library built anew: a miss, and an entry beside the other's."""
+        library = pathlib.Path(devices._library_path(device.platform))
+        support = library.parent.parent.parent / "pocl_binary_distribution"
+        if platform_name != "pocl" or not support.is_dir():
+            pytest.skip("PoCL's wheel alone runs from another place")
+        build, content = bytes.fromhex(devices._build_id(str(library))), library.read_bytes()
+        other = tmp_path / "pyopencl" / ".libs" / "libpocl-other.so"
+        other.parent.mkdir(parents=True)
+        (tmp_path / support.name).symlink_to(support)
+        other.write_bytes(content.replace(build, build[::-1], 1))
+        (tmp_path / "vendors").mkdir()
+        (tmp_path / "vendors" / "pocl.icd").write_text(f"{other}\n")
+        tests, said = os.path.dirname(os.path.abspath(__file__)), []
+        for vendors in ({}, {"OCL_ICD_VENDORS": str(tmp_path / "vendors")}) * 2:
+            found, events = child.json(DEVICES, tests, "", "", POCL_DEVICES="pthread", **vendors)
+            assert found == [[2.0] * 8]
+            said += events
+        assert [outcome for outcome, _key, _reason in said] == ["miss", "miss", "hit", "hit"]
+        assert len({key for _outcome, key, _reason in said}) == 2
+
     def test_alike(self, device):
         """Devices that are alike share one entry, which counts once."""
-        devices = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
-        if len(devices) < 2:
+        parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        if len(parts) < 2:
             pytest.skip("the device has one compute unit")
         seen = outcomes()
         for _ in range(2):
-            assert fill(cl.Context(devices), generated()) == [2.0] * 4
+            assert fill(cl.Context(parts), generated()) == [2.0] * 4
         assert seen == ["miss", "hit"]
         assert len(list(Directory(layers.binary().place).scan())) == 1
