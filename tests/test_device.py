@@ -109,7 +109,7 @@ class TestFeatures:
         assert features == sorted(set(features))
 
     def test_another_processor(self, tmp_path):
-        """One instruction set less is another processor; what changes from boot to boot and from core to core is not."""
+        """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
         file = tmp_path / "cpuinfo"
         block = "processor\t: 0\ncpu MHz\t: {}\nflags\t\t: fpu {} hypervisor\n\n"
         seen = []
