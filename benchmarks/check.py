@@ -28,7 +28,7 @@ def main() -> int:
     path = parser.parse_args().file or newest()
     document = json.loads(path.read_text(encoding="utf-8"))
     found = verdicts(document["parts"])
-    print(f"{document['time']}: {document['device']}; load {document['load']}")
+    print(f"{document['time']}: {document['device']}")
     print("\n".join(table(found)))
     counts = {word: sum(one == word for _, _, one in found) for word in (REACHED, SHORT, UNKNOWN)}
     print(", ".join(f"{count} {word.lower()}" for word, count in counts.items()))

@@ -2,15 +2,16 @@
 
     python benchmarks/run.py [PART ...] [--quick] [--json FILE] [--FIELD VALUE ...]
 
-Figures are compared within one run only: a machine is not the same an hour later. There is no verdict here, because
-time is not a test. A part that fails is said and left out.
+Figures are compared within one part only: a machine is not the same an hour later. There is no verdict here, because
+time is not a test. A part that fails is said and left out. Where FILE exists with ``--add`` its other parts stay.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
+import importlib.util
+import json
 import os
 import pathlib
 import platform
@@ -48,18 +49,22 @@ def main() -> int:
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "effort": effort._asdict(),
-        "load": [],
+        "load": {},
         "parts": {},
     }
+    if options.add and options.json.exists():
+        before = json.loads(options.json.read_text(encoding="utf-8"))
+        document |= {"parts": before["parts"], "load": before["load"]}
     print(f"{device}; {document['cores']} cores")
-    for part in options.parts or PARTS:
-        document["load"].append(round(os.getloadavg()[0], 1))
+    asked = options.parts or [part for part in PARTS if importlib.util.find_spec(part)]
+    for part in asked:
+        document["load"][part] = round(os.getloadavg()[0], 1)
         figures = _measured(part, effort)
         if figures is not None:
             document["parts"][part] = figures
         measure.write(document, options.json)
     print(f"\nwritten: {options.json}")
-    return 0 if len(document["parts"]) == len(options.parts or PARTS) else 1
+    return 0 if document["parts"].keys() >= set(asked) else 1
 
 
 def _measured(part: str, effort: Effort) -> dict[str, Any] | None:
@@ -79,6 +84,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure kcl beside loopy and beside hand-written pyopencl.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"all, or some of: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--add", action="store_true", help="keep the other parts that are in FILE")
     now = datetime.datetime.now().astimezone()
     parser.add_argument(
         "--json",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -22,7 +23,6 @@ from typing import Any, NamedTuple
 import measure
 from measure import Effort, spread
 
-SERIES = 3
 KINDS = ("alone", "storm", "killed", "stopped")
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
@@ -36,10 +36,11 @@ class Line(NamedTuple):
 
 
 class Storm(NamedTuple):
-    """What came of one start of processes: wall-clock seconds until the last one ended, and their log."""
+    """What came of one start of processes: seconds until the last one ended, their log, the last words of failures."""
 
     wall: float
     log: list[Line]
+    failed: list[str]
 
     def count(self, what: str) -> int:
         """Return how often something was logged."""
@@ -62,18 +63,19 @@ def measured(effort: Effort) -> dict[str, Any]:
     """Run all kinds of storms; return for each the seconds and what was counted, a value for every series."""
     figures: dict[str, Any] = {"kernels": effort.storm, "processes": effort.processes, "cores": os.cpu_count()}
     for kind in KINDS:
-        figures[kind] = {"wall": [], "source builds": [], "recipes": []}
+        figures[kind] = {"wall": [], "source builds": [], "recipes": [], "failed": []}
     figures["one compile time"] = []
     with tempfile.TemporaryDirectory(prefix="kcl-storm-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
         _start(root / "byte-code", 1, 1, "alone")
-        for series in range(SERIES if effort.series > 1 else 1):
+        for series in range(effort.series):
             for kind in KINDS:
                 number = 1 if kind == "alone" else effort.processes
                 storm = _start(root / f"{kind}-{series}", effort.storm, number, kind)
                 figures[kind]["wall"].append(storm.wall)
                 figures[kind]["source builds"].append(storm.count("source"))
                 figures[kind]["recipes"].append(storm.count("recipe"))
+                figures[kind]["failed"] += storm.failed
                 if kind == "alone":
                     figures["one compile time"].append(storm.longest_call())
     return figures
@@ -89,6 +91,9 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
         yield f"  {kind:<10}{spread(one['wall']):<30}{counts[0]:<24}{counts[1]}"
     yield f"  wall time, storm / alone: {slowdown(figures):.2f}"
     yield f"  one compile time (the longest first call): {spread(figures['one compile time'])}"
+    for kind in KINDS:
+        for words in figures[kind]["failed"]:
+            yield f"  A PROCESS FAILED: {kind}: {words}"
     for kind in SIGNALS:
         yield f"  a leader that is {kind} costs the others {cost(figures, kind):.2f} compile times"
 
@@ -114,15 +119,19 @@ def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
     begin = time.perf_counter()
     children = {}
     for _ in range(number):
-        child = subprocess.Popen(command, env=measure.environment(cache), stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            command, env=measure.environment(cache), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         children[child.pid] = child
     victim = _disturb(log, children, kernels // 4, SIGNALS[kind]) if kind in SIGNALS else None
-    computed = set()
+    computed, failed = set(), []
     for child in children.values():
         if child is not victim:
-            computed.add(child.communicate()[0])
+            printed, errors = child.communicate()
             if child.returncode:
-                raise SystemExit(f"bench: a process of the storm ended with status {child.returncode}")
+                failed.append(f"status {child.returncode}: {_last_words(errors)}")
+            else:
+                computed.add(printed)
     wall = time.perf_counter() - begin
     if victim is not None:
         victim.kill()
@@ -130,7 +139,7 @@ def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
     if len(computed) > 1:
         raise SystemExit(f"bench: not all processes compute the same numbers: {computed}")
     measure.settle(cache)
-    return Storm(wall, [_line(text) for text in log.read_text().splitlines()])
+    return Storm(wall, [_line(text) for text in log.read_text().splitlines()], failed)
 
 
 def _disturb(
@@ -147,6 +156,12 @@ def _disturb(
                 return children[line.process]
         time.sleep(0.002)
     return None
+
+
+def _last_words(errors: str) -> str:
+    """Return the exception in which a process ended, without what follows: that may name places of this machine."""
+    named = [line for line in errors.splitlines() if re.match(r"[A-Za-z_][\w.]*: ", line)]
+    return named[-1][:100] if named else ""
 
 
 def _line(text: str) -> Line:
