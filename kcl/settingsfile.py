@@ -11,7 +11,6 @@ Imported only where the file exists. It decides where code is loaded from, so on
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -102,7 +101,30 @@ def _fault(status: os.stat_result) -> str | None:
     return f"{fault}; run chmod go-w on it" if fault and loose else fault
 
 
+def _records(text: str) -> dict[str, Any] | None:
+    """Read a file that holds nothing but records as `record` writes them; None for any other.
+
+    It spares who only ran `kcl init` the parser of TOML, which costs a start more than all the rest of kcl.
+    """
+    found: list[dict[str, str]] = []
+    for line in text.split("\n"):
+        name, equals, value = line.partition(" = ")
+        if line == f"[[{CHECKOUT}]]":
+            found.append({})
+        elif equals and found and name in ("path", "token") and name not in found[-1]:
+            inner = value[1:-1]
+            if value != f'"{inner}"' or not inner.isprintable() or '"' in inner or "\\" in inner:
+                return None
+            found[-1][name] = inner
+        elif line:
+            return None
+    return {CHECKOUT: found}
+
+
 def _parsed(text: str) -> dict[str, Any]:
+    records = _records(text)
+    if records is not None:
+        return records
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -145,6 +167,8 @@ def _checkouts(data: dict[str, Any]) -> dict[str, str]:
 
 def _without(text: str, checkout: str) -> str:
     """Cut out the records of a checkout that `record` wrote."""
+    import re
+
     line = re.escape(_quoted(checkout))
     return re.sub(rf'(?m)^\[\[{CHECKOUT}\]\]\npath = {line}\ntoken = "\w*"\n*', "", text)
 

@@ -57,8 +57,8 @@ class TestGroup:
             import json, sys
             from click.testing import CliRunner
             from kcl.cli import main
-            assert CliRunner().invoke(main, ["status", "--json"]).exit_code == 0
+            assert CliRunner().invoke(main, ["purge", "--dry-run"]).exit_code == 0
             found = [name for name in sys.modules if name.startswith(("kcl.cli.", "rich"))]
             print(json.dumps(sorted(found)))
             """
-        assert child.json(code) == ["kcl.cli.output", "kcl.cli.status"]
+        assert child.json(code) == ["kcl.cli.output", "kcl.cli.purge"]
