@@ -111,22 +111,24 @@ def _short(text: str) -> str:
 
 def _code(label: str, difference: Difference, about: About) -> str:
     _name, before, after = difference
-    origin = about.origins.get(difference.name)
     if difference.name == about.recipe and before is not None:
         line = about.line(difference.name)
         return f"recipe `{label.rpartition('.')[2]}`: body changed" + (f" at line {line}" if line else "")
-    own = about.origins.get(about.recipe)
-    elsewhere = origin is not None and (own is None or own.module != origin.module)
-    what = f"helper `{label}`" + (f" in {origin.module}" if elsewhere and origin else "")
+    what = f"helper `{label}`{_module(difference.name, about)}"
     if before is None:
         return f"{what} is called now"
     return f"{what} is not called any more" if after is None else f"{what} changed"
 
 
+def _module(name: str, about: About) -> str:
+    """Name the module of code that is not the recipe's."""
+    origin, own = about.origins.get(name), about.origins.get(about.recipe)
+    return f" in {origin.module}" if origin is not None and (own is None or own.module != origin.module) else ""
+
+
 def _class(label: str, difference: Difference, about: About) -> str:
     _name, before, after = difference
-    origin = about.origins.get(difference.name)
-    what = f"class `{label}`" + (f" in {origin.module}" if origin else "")
+    what = f"class `{label}`{_module(difference.name, about)}"
     if before is None or after is None:
         return f"{what} is {'used now' if before is None else 'not used any more'}"
     parts = _changed_items(before.split("; "), after.split("; "))

@@ -71,7 +71,9 @@ ORDER = [
     "pipeline",
     "handle",
     "rebuild",
+    "rebuilding",
     "recipe",
+    "checkup.*",
     "cli.*",
 ]
 

@@ -54,7 +54,9 @@ def environment() -> str:
         cells = f"`{setting.variable}`", f"`{setting.key}`", setting.values, setting.default, setting.effect
         lines.append(row(*cells))
     lines += ["", "`KCL_NO_CACHE`: a name that is no layer switches all of them off, with a warning. A call of"]
-    lines += ["`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, that over the cache of a recorded checkout, that over"]
+    lines += [
+        "`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, that over the cache of a recorded checkout, that over"
+    ]
     lines += ["`cache_dir` of the settings file, and that over `XDG_CACHE_HOME`. The file is `kcl/config.toml` below"]
     lines += ["`$XDG_CONFIG_HOME` or `~/.config`; a variable, be it empty, wins over it.", ""]
     lines += ["## Switches of the caches below", ""]

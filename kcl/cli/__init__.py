@@ -23,6 +23,7 @@ COMMANDS = {
     "unpack": "kcl.cli.unpack",
     "env": "kcl.cli.env",
     "purge": "kcl.cli.purge",
+    "doctor": "kcl.cli.doctor",
     "init": "kcl.cli.init",
 }
 
