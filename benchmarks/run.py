@@ -34,6 +34,7 @@ PARTS = {
     "storm": "processes that start cold at once",
     "entries": "bytes on disk, and what compression would do",
     "budget": "where a warm start goes",
+    "direct_key": "direct keys, and what observing a recipe costs",
 }
 
 
