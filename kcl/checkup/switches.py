@@ -159,10 +159,10 @@ def _ancestors() -> list[int]:
 
 
 def _siblings(path: str) -> int:
-    """Count the directories beside a path, or beside a parent of it, whose names differ in their number alone."""
+    """Count the directories beside a path, or beside its parent, whose names differ in their number alone."""
     most = 0
-    while os.path.dirname(path) not in ("", path):
-        folder, name = os.path.split(path)
+    for _ in range(2):
+        folder, name = os.path.split(path.rstrip(os.sep))
         if re.search(r"\d{3,}", name):
             alike = re.compile(re.sub(r"\\?\d{3,}", r"\\d{3,}", re.escape(name)))
             try:

@@ -34,13 +34,13 @@ def platforms() -> Iterator[Finding]:
     if util.find_spec("pyopencl") is None:
         yield Finding(check, PROBLEM, "pyopencl is not installed", "pip install pyopencl")
         return
+    folder = config.variable("OCL_ICD_VENDORS")
+    where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
     try:
         import pyopencl
 
         found = pyopencl.get_platforms()
     except Exception as error:  # a driver may raise anything, and none at all is an error too
-        folder = config.variable("OCL_ICD_VENDORS")
-        where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
         yield Finding(check, PROBLEM, f"no OpenCL platform was found ({error}){where}", _POCL)
         return
     devices = 0
@@ -54,7 +54,7 @@ def platforms() -> Iterator[Finding]:
         says = ", ".join(names) or "no device"
         yield Finding(check, OK if names else NOTE, f"{platform.name} ({platform.version}): {says}")
     if not devices:
-        yield Finding(check, PROBLEM, "no platform has a device", _POCL)
+        yield Finding(check, PROBLEM, f"no platform has a device{where}", _POCL)
 
 
 def packages() -> Iterator[Finding]:
