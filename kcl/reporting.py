@@ -77,9 +77,12 @@ def _keep_journal() -> None:
 
 
 def _write_journal() -> None:
-    from kcl import journal
+    from kcl import records
 
-    journal.flush()
+    if records.write():
+        from kcl import journal
+
+        journal.fold()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         _keep_notes()
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from kcl import events, journal, option
+from kcl import events, journal, option, records
 from kcl.events import Event
 from kcl.key import Key, Part
 
@@ -33,7 +33,7 @@ def end(*emitted, key=KEY, entries=()):
     journal.flush()
 
 
-def records(root: pathlib.Path) -> list[str]:
+def names(root: pathlib.Path) -> list[str]:
     """Return the names of all records."""
     return sorted(name for name in os.listdir(root / "kcl" / "journal") if name != "lock")
 
@@ -94,7 +94,7 @@ class TestKept:
     def test_private(self, root):
         """Directory and files are the user's alone."""
         end(HIT)
-        (name,) = records(root)
+        (name,) = names(root)
         assert (root / "kcl" / "journal").stat().st_mode & 0o777 == 0o700
         assert (root / "kcl" / "journal" / name).stat().st_mode & 0o777 == 0o600
 
@@ -106,7 +106,7 @@ class TestKept:
         assert journal.totals() == journal.uses() == {}
         assert journal.last_misses() == journal.rows() == []
         journal.flush()
-        assert records(root) == []
+        assert names(root) == []
 
 
 class TestNothing:
@@ -133,21 +133,21 @@ class TestNothing:
 class TestFolding:
     def test_bounded(self, root):
         """Many records become one, with the same contents."""
-        for number in range(journal.MANY_WRITTEN + 5):
+        for number in range(records.MANY + 5):
             end(HIT, MISS._replace(kernel=f"kernel {number}"), entries=[KEY.digest])
-        assert len(records(root)) < journal.MANY_READ
-        assert journal.totals()["generator"]["hits"] == journal.MANY_WRITTEN + 5
-        assert journal.uses()[KEY.digest[: journal.DIGITS]].uses == journal.MANY_WRITTEN + 5
-        assert len(journal.last_misses()) == journal.MANY_WRITTEN + 5
+        assert len(names(root)) < journal.MANY_READ
+        assert journal.totals()["generator"]["hits"] == records.MANY + 5
+        assert journal.uses()[KEY.digest[: journal.DIGITS]].uses == records.MANY + 5
+        assert len(journal.last_misses()) == records.MANY + 5
 
     def test_death_of_who_folds(self, root):
         """What was folded and not yet removed does not count twice, now or after the next folding."""
         for _ in range(journal.MANY_READ + 1):
             end(HIT)
         folder = root / "kcl" / "journal"
-        before = {name: (folder / name).read_bytes() for name in records(root)}
+        before = {name: (folder / name).read_bytes() for name in names(root)}
         assert journal.rows()[0].counters["hits"] == journal.MANY_READ + 1  # reading folds
-        assert len(records(root)) == 1
+        assert len(names(root)) == 1
         for name, content in before.items():
             path = folder / name
             path.touch(0o600)
@@ -156,7 +156,7 @@ class TestFolding:
         for _ in range(2 * journal.MANY_READ):
             end(HIT)
         journal.rows()
-        assert len(records(root)) == 1
+        assert len(names(root)) == 1
         assert journal.totals()["generator"]["hits"] == 3 * journal.MANY_READ + 1
 
     def test_months(self):
@@ -188,7 +188,7 @@ class TestFaults:
     def test_damaged(self, root, content):
         """A record that is damaged, or planted under another name, counts for nothing and harms nothing."""
         end(HIT)
-        (name,) = records(root)
+        (name,) = names(root)
         (root / "kcl" / "journal" / name).write_bytes(content)
         end(HIT)
         assert journal.totals()["generator"]["hits"] == 1
@@ -197,7 +197,7 @@ class TestFaults:
     def test_link(self, root, tmp_path):
         """A link in a record's place is not followed."""
         end(HIT)
-        (name,) = records(root)
+        (name,) = names(root)
         path = root / "kcl" / "journal" / name
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
@@ -224,7 +224,7 @@ class TestFaults:
 
 WRITERS = """
 import json, os, sys
-from kcl import events, journal, option
+from kcl import events, journal, option, records
 from kcl.events import Event
 from kcl.key import Key
 option.cache_dir(sys.argv[1])
@@ -263,7 +263,7 @@ class TestProcesses:
         """A process that is killed loses its own record, and leaves nothing in the way of the others."""
         code = """
             import os, signal, sys
-            from kcl import events, journal, option
+            from kcl import events, journal, option, records
             option.cache_dir(sys.argv[1])
             events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
             journal.flush()
@@ -329,11 +329,11 @@ class TestRuns:
 
     def test_not_imported(self, filled):
         """A warm run imports the journal only as it ends."""
-        assert "kcl.journal" not in filled.second.said["modules"]
+        assert not {"kcl.journal", "kcl.records"} & set(filled.second.said["modules"])
 
 
 def test_json(root):
     """A record is JSON, line by line."""
     end(HIT, MISS)
-    (name,) = records(root)
+    (name,) = names(root)
     assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 4

@@ -56,6 +56,7 @@ ORDER = [
     "verify",
     "flight",
     "layers",
+    "records",
     "journal",
     "listing",
     "inventory",
