@@ -72,8 +72,11 @@ def nearest(key: Key, known: Iterable[Known]) -> Known | None:
     """
     best: tuple[int, bool, float] | None = None
     found = None
+    kind, parts = _kind(key), set(key.parts)
     for one in known:
-        if _kind(one.key) != _kind(key) or starts(one.key, key):
+        unlike = len(parts.symmetric_difference(one.key.parts))
+        # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
+        if (best is not None and unlike > 2 * best[0]) or _kind(one.key) != kind or starts(one.key, key):
             continue
         rank = (len(one.key.diff(key)), is_base(one.metadata), -one.written)
         if best is None or rank < best:

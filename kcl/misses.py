@@ -110,7 +110,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
     found = shelves({"generator", *(one.layer for one in asked)}, {one.kernel for one in asked})
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
-        if one.key is not None:
+        if one.key is not None and (one.layer, one.kernel) in found:
             made.setdefault(one.key.digest, one.time)
     explained = []
     for place, one in first.items():

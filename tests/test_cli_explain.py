@@ -35,7 +35,7 @@ def kcl(project, *words):
 
 def explained(project, *words):
     """Return what `kcl explain --json` says, by layer and kernel."""
-    done = kcl(project, "explain", "--json", *words)
+    done = kcl(project, "explain", "--json", "--limit", "0", *words)
     assert done.returncode == 0, done.stderr
     found = {}
     for one in json.loads(done.stdout):

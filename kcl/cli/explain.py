@@ -16,8 +16,9 @@ from kcl.misses import Told
 @click.command()
 @click.argument("kernel", required=False)
 @click.option("--all", "every", is_flag=True, help="Every run that is remembered, not the last one only.")
+@click.option("--limit", default=40, show_default=True, help="So many look-ups, the last ones; 0 for all of them.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of look-ups that were no hits.")
-def explain(kernel: str | None, every: bool, as_json: bool) -> None:
+def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     """Say why the last run missed: what differs from the nearest earlier entry.
 
     KERNEL is the name of a recipe; without one all of the last run in which anything missed are shown. A miss names
@@ -27,13 +28,16 @@ def explain(kernel: str | None, every: bool, as_json: bool) -> None:
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    found = misses.told(asked, history)
+    left_out = len(asked) - limit if limit > 0 else 0
+    found = misses.told(asked[max(0, left_out) :], history)
     if as_json:
         output.dump([described(one) for one in found])
     elif not found:
         click.echo(f"no miss of kernel {kernel!r} is known" if kernel else "no miss is known")
     else:
         click.echo("\n".join(lines(found)))
+        if left_out > 0:
+            click.echo(f"{left_out} earlier ones are left out: kcl explain --limit 0")
     raise SystemExit(output.FOUND if kernel and not found else output.FINE)
 
 
