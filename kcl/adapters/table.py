@@ -1,6 +1,7 @@
 """Facts about the caches below kcl and beside it: one row each, sorted by name.
 
-Each fact was read in its owner's source, in the file that the comment of its row names, in the summer of 2026.
+Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names; those
+of Numba and JAX were also compared with the packages (tests/test_neighbours.py). On macOS and Windows none was tried.
 A row is data: what is done with it stands once, for all rows, in `kcl.adapters` and the modules beside this one.
 """
 
@@ -186,8 +187,8 @@ ROWS: dict[str, Row] = {
         library="libamd_comgr",
         limits=("AMD_COMGR_CACHE_POLICY",),
     ),
-    # CUDA programming guide, appendix on environment variables; the driver's source is not public. The names were
-    # those on a disk.
+    # CUDA programming guide, appendix on environment variables. The driver's source is not public: the names below the
+    # directory are those that users list, and were not seen here.
     "cuda": Row(
         "NVIDIA ComputeCache",
         (Switch("CUDA_CACHE_DISABLE", _is_one),),
