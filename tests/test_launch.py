@@ -341,8 +341,8 @@ class TestBind:
         x, y = on(queue, range(9)), on(queue, range(9))
         bound = TWO_STEPS.bind(queue, x=x, y=y)
         bound(x=x, y=y).wait()
-        assert y.get(queue).tolist() == [2.0 * (8 - i) + 1 for i in range(9)]
         assert (x.events, y.events) == ([], [])
+        assert y.get(queue).tolist() == [2.0 * (8 - i) + 1 for i in range(9)]
 
     def test_wants_every_array_on_the_device(self, queue):
         """An output that is left out, or a numpy array, is a TypeError that names it."""
