@@ -59,6 +59,12 @@ class Place(NamedTuple):
     texts: Mapping[str, str]
     asked: bool
     origins: Mapping[str, tuple[str, int]] = {}
+    values: tuple[str, ...] = ()  # those of all parts
+
+    @property
+    def written(self) -> list[str]:
+        """Everything in the key in which a path may stand."""
+        return [*self.texts.values(), *self.values]
 
     def names(self) -> list[str]:
         """Return the directories that generated code may name only if it belongs to this place."""
@@ -210,7 +216,7 @@ def _placed(option: str, place: Place) -> str | list[str]:
     """Describe an include directory as files are described, so that a copy of the project has its own."""
     if option[:2] != "-I" or not option[2:].strip():
         return option
-    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.texts.values())]
+    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.written)]
 
 
 def _located(option: Any, directory: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import frontends, manifest, observe
 from kcl.declarations import NOTHING, Declared
-from kcl.direct import witness
 from kcl.direct.reach import Reached, reach
 from kcl.key import Part
 from kcl.manifest import Read
@@ -54,6 +53,8 @@ def run(task: Task, reached: Reached | None) -> Outcome:
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
     # Where nobody can tell what the recipe returns, it may be loopy's.
+    from kcl.direct import witness
+
     with witness.holding():
         result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     place = place_of(reached)
@@ -88,11 +89,12 @@ def place_of(reached: Reached | None) -> Place:
     """Return where a recipe stands."""
     if reached is None:
         return Place("", {}, False)
-    return Place(reached.directory, reached.texts(), reached.placed, reached.origins())
+    values = tuple(part.value for part in reached.parts)
+    return Place(reached.directory, reached.texts(), reached.placed, reached.origins(), values)
 
 
 def _reads(declared: Declared, files: list[str], observed: observe.Observed, place: Place) -> tuple[Read, ...]:
-    texts = place.texts.values()
+    texts = place.written
     return (
         *manifest.files([path for path in files if not declared.covers(path, place.directory)], place.directory, texts),
         *manifest.links(observed.links, place.directory, texts),

@@ -34,6 +34,7 @@ ORDER = [
     "direct.unknown",
     "direct.references",
     "direct.values",
+    "direct.memo",
     "direct.witness",
     "direct.unloaded",
     "direct.chains",

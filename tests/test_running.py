@@ -7,7 +7,9 @@ import time
 
 import pytest
 
-from kcl.running import _touched_since
+from kcl import manifest, running
+from kcl.declarations import NOTHING
+from kcl.running import Task, _touched_since
 
 DRIVER = """
 import json, os, sys
@@ -127,3 +129,17 @@ class TestTouched:
     def test_unreadable(self, folder):
         """Where nobody can tell, it may have."""
         assert _touched_since(str(folder / "read.txt" / "inside"), self.BEGIN)
+
+
+def _reading(path):
+    with open(path) as stream:
+        return stream.read()
+
+
+class TestPlaces:
+    def test_path_in_a_parameter(self, tmp_path):
+        """A file whose path is a parameter is the one of that path, also for a copy of the project."""
+        path = str(tmp_path / "data" / "weights")
+        for arguments, base in (({"path": path}, "absolute"), ({"path": "weights"}, "module")):
+            place = running.place_of(running.reached(Task("reading", _reading, arguments, NOTHING)))
+            assert manifest.place(path, place.directory, place.written)[0] == base

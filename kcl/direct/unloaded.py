@@ -15,7 +15,7 @@ from opcode import opmap
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from kcl.direct import code, distributions, witness
+from kcl.direct import code, distributions
 from kcl.direct.code import stream
 from kcl.direct.distributions import ABSENT, USER, Owner
 from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN, references
@@ -26,6 +26,7 @@ class Walk(Protocol):
 
     mentions: set[str]
     chains: Any
+    guards: Any
 
     def add(self, name: str, value: str) -> None: ...
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str: ...
@@ -76,6 +77,7 @@ class _Source(NamedTuple):
 
 
 _sources: dict[str, _Source] = {}
+watching = False  # whether any module counts by its source
 
 
 def exists(name: str) -> bool:
@@ -159,7 +161,12 @@ class Modules:
 
     def whole(self, name: str, module: ModuleType | None) -> str:
         """Count a module by its source and by what it imports; return its name."""
+        global watching
+        self.walk.guards.steady = False
         if module is None:
+            from kcl.direct import witness
+
+            watching = True
             witness.watch(name, witness.Watched(lambda: _is_unchanged(name), self.walk.holds))
         if name not in self.seen:
             self.seen.add(name)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.direct import code, distributions, unknown, unloaded, values
+from kcl.direct import code, distributions, memo, unknown, unloaded, values
 from kcl.direct.chains import Chains, held
-from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
+from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, PYTHON, USER, Owner
 from kcl.direct.references import UNKNOWN, Reference, references
 from kcl.errors import UnknownInput
 from kcl.key import Key, Part
@@ -47,6 +47,7 @@ class Walk:
     def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
         self.directory = directory
         self.excused = excused  # tells of a reason against the key whether a declaration cures it
+        self.guards = memo.Guards()
         self.parts: list[Part] = []
         self.front_ends: set[str] = set()
         self.reached: set[str] = set()  # distributions
@@ -152,8 +153,10 @@ class Walk:
         """Return the text of kcl's own objects, a recipe as its function, and of functions of other languages."""
         kind = type(value)
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
+            self.guards.attributes.append((value, "function", value.function))
             return f"recipe {self.refer(value.function)}"
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
+            self.guards.steady = False
             return self.builtin(value)
         return None
 
@@ -165,15 +168,21 @@ class Walk:
         whose = self.owners.get(module)
         if whose is None:
             whose = self.owners[module] = distributions.owner(module)
+            loaded = self.guards.binding(sys.modules, module)
+            if isinstance(loaded, ModuleType):
+                self.guards.binding(loaded.__dict__, "__file__")
+            elif loaded is not memo.MISSING:
+                self.guards.steady = False
         return whose
 
     # Functions
 
     def function(self, function: FunctionType, skip: frozenset[str] = frozenset()) -> str:
         """Take note of a function's code and of all it refers to; ``skip`` names parameters that are given."""
-        module = function.__globals__.get("__name__")
-        loaded = sys.modules.get(module) if isinstance(module, str) else None
-        if loaded is not None and loaded.__dict__ is function.__globals__:
+        self.guards.function(function)
+        module = self.guards.binding(function.__globals__, "__name__")
+        loaded = self.guards.binding(sys.modules, module) if isinstance(module, str) else None
+        if isinstance(loaded, ModuleType) and loaded.__dict__ is function.__globals__:
             whose = self.owner(str(module))
             if whose.kind not in (USER, ABSENT):
                 return self.library_function(function, str(module), whose)
@@ -221,15 +230,17 @@ class Walk:
         if id(names) in self.versions:
             return
         self.versions.add(id(names))
-        if _LANGUAGE_VERSION in " ".join(names):
-            chosen = [name for name in names if name.startswith(_LANGUAGE_VERSION)]
-            self.add(f"language version in {label}", " ".join(sorted(chosen)))
+        chosen = _language_version(names)
+        self.guards.spaces.append((names, _language_version, chosen))
+        if chosen:
+            self.add(f"language version in {label}", chosen)
 
     def library_function(self, function: FunctionType, module: str, whose: Owner) -> str:
         """Take note of a library's function; what of the user's it holds in its closure counts too."""
         text = self.library(module, (function.__qualname__,), whose)
         if function.__closure__ is None and not function.__dict__:
             return self.remember(function, text)
+        self.guards.steady = False
         label = self.unique(function.__qualname__)
         text = self.remember(function, f"{text} as {label}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -266,7 +277,12 @@ class Walk:
         module = kind.__module__
         whose = self.owner(module)
         if whose.kind not in (USER, ABSENT) or not kind.__flags__ & (1 << 9):
-            return self.remember(kind, self.library(module, (kind.__qualname__,), whose))
+            self.guards.named(kind)
+            text = self.remember(kind, self.library(module, (kind.__qualname__,), whose))
+            if whose.kind in (DISTRIBUTION, PYTHON):
+                memo.known(kind, text, whose.name)
+            return text
+        self.guards.kind(kind)
         label = self.unique(kind.__qualname__)
         text = self.remember(kind, f"class {label}")
         before, self.place = self.place, (label, None)
@@ -288,6 +304,7 @@ class Walk:
     def module(self, module: ModuleType) -> str:
         """Take note of a module that is used as a whole."""
         lazy = module.__dict__.get("__kcl_lazy_module__")
+        self.guards.binding(module.__dict__, "__name__")
         name = lazy if isinstance(lazy, str) else module.__name__
         whose = self.owner(name)
         if whose.kind == USER:
@@ -302,6 +319,7 @@ class Walk:
 
     def contents(self, module: ModuleType) -> None:
         """Count what a module of the user holds now, as far as it can be known; its source counts anyway."""
+        self.guards.steady = False
         for name, value in sorted(module.__dict__.items()):
             if name[:2] == "__" or isinstance(value, ModuleType):
                 continue
@@ -333,6 +351,12 @@ class Walk:
         reason = unknown.verdict(dotted)
         if reason is not None:
             self.refuse(reason)
+
+
+def _language_version(names: dict[str, Any]) -> str:
+    if _LANGUAGE_VERSION not in " ".join(names):
+        return ""
+    return " ".join(sorted([name for name in names if name.startswith(_LANGUAGE_VERSION)]))
 
 
 def _parameters(function: FunctionType) -> tuple[str, ...]:
