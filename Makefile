@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all truth lint docs bench clean
+.PHONY: demo test test-all truth lint docs bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -29,6 +29,14 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+
+# Which goals the last `make bench` reached; status 1 if one falls short.
+bench-check: $(VENV)/.dev
+	$(BIN)/python benchmarks/check.py
+
+# The pictures of doc/explanation/performance.md, from the last `make bench`.
+bench-report: $(VENV)/.dev
+	$(BIN)/python benchmarks/report.py
 
 clean:
 	rm -rf $(VENV) .venv-* build doc/_build

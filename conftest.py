@@ -81,8 +81,9 @@ def fresh(tmp_path, monkeypatch):
 
 
 def _forget():
-    from kcl import events, layers, option
+    from kcl import completing, events, layers, option
 
+    completing.reset()
     option.reset()
     layers.reset()
     events.reset()

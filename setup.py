@@ -14,6 +14,8 @@ POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
 INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
 TEST = [*POCL, "pytest>=8,<10", "pytest-timeout>=2.3,<3", "hypothesis>=6.100,<7", "sybil>=9,<11"]
 LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
+# matplotlib draws what `make bench` measured; zstandard is compared with zlib there, kcl itself does not use it.
+BENCH = ["matplotlib>=3.8,<4", "zstandard>=0.22,<1"]
 DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6"]
 
 setup(
@@ -33,15 +35,16 @@ setup(
         "platformdirs>=4,<5",
         "click>=8.1,<9",
         "rich>=13,<16",
+        "tomli>=2,<3; python_version < '3.11'",
     ],
     extras_require={
         "loopy": LOOPY,
         "pocl": POCL,
         "intel": INTEL,
         "test": TEST,
-        "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27"],
+        "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", *BENCH],
     },
-    entry_points={"console_scripts": ["kcl = kcl.cli:main"]},
+    entry_points={"console_scripts": ["kcl = kcl.__main__:main"]},
     classifiers=[
         "License :: OSI Approved :: MIT License",
         "Programming Language :: Python :: 3",

@@ -2,8 +2,8 @@
 
 python drive_floor.py COUNT DIRECTORY
 
-DIRECTORY is what record.py wrote: a binary per program, and `plan.py` with what a person would have typed into the
-driver (entry points, launch sizes, order of arguments).
+DIRECTORY holds a binary per program, and `plan.py` with what a person would have typed into the driver (entry points,
+launch sizes, order of arguments).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import pathlib
 import statistics
@@ -9,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO, Any, NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
+RESULTS = HERE / "results"
 
 # Variables that move, switch or limit a cache, or keep byte code from being cached; no child inherits them.
 REMOVED = {
@@ -37,6 +40,26 @@ OWNERS = (
 SETTLE_SECONDS = 180.0
 
 
+class Effort(NamedTuple):
+    """How much is measured; the defaults are those of ``make bench``."""
+
+    kernels: tuple[int, ...] = (5, 42, 200)
+    series: int = 3  # each from cold
+    later: int = 5  # later runs in a series
+    imports: int = 11
+    pairs: int = 10  # of cold runs
+    cold: int = 42  # kernels in them
+    entries: tuple[int, ...] = (100, 10_000, 1_000_000)
+    look_ups: int = 1000  # a round
+    processes: int = 8
+    storm: int = 20  # kernels
+    statements: tuple[int, ...] = (300, 1000)
+    calls: int = 15  # rounds of calls
+
+
+QUICK = Effort((5,), 1, 2, 3, 2, 5, (100, 1000), 200, 3, 4, (30,), 3)
+
+
 class Child(NamedTuple):
     """One finished process: wall-clock and processor seconds from start to exit, and what it printed."""
 
@@ -52,17 +75,23 @@ class Background(NamedTuple):
     cpu: float
 
 
-def run(script: str, *arguments: str, cache: pathlib.Path, options: Sequence[str] = ()) -> Child:
+def run(
+    script: str,
+    *arguments: str,
+    cache: pathlib.Path,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> Child:
     """Run one of the scripts beside this file to its end, or ``script`` itself where ``options`` ends in ``-c``.
 
     Raises SystemExit with the child's own words if it fails.
     """
     target = script if options and options[-1] == "-c" else str(HERE / script)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        surroundings = environment(cache) | dict(variables or {})
+        command = [sys.executable, *options, target, *arguments]
         begin = time.perf_counter()
-        child = subprocess.Popen(
-            [sys.executable, *options, target, *arguments], stdout=out, stderr=err, env=environment(cache)
-        )
+        child = subprocess.Popen(command, stdout=out, stderr=err, env=surroundings)
         _, status, usage = os.wait4(child.pid, 0)
         wall = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -119,9 +148,31 @@ def import_seconds(module: str, cache: pathlib.Path) -> float:
     raise SystemExit(f"bench: python -X importtime says nothing about {module}")
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float], digits: int = 3) -> str:
     """Return the median with the smallest and the largest value."""
-    return f"{statistics.median(values):.3f} ({min(values):.3f}..{max(values):.3f})"
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}..{max(values):.{digits}f})"
+
+
+def write(document: dict[str, Any], path: pathlib.Path) -> None:
+    """Write figures as JSON; seven digits are more than any of them deserves."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(_rounded(document), indent=1) + "\n", encoding="utf-8")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def part(measured: Callable[[Effort], dict[str, Any]], lines: Callable[[dict[str, Any]], Iterable[str]]) -> None:
+    """Measure one part alone, as the command line of its file asks for, and print its table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
+    options = parser.parse_args()
+    print("\n".join(lines(measured(QUICK if options.quick else Effort()))))
 
 
 def _owner(path: pathlib.Path) -> str:
@@ -143,6 +194,6 @@ def _working_for(cache: pathlib.Path) -> dict[int, float]:
     return found
 
 
-def _text(stream: tempfile._TemporaryFileWrapper[bytes]) -> str:
+def _text(stream: IO[bytes]) -> str:
     stream.seek(0)
     return stream.read().decode(errors="replace")

@@ -1,9 +1,8 @@
-"""Save what the floor needs: the program binaries of COUNT kernels and how each is launched.
+"""Write down for the floor how each of COUNT kernels is launched, in DIRECTORY/plan.py.
 
 python record.py COUNT DIRECTORY
 
-Runs the kernels once through loopy. The binaries are asked for after the launches, so that PoCL's hold the specialised
-code and nothing is left to compile; asking makes PoCL compile each kernel's generic function too, which is slow.
+Runs the kernels once through loopy. The binaries are not asked for here: the floor gets those that kcl has.
 """
 
 from __future__ import annotations
@@ -57,10 +56,8 @@ def main() -> None:
             raise SystemExit(f"kernel {number} made several launches; the floor knows one launch a kernel")
     print(arguments.checksum())
     launches: list[Launch] = []
-    for number, (kernel, global_size, local_size) in enumerate(recorder.launched):
+    for kernel, global_size, local_size in recorder.launched:
         program = kernel.get_info(cl.kernel_info.PROGRAM)
-        (binary,) = program.get_info(cl.program_info.BINARIES)
-        (directory / f"{number}.bin").write_bytes(binary)
         source = program.get_info(cl.program_info.SOURCE)
         launches.append((kernel.function_name, global_size, local_size, argument_names(source, kernel.function_name)))
     lines = "".join(f"    {launch!r},\n" for launch in launches)

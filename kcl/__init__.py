@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl import option
+    from kcl.completing import flush
     from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
     from kcl.events import Event, add_hook, stats
     from kcl.frontends.opencl import Array, Local, Scalar, Source
@@ -37,6 +38,7 @@ _HOMES = {
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
     "add_hook": "kcl.events",
+    "flush": "kcl.completing",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
     "option": "kcl",
@@ -61,6 +63,7 @@ __all__ = [
     "UnknownInput",
     "UnusableDirectory",
     "add_hook",
+    "flush",
     "kernel",
     "lazy",
     "option",

@@ -1,5 +1,11 @@
-"""`python -m kcl`: the command line."""
+"""`python -m kcl`, and the script `kcl`: the command line."""
 
-from kcl.cli import main
+import gc
 
-main()
+# A command ends soon: looking for garbage while it imports and lists costs more than it frees.
+gc.set_threshold(100_000)
+
+from kcl.cli import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

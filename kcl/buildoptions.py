@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcl import adapters
+from kcl.device import POCL
 from kcl.errors import UnknownInput
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-_READS_FILES = ("-include", "-imacros", "-Xclang", "-isystem", "-iquote")
+# -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
+_READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
+_EXTRA = "POCL_EXTRA_BUILD_FLAGS"
+_ASKING = re.compile(r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)")
+# Drivers agree in this: a double quote groups, a single one does not. A backslash escapes for some.
+_WORD = re.compile(r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+')
+_HIDDEN = re.compile(r"\s[-/@]")
 
 
 class BuildOptions(NamedTuple):
-    """`text` as clBuildProgram takes it; `flags` in a normal order, without paths; include `directories` in theirs."""
+    """`text` as clBuildProgram takes it; `flags` in a normal order, without include directories, those in theirs.
+
+    `definitions` are those of macros. `untaken` are include directories that the driver cannot be told of.
+    """
 
     text: str
-    flags: tuple[str, ...]
-    directories: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    untaken: tuple[str, ...] = ()
 
     @property
     def part(self) -> str:
         """The value of a key's part: a blank inside of a flag is not one between two."""
         return " ".join([repr(flag) if set(flag) & set(" \t\n\"'") else flag for flag in self.flags])
+
+
+def passed(options: Sequence[str]) -> list[str]:
+    """Return options as drivers take them: an include directory with a blank in its path is quoted."""
+    return [_quoted(option) for option in options]
 
 
 def build_options(context: cl.Context, options: Sequence[str]) -> BuildOptions:
@@ -33,39 +53,78 @@ def build_options(context: cl.Context, options: Sequence[str]) -> BuildOptions:
     """
     import pyopencl as cl
 
-    data, _path = cl.Program._process_build_options(context, list(options))
+    data, _path = cl.Program._process_build_options(context, passed(options))
     text = data.decode("utf-8", "surrogateescape")
-    flags, directories = _sort(_split(text))
-    return BuildOptions(text, tuple(flags), tuple(directories))
+    pocl = context.devices[0].platform.name == POCL
+    return parsed(text, dict(adapters.code_variables()).get(_EXTRA, "") if pocl else "", pocl)
 
 
-def _split(text: str) -> list[str]:
-    if '"' not in text and "'" not in text and "\\" not in text:
+def parsed(text: str, beside: str, pocl: bool) -> BuildOptions:
+    """Read the text of build options; `beside` is what the driver adds to it, which counts in the device's identity.
+
+    Raises UnknownInput for what drivers would read in different ways.
+    """
+    found, added = _Sorted(_words(text), pocl), _Sorted(_words(beside), pocl)
+    return BuildOptions(
+        text,
+        (*sorted(found.switches), *found.ordered),
+        (*found.directories, *added.directories),
+        (*found.definitions, *added.definitions),
+        tuple(found.untaken),
+    )
+
+
+def _quoted(option: str) -> str:
+    path = option[2:].strip()
+    if option[:2] == "-I" and " " in path and '"' not in path and os.path.isdir(path):
+        return f'-I"{path}"'
+    return option
+
+
+def _words(text: str) -> list[str]:
+    """Split into words as they are written, quotes and all: what they mean to the driver is not ours to say."""
+    if '"' not in text and "\\" not in text:
         return text.split()
-    import shlex
+    words = _WORD.findall(text)
+    if _WORD.sub("", text).strip() or any(map(_HIDDEN.search, words)):
+        raise UnknownInput(f"drivers read the quotes in these build options in different ways: {text}")
+    return words
 
-    return shlex.split(text)
 
-
-def _sort(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split words into flags and include directories.
+class _Sorted:
+    """Words sorted into switches, flags, include directories and definitions.
 
     Switches without a value are facts that are there or not; of everything else a later one may win, so it keeps its
     order.
     """
-    switches: set[str] = set()
-    ordered: list[str] = []
-    directories: list[str] = []
-    rest = iter(word.strip() for word in words)
-    for word in rest:
-        if word.startswith(_READS_FILES):
-            raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
-        if word[:2] in ("-I", "/I"):
-            directories.append(word[2:].strip() or next(rest, ""))
-        elif word[:2] in ("-D", "-U"):
-            ordered.append(word[:2] + (word[2:].strip() or next(rest, "")))
-        elif word.startswith("-cl-") and "=" not in word:
-            switches.add(word)
-        elif word:
-            ordered.append(word)
-    return [*sorted(switches), *ordered], directories
+
+    def __init__(self, words: Sequence[str], pocl: bool) -> None:
+        self.switches: set[str] = set()
+        self.ordered: list[str] = []
+        self.directories: list[str] = []
+        self.untaken: list[str] = []
+        self.definitions: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word.startswith(_READS_FILES):
+                raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
+            if word[:2] in ("-I", "/I"):
+                self._directory(word[2:] or next(rest, ""), pocl)
+            elif word[:2] in ("-D", "-U"):
+                self._macro(word[:2], word[2:] or next(rest, ""))
+            elif word.startswith("-cl-") and "=" not in word:
+                self.switches.add(word)
+            else:
+                self.ordered.append(word)
+
+    def _directory(self, path: str, pocl: bool) -> None:
+        # PoCL takes quotes for a part of the path.
+        bare = re.sub(r'\\(.)|"', r"\1", path)
+        (self.untaken if pocl and bare != path else self.directories).append(bare)
+
+    def _macro(self, flag: str, definition: str) -> None:
+        if _ASKING.search(definition):
+            raise UnknownInput(f"build option {flag}{definition} leaves its value to the preprocessor; write the value")
+        self.ordered.append(flag + definition)
+        if flag == "-D":
+            self.definitions.append(definition)

@@ -1,27 +1,40 @@
 """Every variable and setting of kcl, typed, in one place; the reference page is generated from `SETTINGS`.
 
-This module and `kcl.adapters` are the only readers of the environment.
+A setting is taken from its variable, else from the user's settings file, else it has its default. This module and
+`kcl.adapters` are the only readers of the environment.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import NamedTuple
 
+CHECKOUT_FOLDER = ".kcl_cache"
 LAYERS = ("generator", "binary")
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
+# Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
+_BATCH = (
+    *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
+    *("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "PE_HOSTFILE"),
+)
 
 
 class Setting(NamedTuple):
-    """One variable: its name, the values it takes, its default, and what it does."""
+    """One setting: its variable, the values it takes, its default, and what it does."""
 
     variable: str
     values: str
     default: str
     effect: str
+
+    @property
+    def key(self) -> str:
+        """The name in the settings file."""
+        return _key(self.variable)
 
 
 SETTINGS = (
@@ -39,16 +52,17 @@ SETTINGS = (
     ),
     Setting(
         "KCL_PROMOTE",
-        "`background` or `off`",
-        "background",
-        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries; `off` leaves "
-        "them to the driver's own cache.",
+        "`background`, `exit` or `off`",
+        "background; off under an MPI launcher or a batch scheduler",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
+        "after the first launches, `exit` as the process ends; `off` leaves it to `kcl.flush()`.",
     ),
     Setting(
         "KCL_REPORT",
-        "`1`",
+        "`1`, `explain`, or both: `1,explain`",
         "unset",
-        "Prints the report (layer, hits, misses, bypassed, seconds, bytes, place) on stderr at exit.",
+        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, seconds, bytes, place), `explain` "
+        "what missed in this process and why.",
     ),
     Setting(
         "KCL_STRICT",
@@ -72,10 +86,11 @@ class Settings(NamedTuple):
     """The settings as they were read at one moment; `rejected` names the values that were not understood."""
 
     cache_dir: str | None
+    cache_dir_reason: str
     no_cache: frozenset[str]
     no_cache_value: str
     promote: str
-    report: bool
+    report: frozenset[str]
     strict: frozenset[str]
     verify: float
     verify_results: bool
@@ -83,23 +98,32 @@ class Settings(NamedTuple):
 
 
 def read() -> Settings:
-    """Read every setting from the environment, as of now.
+    """Read every setting: from the environment, as of now, and from the settings file, as of the first time.
 
     A value that is not understood counts as "off" for a cache and is named in `Settings.rejected`.
     """
-    rejected: list[str] = []
+    rejected = list(_file()[2])
+    cache_dir, cache_dir_reason = _cache_dir(rejected)
     verify, verify_results = _verification("KCL_VERIFY", rejected)
     return Settings(
-        cache_dir=_cache_dir(rejected),
+        cache_dir=cache_dir,
+        cache_dir_reason=cache_dir_reason,
         no_cache=_layers("KCL_NO_CACHE", rejected),
-        no_cache_value=os.environ.get("KCL_NO_CACHE", ""),
-        promote=_choice("KCL_PROMOTE", ("background", "off"), "off", "background", rejected),
-        report=_flag("KCL_REPORT", rejected),
+        no_cache_value=_given("KCL_NO_CACHE"),
+        promote=_choice(
+            "KCL_PROMOTE", ("background", "exit", "off"), "off", "off" if batch() else "background", rejected
+        ),
+        report=_report("KCL_REPORT", rejected),
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
         verify=verify,
         verify_results=verify_results,
         rejected=tuple(rejected),
     )
+
+
+def batch() -> str:
+    """Return the variable by which an MPI launcher or a batch scheduler has started this process, empty if none has."""
+    return next((name for name in _BATCH if os.environ.get(name)), "")
 
 
 def environment() -> dict[str, str]:
@@ -115,6 +139,29 @@ def variable(name: str) -> str | None:
 def home() -> str:
     """Return the user's home directory, which need not exist."""
     return os.path.expanduser("~")
+
+
+def settings_file() -> str:
+    """Return the path of the user's settings file, which need not exist."""
+    xdg = os.environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(xdg):
+        return os.path.join(xdg, "kcl", "config.toml")
+    if sys.platform in ("darwin", "win32"):
+        import platformdirs
+
+        return os.path.join(platformdirs.user_config_dir("kcl", False), "config.toml")
+    return os.path.join(home(), ".config", "kcl", "config.toml")
+
+
+def from_file() -> dict[str, str]:
+    """Return the texts of the settings that stand in the settings file, by their names there."""
+    return dict(_file()[0])
+
+
+def forget() -> None:
+    """Forget the settings file and the checkout, so that they are looked for anew."""
+    global _loaded, _checkout
+    _loaded = _checkout = None
 
 
 def user_cache_dir(application: str) -> str:
@@ -135,45 +182,141 @@ def user_cache_dir(application: str) -> str:
     return os.path.join(home(), ".cache", application)
 
 
-def _cache_dir(rejected: list[str]) -> str | None:
-    value = os.environ.get("KCL_CACHE_DIR", "")
-    if not value:
-        return None
-    if not os.path.isabs(value):
-        rejected.append(f"KCL_CACHE_DIR={value!r} is not an absolute path and is ignored")
-        return None
-    return value
+# What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
+_Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
+
+_loaded: _Says | None = None
+_checkout: tuple[str | None, str] | None = None
+_DEPTH = 64
 
 
-def _flag(variable: str, rejected: list[str]) -> bool:
-    value = os.environ.get(variable, "")
-    if value.lower() in _YES:
-        return True
-    if value.lower() not in _NO:
-        rejected.append(f"{variable}={value!r} is not understood; use 1, or unset it")
-    return False
+def _key(variable: str) -> str:
+    return variable.removeprefix("KCL_").lower()
+
+
+def _file() -> _Says:
+    """Return what the settings file says; where there is none this costs one question, once in a process."""
+    global _loaded
+    if _loaded is None:
+        path = settings_file()
+        if not os.path.lexists(path):
+            _loaded = {}, {}, ()
+        else:
+            from kcl import settingsfile
+
+            _loaded = settingsfile.load(path, [setting.key for setting in SETTINGS])
+    return _loaded
+
+
+def _given(variable: str) -> str:
+    """Return the text of a setting; a variable that is set, be it empty, wins over the file."""
+    value = os.environ.get(variable)
+    return _file()[0].get(_key(variable), "") if value is None else value
+
+
+def _named(variable: str) -> str:
+    """Say where the value of a setting comes from."""
+    return variable if variable in os.environ else f"{_key(variable)} of {settings_file()}"
+
+
+def _cache_dir(rejected: list[str]) -> tuple[str | None, str]:
+    """Return the root of kcl's files and what decided: the variable, the checkout, or the settings file."""
+    if os.environ.get("KCL_CACHE_DIR"):
+        value = _absolute("KCL_CACHE_DIR", rejected)
+        if value:
+            return value, "KCL_CACHE_DIR"
+    place, fault = _checkout_cache()
+    if fault:
+        rejected.append(fault)
+    if place:
+        return place, f"kcl init in {os.path.dirname(place)}"
+    value = None if "KCL_CACHE_DIR" in os.environ else _absolute("KCL_CACHE_DIR", rejected)
+    return value, _named("KCL_CACHE_DIR") if value else ""
+
+
+def _absolute(variable: str, rejected: list[str]) -> str | None:
+    value = _given(variable)
+    if value and not os.path.isabs(value):
+        rejected.append(f"{_named(variable)}={value!r} is not an absolute path and is ignored")
+        return None
+    return value or None
+
+
+def _checkout_cache() -> tuple[str | None, str]:
+    """Return the cache directory that was recorded for the working directory's checkout, and what else lies there.
+
+    It is looked for once in a process: from the working directory, as it is then, upward.
+    """
+    global _checkout
+    if _checkout is None:
+        _checkout = _find_checkout(_file()[1])
+    return _checkout
+
+
+def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
+    try:
+        place = os.getcwd()
+    except OSError:  # removed under the process
+        return None, ""
+    fault = ""
+    for _ in range(_DEPTH):
+        folder = os.path.join(place, CHECKOUT_FOLDER)
+        if os.path.lexists(folder):
+            stranger = _stranger(folder, recorded.get(place))
+            if not stranger:
+                return folder, fault
+            fault = fault or stranger
+        above = os.path.dirname(place)
+        if above == place:
+            break
+        place = above
+    return None, fault
+
+
+def _stranger(folder: str, token: str | None) -> str:
+    """Say why a cache directory in a checkout is not used; empty if it was recorded."""
+    reason = "this user's settings do not record it"
+    if token is not None:
+        from kcl import settingsfile
+
+        reason = settingsfile.token_fault(folder, token)
+    if not reason:
+        return ""
+    return (
+        f"{folder} is not used, it may have come with a clone: {reason}; remove it, then run kcl init for one of yours"
+    )
+
+
+def _report(variable: str, rejected: list[str]) -> frozenset[str]:
+    """Read what is printed at exit: "table", "explain", or both."""
+    asked = {word.strip() for word in _given(variable).lower().split(",")} - _NO
+    unknown = asked - _YES - {"explain"}
+    if unknown:
+        said = ", ".join(sorted(unknown))
+        rejected.append(f"{_named(variable)}: {said!r} is not understood; use 1, explain, or 1,explain")
+    return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain"})
 
 
 def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str, rejected: list[str]) -> str:
-    value = os.environ.get(variable, "").lower()
+    value = _given(variable).lower()
     if not value:
         return default
     if value in choices:
         return value
-    rejected.append(f"{variable}={value!r} is not one of {', '.join(choices)}; {fallback!r} is used")
+    rejected.append(f"{_named(variable)}={value!r} is not one of {', '.join(choices)}; {fallback!r} is used")
     return fallback
 
 
 def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozenset[str]:
-    words = frozenset(word.strip().lower() for word in os.environ.get(variable, "").split(",")) - {""}
+    words = frozenset(word.strip().lower() for word in _given(variable).split(",")) - {""}
     for word in sorted(words - frozenset(known)):
-        rejected.append(f"{variable}: {word!r} is not one of {', '.join(known)} and is ignored")
+        rejected.append(f"{_named(variable)}: {word!r} is not one of {', '.join(known)} and is ignored")
     return words & frozenset(known)
 
 
 def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
     """Read the fraction of look-ups that are verified, and whether results are too; what is not understood is all."""
-    words = [word.strip().lower() for word in os.environ.get(variable, "").split(",")]
+    words = [word.strip().lower() for word in _given(variable).split(",")]
     results = "results" in words
     words = [word for word in words if word not in ("results", *_NO)]
     if not words:
@@ -184,12 +327,14 @@ def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
         fraction = -1.0
     if len(words) == 1 and 0.0 <= fraction <= 1.0:
         return fraction, results
-    rejected.append(f"{variable}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified")
+    rejected.append(
+        f"{_named(variable)}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified"
+    )
     return 1.0, results
 
 
 def _layers(variable: str, rejected: list[str]) -> frozenset[str]:
-    value = os.environ.get(variable, "").strip().lower()
+    value = _given(variable).strip().lower()
     if value in _NO:
         return frozenset()
     if value in _YES:
@@ -198,7 +343,8 @@ def _layers(variable: str, rejected: list[str]) -> frozenset[str]:
     unknown = words - frozenset(LAYERS)
     if unknown:
         rejected.append(
-            f"{variable}={value!r}: {', '.join(sorted(unknown))} is no layer (generator, binary); all layers are off"
+            f"{_named(variable)}={value!r}: {', '.join(sorted(unknown))} is no layer (generator, binary); "
+            "all layers are off"
         )
         return frozenset(LAYERS)
     return words

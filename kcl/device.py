@@ -74,10 +74,10 @@ def is_pocl(device: cl.Device) -> bool:
     return bool(device.platform.name == POCL)
 
 
-def cpu_features() -> str:
+def cpu_features(file: str = "/proc/cpuinfo") -> str:
     """Return the instruction sets of this machine's processor, sorted, or its name where they cannot be had."""
     try:
-        with open("/proc/cpuinfo", "rb") as stream:
+        with open(file, "rb") as stream:
             # The first processor's block is enough; the whole file takes milliseconds on a large machine.
             block = stream.read(8192).decode("ascii", "replace")
     except OSError:

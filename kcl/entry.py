@@ -100,16 +100,61 @@ class Entry:
         return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
 
 
-def read_header(stream: BinaryIO) -> Header:
+def recorded_seconds(entry: Entry) -> float:
+    """Return what making the entry took, in seconds; 0 where it does not say."""
+    seconds = entry.metadata.get("seconds")
+    return float(seconds) if isinstance(seconds, (int, float)) else 0.0
+
+
+def read_header(stream: BinaryIO, size: int | None = None) -> Header:
     """Read and verify the header at the start of an entry, and nothing after it; raise `DamagedEntry`.
 
-    The parts are neither read nor verified: this is for listings, never for a hit.
+    The parts are neither read nor verified: this is for listings, never for a hit. `size` is that of the whole entry,
+    where it is known and to be checked.
     """
     fixed = stream.read(FIXED_SIZE)
-    header_length = _check_lengths(fixed)
+    header_length = _check_lengths(fixed, size)
     header = stream.read(header_length)
     _check_header_digest(fixed, header)
     return _decode_header(header, _LENGTHS.unpack_from(fixed)[3])
+
+
+def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
+    """Return what `read_header` would for an entry of `size` bytes, with the key still as JSON: see `key_from`.
+
+    For long listings: keys are most of what there is to parse.
+    """
+    import json
+
+    fixed = start[:FIXED_SIZE]
+    end = FIXED_SIZE + _check_lengths(fixed, size)
+    header = start[FIXED_SIZE:end]
+    _check_header_digest(fixed, header)
+    # Inside of a text the quotation marks would be escaped.
+    middle = header.find(b',"metadata":{')
+    try:
+        document = json.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
+        metadata, sizes = document["metadata"], dict(document["parts"])
+        if type(metadata) is dict and end + sum(sizes.values()) == size:
+            return header[7:middle], metadata, sizes
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
+    raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+
+
+def key_from(encoded: bytes) -> Key:
+    """Return the key whose JSON `peek` found."""
+    import json
+
+    try:
+        return _decode_key(json.loads(encoded.decode("utf-8", "surrogatepass")), None)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
+
+
+def header_end(start: bytes) -> int:
+    """Return where the header of an entry ends, by its first `FIXED_SIZE` bytes; raise `DamagedEntry`."""
+    return FIXED_SIZE + _check_lengths(start[:FIXED_SIZE])
 
 
 def _check_lengths(fixed: bytes, size: int | None = None) -> int:

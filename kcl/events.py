@@ -1,11 +1,17 @@
-"""Every look-up leaves one Event; hooks see it, counters add it up."""
+"""Every look-up leaves one Event; hooks see it, counters add it up, and what the journal keeps is collected."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.key import Key
 
 logger = logging.getLogger("kcl")
 
@@ -16,7 +22,8 @@ class Event(NamedTuple):
     """One look-up in one layer.
 
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
-    `bytes` is the size of the entry that was read or published, 0 where there is none.
+    `bytes` is the size of the entry that was read or published, 0 where there is none. `saved` is by how many seconds
+    a hit was faster than what it spared, as the entry has recorded that.
     """
 
     layer: str
@@ -26,6 +33,26 @@ class Event(NamedTuple):
     reason: str
     seconds: float
     bytes: int
+    saved: float = 0.0
+
+
+class Noted(NamedTuple):
+    """A look-up that was no hit, when it was, and the key that was looked for, where that is known."""
+
+    time: float
+    event: Event
+    key: Key | None
+
+
+class Collected(NamedTuple):
+    """What a process has to say when it ends.
+
+    `tallies` has the counters by layer and kernel, `uses` the number and time of the hits of an entry by its digest.
+    """
+
+    tallies: dict[tuple[str, str], dict[str, float]]
+    uses: dict[str, tuple[int, float]]
+    noted: tuple[Noted, ...]
 
 
 Hook = Callable[[Event], object]
@@ -33,6 +60,12 @@ Hook = Callable[[Event], object]
 _lock = threading.Lock()
 _hooks: list[Hook] = []
 _counters: dict[str, dict[str, float]] = {}
+_tallies: dict[tuple[str, str], dict[str, float]] = {}
+_uses: dict[str, tuple[int, float]] = {}
+_noted: deque[Noted] = deque(maxlen=1024)
+_begin: Callable[[], object] | None = None
+_PLACES = 10_000
+OTHERS = "(others)"  # what stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
 
 
@@ -52,14 +85,24 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     return remove
 
 
-def emit(event: Event) -> None:
-    """Count `event` and show it to every hook."""
+def emit(event: Event, key: Key | None = None, entries: Iterable[str] = ()) -> None:
+    """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests."""
+    now = time.time()
     with _lock:
-        row = _counters.setdefault(event.layer, _empty_row())
-        row[_COLUMNS[event.outcome]] += 1
-        row["seconds"] += event.seconds
-        row["bytes"] += event.bytes
+        begin = None if _tallies else _begin
+        for row in (_counters.setdefault(event.layer, _empty_row()), _tally(event)):
+            row[_COLUMNS[event.outcome]] += 1
+            row["seconds"] += event.seconds
+            row["saved"] += event.saved
+            row["bytes"] += event.bytes
+        for digest in entries:
+            if digest in _uses or len(_uses) < _PLACES:
+                _uses[digest] = _uses.get(digest, (0, 0.0))[0] + 1, now
+        if event.outcome != "hit":
+            _noted.append(Noted(now, event, key))
         hooks = tuple(_hooks)
+    if begin is not None:
+        begin()
     logger.debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in hooks:
         try:
@@ -69,7 +112,7 @@ def emit(event: Event) -> None:
 
 
 def stats() -> dict[str, dict[str, float]]:
-    """Return the counters of this process: layer -> hits, misses, bypassed, errors, seconds, bytes."""
+    """Return the counters of this process: layer -> hits, misses, bypassed, errors, seconds, saved, bytes."""
     with _lock:
         return {layer: dict(_counters.get(layer, _empty_row())) for layer in ("generator", "binary")}
 
@@ -78,7 +121,52 @@ def reset() -> None:
     """Set every counter of this process to zero; hooks stay."""
     with _lock:
         _counters.clear()
+    taken()
+
+
+def collected() -> Collected:
+    """Return what was collected since the start of this process, or since it was taken."""
+    with _lock:
+        return _collected()
+
+
+def taken() -> Collected:
+    """Hand over what was collected, and begin anew."""
+    with _lock:
+        found = _collected()
+        _tallies.clear()
+        _uses.clear()
+        _noted.clear()
+    return found
+
+
+def on_first(begin: Callable[[], object]) -> None:
+    """Call `begin` with the first event of this process, of a forked child, and after each `taken`."""
+    global _begin
+    _begin = begin
+
+
+def _collected() -> Collected:
+    return Collected({place: dict(row) for place, row in _tallies.items()}, dict(_uses), tuple(_noted))
+
+
+def _tally(event: Event) -> dict[str, float]:
+    place = (event.layer, event.kernel)
+    if place not in _tallies and len(_tallies) >= _PLACES:
+        place = (event.layer, OTHERS)
+    return _tallies.setdefault(place, _empty_row())
 
 
 def _empty_row() -> dict[str, float]:
-    return {"hits": 0, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.0, "bytes": 0}
+    return {"hits": 0, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.0, "saved": 0.0, "bytes": 0}
+
+
+def _after_fork() -> None:
+    """What the parent has collected is the parent's to tell; and a thread that is not here may hold the lock."""
+    global _lock
+    _lock = threading.Lock()
+    taken()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

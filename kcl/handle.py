@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -117,15 +117,23 @@ class Kernel:
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
 
-        Counts no look-up, runs no recipe and builds nothing.
+        Of a miss it says what differs from the nearest earlier entry of the same kernel, in the words of
+        `kcl explain`. Counts no look-up, runs no recipe and builds nothing.
         """
-        ready, outcome, reason = self._line.inspect(arguments)
-        lines = [f"kernel {self.name}", _sentence("generator", outcome, reason, layers.generator().place)]
-        if ready is None:
+        look = self._line.inspect(arguments)
+        lines = [f"kernel {self.name}", _sentence("generator", look.outcome, look.reason, layers.generator().place)]
+        if look.outcome == "miss" and look.key is not None:
+            place = self._line.place()
+            lines += _differences("generator", self.name, look.key, place.texts, place.origins)
+        if look.ready is None:
             outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
-        else:
-            outcome, reason = program.inspect(_bindings(context_or_queue).home, ready.generated)
+            return "\n".join([*lines, _sentence("binary", outcome, reason, layers.binary().place)])
+        home, generated = _bindings(context_or_queue).home, look.ready.generated
+        outcome, reason = program.inspect(home, generated)
         lines.append(_sentence("binary", outcome, reason, layers.binary().place))
+        if outcome == "miss":
+            key = program.slots_of(home, generated)[0].key
+            lines += _differences("binary", self.name, key, {"source": generated.source}, {})
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -145,7 +153,7 @@ class Kernel:
         if self._packed:
             arguments = unpack(self._packed, arguments)
         bindings = _bindings(queue)
-        launcher = self._launcher(bindings, ready)
+        launcher = self._launcher(bindings, ready, arguments)
         if launcher.program.stored and layers.binary().verify_results:
             launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
         try:
@@ -177,11 +185,11 @@ class Kernel:
             self._open = opened.names
         return found
 
-    def _launcher(self, bindings: Bindings, ready: Ready) -> Launcher:
+    def _launcher(self, bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None = None) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            launcher = bindings.launchers[place] = _bind(bindings.home, ready)
+            launcher = bindings.launchers[place] = _bind(bindings.home, ready, arguments)
         return launcher
 
     def _verified(
@@ -198,10 +206,10 @@ class Kernel:
 
         for event in wait_for or ():
             event.wait()
-        right = results.verified(ready, launcher.program, lambda found: _launcher_of(ready, found), queue, arguments)
+        right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
         if right is None:
             return launcher
-        new = bindings.launchers[ready.digest, get_ident()] = _launcher_of(ready, right)
+        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right)
         return new
 
     def _missing(self, names: list[str]) -> Exception:
@@ -215,11 +223,12 @@ class Kernel:
         return missing_arguments(self.name, names)
 
 
-def _bind(home: program.Home, ready: Ready) -> Launcher:
-    return _launcher_of(ready, program.built(home, ready.generated, ready.digest))
+def _bind(home: program.Home, ready: Ready, arguments: Mapping[str, Any] | None) -> Launcher:
+    return launcher_of(ready, program.built(home, ready.generated, ready.digest, arguments))
 
 
-def _launcher_of(ready: Ready, found: program.Built) -> Launcher:
+def launcher_of(ready: Ready, found: program.Built) -> Launcher:
+    """Return what launches the kernels of a program, with kernel objects that nobody else has."""
     kernels = Kernels()
     for name, kernel in found.kernels(ready.generated.kernels).items():
         setattr(kernels, name, kernel)
@@ -250,6 +259,14 @@ def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
     if isinstance(holder, cl.CommandQueue):
         return holder.context
     raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
+
+
+def _differences(
+    layer: str, kernel: str, key: Key, sources: Mapping[str, str], origins: Mapping[str, tuple[str, int]]
+) -> list[str]:
+    from kcl import misses
+
+    return [f"    {line}" for line in misses.now(layer, kernel, key, sources, origins)]
 
 
 def _sentence(layer: str, outcome: str, reason: str, place: str) -> str:

@@ -54,7 +54,8 @@ class Key:
         if self._encoded is None:
             chunks = [_word(len(self.parts))]
             for part in self.parts:
-                chunks += _encode_text(part.name), _encode_text(part.value)
+                known = _common.get(part)
+                chunks.append(known if known is not None else _encode_text(part.name) + _encode_text(part.value))
             self._encoded = b"".join(chunks)
         return self._encoded
 
@@ -106,6 +107,15 @@ class Key:
     def __repr__(self) -> str:
         shown = ", ".join(f"{part.name}={_shorten(part.value)}" for part in self.parts)
         return f"<Key {self.digest[:12]}: {shown}>"
+
+
+_common: dict[Part, bytes] = {}
+
+
+def common(part: Part) -> Part:
+    """Remember the encoding of a part that stands in many keys of a process; returns it."""
+    _common[part] = _encode_text(part.name) + _encode_text(part.value)
+    return part
 
 
 def _word(number: int) -> bytes:

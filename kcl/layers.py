@@ -20,6 +20,7 @@ from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
 from kcl.stores.memory import Memory
 
 if TYPE_CHECKING:
+    from kcl.flight import Flight
     from kcl.key import Key
     from kcl.stores.base import Store
     from kcl.stores.quarantine import Quarantine
@@ -55,6 +56,7 @@ class Layer:
         self.notes: list[str] = []
         self.memory = Memory(_MEMORY_LIMIT)
         self.strict = settings.strict
+        self.promote = settings.promote
         self.verify = settings.verify
         self.verify_results = settings.verify_results
         self._by_name = f"KCL_NO_CACHE={settings.no_cache_value}" if name in settings.no_cache else ""
@@ -96,6 +98,21 @@ class Layer:
         self.memory.put(address, blob)
         return Found(entry, "hit", "", len(blob))
 
+    def join(self, digest: str, kernel: str) -> Flight | None:
+        """Wait for the process that is making the entry of a key, or take the lead: look again then.
+
+        None where others would not see the entry, or where waiting fails.
+        """
+        from kcl import flight
+
+        if self.disk is None:
+            return None
+        try:
+            return flight.join(digest, kernel)
+        except _FAULTS as error:
+            self.fault("wait for other processes", error)
+            return None
+
     def publish(self, address: str, entry: Entry) -> int:
         """Store `entry` in memory and on disk; returns its size in bytes, 0 where it could not be packed."""
         try:
@@ -122,10 +139,10 @@ class Layer:
             except _FAULTS as failure:
                 events.logger.debug("quarantine: %s", failure)
 
-    def demand_hit(self, event: events.Event) -> None:
-        """Count `event`, which is no hit, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
+    def demand_hit(self, event: events.Event, key: Key | None) -> None:
+        """Count `event`, which is no hit of `key`, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
         if "hit" in self.strict and not event.reason.startswith("off: "):
-            events.emit(event)
+            events.emit(event, key)
             raise CacheMiss(
                 f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}. "
                 "KCL_STRICT=hit allows hits only; run once without it to fill the cache."
@@ -175,6 +192,15 @@ def generator() -> Layer:
 def binary() -> Layer:
     """Return the binary layer; its switches and its place are read at the first call."""
     return _layers.get("binary") or _open("binary")
+
+
+def unopened(name: str) -> Layer:
+    """Return a layer that only shows its switches, as of now, and the directory that its files are in."""
+    from kcl.stores.directory import Directory
+
+    if name == "binary":
+        return _binary(config.read())
+    return Layer(name, _OWNERS, Directory(option.folder("pytools")), config.read())
 
 
 def opened() -> dict[str, Layer]:

@@ -12,7 +12,7 @@ _listeners: list[Callable[[], None]] = []
 
 
 def cache_dir(path: str | os.PathLike[str]) -> None:
-    """Keep every file of kcl under `path` from the next look-up on; wins over `KCL_CACHE_DIR`.
+    """Keep every file of kcl under `path` from the next look-up on; wins over every other setting of it.
 
     Nothing is created until something is stored. Raises ValueError for a relative path.
     """
@@ -36,14 +36,22 @@ def folder(name: str) -> str:
     return os.path.join(root, name) if root else config.user_cache_dir(name)
 
 
+def reason() -> str:
+    """Say what decided where the files lie."""
+    if _chosen:
+        return "kcl.option.cache_dir()"
+    return config.read().cache_dir_reason or ("XDG_CACHE_HOME" if config.variable("XDG_CACHE_HOME") else "the default")
+
+
 def on_change(listener: Callable[[], None]) -> None:
     """Call `listener` whenever the place of the files changes."""
     _listeners.append(listener)
 
 
 def reset() -> None:
-    """Forget the directory that `cache_dir` chose."""
+    """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
     global _chosen
     _chosen = None
+    config.forget()
     for listener in _listeners:
         listener()

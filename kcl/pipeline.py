@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import adapters, events, frontends, layers, manifest, rows, running, verify
 from kcl.direct.reach import Reached
-from kcl.entry import Entry
+from kcl.entry import Entry, recorded_seconds
 from kcl.errors import DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.frontends import Open
-from kcl.generated import Generated, from_entry, instantiate
+from kcl.generated import Generated, dtype_text, from_entry, instantiate
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.rows import Base, Dtypes, Ready
@@ -22,18 +22,25 @@ from kcl.running import Outcome, Task
 if TYPE_CHECKING:
     import numpy as np
 
+    from kcl.flight import Flight
 
+
+_VERIFIED = "verified"
 _REUSED = "same translation unit as before: generated code reused"
 
 
 class Look(NamedTuple):
-    """What a look-up found, or what was made instead; `entry` is the row that holds the code of a hit."""
+    """What a look-up found, or what was made instead; `entry` is the row that holds the code of a hit.
+
+    `key` is that of the row that was found, missed or made in its place, None where there is none.
+    """
 
     ready: Ready | None
     outcome: str
     reason: str
     size: int = 0
     entry: Entry | None = None
+    key: Key | None = None
 
 
 class Code(NamedTuple):
@@ -74,18 +81,23 @@ class Line:
                 _require(self.base.open, values)
             digest = self._direct.digest if self._direct else ""
             if look.ready is None:
-                layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0))
+                layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0), look.key)
+            flight = None
             try:
+                if look.outcome == "miss":
+                    look, flight = self._joined(layer, values, look)
                 look = self._completed(layer, values, call, look, verify.chosen(layer.verify, digest))
             except BaseException as error:
                 # The recipe or the generator failed: the look-up was made all the same, and is counted.
                 if isinstance(error, verify.Wrong):
                     look = look._replace(outcome="error", reason=str(error))
                 seconds = time.perf_counter() - started
-                events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, 0))
+                events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, 0), look.key)
                 raise
-            seconds = time.perf_counter() - started
-            events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, look.size))
+            finally:
+                if flight is not None:
+                    flight.land()
+            self._report(layer, look, time.perf_counter() - started)
             assert look.ready is not None
             assert self.base is not None
             return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
@@ -107,11 +119,25 @@ class Line:
         """Why there is no direct key; empty where there is one."""
         return self._unknown
 
-    def inspect(self, values: dict[str, Any]) -> tuple[Ready | None, str, str]:
-        """Say what a look-up would find now, as (Ready, outcome, reason), without running or counting anything."""
+    def inspect(self, values: dict[str, Any]) -> Look:
+        """Return what a look-up would find now, without running or counting anything."""
         with self._lock:
-            look = self._find(layers.generator(), values)
-            return look.ready, look.outcome, look.reason
+            return self._find(layers.generator(), values)
+
+    def place(self) -> rows.Place:
+        """Return where the recipe stands, and the texts of its code; slow."""
+        with self._lock:
+            return running.place_of(self._reached)
+
+    def _report(self, layer: layers.Layer, look: Look, seconds: float) -> None:
+        digest = self._direct.digest if self._direct else ""
+        entries, saved = [], 0.0
+        if look.outcome == "hit" and look.entry is not None:
+            entries, spared = [look.entry.key.digest], recorded_seconds(look.entry)
+            # What verifies a hit runs the recipe.
+            saved = spared - seconds if spared and look.reason != _VERIFIED else 0.0
+        event = Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, look.size, saved)
+        events.emit(event, look.key, entries)
 
     def _find(self, layer: layers.Layer, values: dict[str, Any]) -> Look:
         """Look in the generator layer."""
@@ -125,12 +151,12 @@ class Line:
             return Look(None, "bypass", self._unknown)
         row = layer.look_up(direct.digest, direct)
         if row.entry is None:
-            return Look(None, row.outcome, row.reason)
+            return Look(None, row.outcome, row.reason, key=direct)
         try:
             return self._from_row(layer, direct, row, values)
         except (DamagedEntry, KeyError, TypeError, ValueError, SyntaxError) as error:
             layer.set_aside(direct.digest, row.entry.pack(), error)
-            return Look(None, "error", f"the stored code could not be used: {error}")
+            return Look(None, "error", f"the stored code could not be used: {error}", key=direct)
 
     def _from_row(self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]) -> Look:
         assert row.entry is not None
@@ -138,18 +164,19 @@ class Line:
         directory = self._reached.directory
         self.base = base = self._as_of_now(rows.base_of(row.entry))
         if rows.belongs_elsewhere(row.entry, directory):
-            return Look(None, "miss", "the stored code names the directory of another copy of the project")
+            return Look(None, "miss", "the stored code names the directory of another copy of the project", key=direct)
         if rows.is_whole(row.entry):
             return Look(rows.ready(row.entry, directory), "hit", "", row.size, row.entry)
         dtypes = dtypes_of(unpack(base.open.packed, values))
-        for key in rows.special_keys(direct, base, dtypes):
+        keys = rows.special_keys(direct, base, dtypes)
+        for key in keys:
             found = layer.look_up(key.digest, key)
             elsewhere = found.entry is not None and rows.belongs_elsewhere(found.entry, directory)
             if found.entry is not None and not elsewhere and rows.fits(found.entry, base, dtypes):
                 return Look(rows.ready(found.entry, directory), "hit", "", row.size + found.size, found.entry)
             if found.outcome == "error":
-                return Look(None, "error", found.reason)
-        return Look(None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes))
+                return Look(None, "error", found.reason, key=key)
+        return Look(None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes), key=keys[0])
 
     def _as_of_now(self, base: Base) -> Base:
         """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
@@ -162,6 +189,22 @@ class Line:
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
+    def _joined(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> tuple[Look, Flight | None]:
+        """Look again, as the process that makes this code or after another has made it; other dtypes do not wait."""
+        assert self._direct is not None
+        dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(values).items())
+        flight = layer.join(Key([Part("direct key", self._direct.digest), *dtypes]).digest, self.name)
+        if flight is None:
+            return look, None
+        try:
+            again = self._find(layer, values)
+        except BaseException:
+            flight.land()
+            raise
+        if again.ready is not None:
+            again = again._replace(reason=f"process {flight.waited_for or 'another'} generated it meanwhile")
+        return again, flight
+
     def _completed(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
         """Make what was not found; under `check` compare what is there with what the recipe generates."""
         if look.ready is None:
@@ -170,6 +213,7 @@ class Line:
 
     def _make(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
         """Run the recipe and generate, or take what was generated from an equal result."""
+        started = time.perf_counter()
         ran, used = self._ran(values, call)
         off = look.reason if look.reason.startswith("off: ") else self._off(layer, ran.result)
         code = self._code(layer, ran, used, lone=bool(off))
@@ -185,7 +229,8 @@ class Line:
             look = look._replace(outcome="bypass", reason=refused)
         if code.reused:
             look = look._replace(reason=f"{look.reason}; {_REUSED}")
-        return look._replace(ready=_ready(code), size=self._store(layer, look, code, used, refused))
+        key, size = self._store(layer, look, code, used, refused, time.perf_counter() - started)
+        return look._replace(ready=_ready(code), size=size, key=key or look.key)
 
     def _verified(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
         """Compare a hit with what the recipe generates; where it differs that is used, and takes the entry's place."""
@@ -197,10 +242,10 @@ class Line:
         _generated, code = from_entry(look.entry)
         wrong = verify.check(self._task, self._reached, look.ready.generated, used, code)
         if wrong is None:
-            return look._replace(reason="verified")
+            return look._replace(reason=_VERIFIED)
         layer.set_aside(look.entry.key.digest, look.entry.pack(), wrong)
         self.base = None
-        look = self._make(layer, values, False, Look(None, "error", str(wrong)), False)
+        look = self._make(layer, values, False, Look(None, "error", str(wrong), key=look.entry.key), False)
         return look._replace(reason=str(wrong))
 
     def _ran(self, values: dict[str, Any], call: bool) -> tuple[Outcome, Dtypes]:
@@ -237,13 +282,18 @@ class Line:
         generated, unfit, alone = running.generate(self._task, ran.result, used)
         return Code(generated, ran.refused or unfit, unit if alone else None, False)
 
-    def _store(self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str) -> int:
+    def _store(
+        self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str, seconds: float
+    ) -> tuple[Key | None, int]:
         """Publish code under the direct key, or where that is not known under the identity of the result alone."""
         direct, reached = self._direct, self._reached
         if not refused and look.outcome != "bypass" and direct is not None and reached is not None:
             assert self.base is not None
-            return rows.store(layer, direct, running.place_of(reached), self.base, code.generated, used, code.unit)
-        return 0 if code.reused or code.unit is None else rows.store_unit(layer, code.unit, code.generated)
+            place, made = running.place_of(reached), code.generated
+            return rows.store(layer, direct, place, self.base, made, used, code.unit, seconds)
+        if code.reused or code.unit is None:
+            return None, 0
+        return None, rows.store_unit(layer, code.unit, code.generated, seconds)
 
 
 def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:

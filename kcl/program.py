@@ -7,17 +7,18 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl import config, events, layers, option, promote
+from kcl import completing, config, events, layers, option, promote
 from kcl.adapters import directory as adapter_directory
 from kcl.adapters import import_anyway, state
-from kcl.buildoptions import BuildOptions, build_options
+from kcl.buildoptions import BuildOptions, build_options, passed
+from kcl.completing import Job
 from kcl.device import identity, is_pocl
-from kcl.entry import Entry
+from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.headers import header_parts, may_read
@@ -25,13 +26,15 @@ from kcl.key import Key, Part
 from kcl.stores.base import address
 
 if TYPE_CHECKING:
+    from kcl.flight import Flight
     from kcl.generated import Generated
 
 FORMAT = "1"
 NVIDIA = "NVIDIA CUDA"
-# What a process waits in all for entries that a helper is still completing, before it builds them itself; where only
-# a hit will do, waiting is all that is left.
+# What a process waits for an entry that a helper is still completing, and in all, before it builds programs itself;
+# where only a hit will do, waiting is all that is left.
 _PATIENCE = 2.0
+_PATIENCE_IN_ALL = 10.0
 _STRICT_PATIENCE = 60.0
 
 _waited = 0.0
@@ -61,12 +64,13 @@ class Home:
 class Built:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
 
-    __slots__ = ("__weakref__", "_spare", "home", "jobs", "program", "stored")
+    __slots__ = ("__weakref__", "_spare", "flight", "home", "jobs", "program", "stored")
 
     def __init__(self, home: Home, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.home = home
         self.program = program
         self.jobs: tuple[Job, ...] = ()
+        self.flight: Flight | None = None  # what others wait for, until the jobs are written
         self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
         self._spare = [spare] if spare else []
 
@@ -76,13 +80,6 @@ class Built:
             return self._spare.pop()
         except IndexError:
             return {name: cl.Kernel(self.program, name) for name in names}
-
-
-class Job(NamedTuple):
-    """What a helper needs to complete the entry of a program whose driver is slow to give out the binary."""
-
-    address: str
-    entry: Entry
 
 
 class Slot(NamedTuple):
@@ -110,15 +107,16 @@ def home_of(context: cl.Context) -> Home:
         return home
 
 
-def built(home: Home, generated: Generated, digest: str) -> Built:
+def built(home: Home, generated: Generated, digest: str, arguments: Mapping[str, Any] | None = None) -> Built:
     """Return the program of `generated`: one that lives, one from the binary layer, or a new build.
 
-    `digest` stands for `generated` and its headers. Raises pyopencl's own error where the source does not compile.
+    `digest` stands for `generated` and its headers; a new entry keeps the shapes of the `arguments` that it is built
+    for. Raises pyopencl's own error where the source does not compile.
     """
     with home.locks.setdefault(digest, threading.Lock()):
         found = home.programs.get(digest)
         if found is None:
-            found = home.programs[digest] = _through_layer(home, generated)
+            found = home.programs[digest] = _through_layer(home, generated, arguments)
         return found
 
 
@@ -142,7 +140,7 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
         Part("format", FORMAT),
         Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
         Part("options", options.part),
-        *header_parts(generated.source, options.directories),
+        *header_parts(generated.source, options),
     ]
     slots = []
     for device, parts in zip(home.context.devices, home.identities, strict=True):
@@ -156,20 +154,19 @@ def headers_digest(context: cl.Context, generated: Generated) -> str:
     if not may_read(generated.source):
         return ""
     try:
-        parts = header_parts(generated.source, build_options(context, generated.options).directories)
+        parts = header_parts(generated.source, build_options(context, generated.options))
     except UnknownInput:
         parts = [Part("unknown", os.urandom(16).hex())]
     return Key(parts).digest if parts else ""
 
 
 def launched(found: Built) -> None:
-    """Tell that the program was launched: what the driver specialised is there now, so the entry can be completed."""
+    """Tell that the program was launched: what the driver specialises will be there, so the entry can be completed."""
     jobs, found.jobs = found.jobs, ()
-    for job in jobs:
-        try:
-            promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
-        except Exception as error:
-            layers.binary().fault("ask a helper for the binary", error)
+    completing.launched(jobs)
+    if found.flight is not None:
+        found.flight.land()
+        found.flight = None
 
 
 def inspect(home: Home, generated: Generated) -> tuple[str, str]:
@@ -185,31 +182,52 @@ def inspect(home: Home, generated: Generated) -> tuple[str, str]:
     return worst.outcome, worst.reason
 
 
-def _through_layer(home: Home, generated: Generated) -> Built:
+def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any] | None) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
     slots, entries, outcome, reason = _look(layer, home, generated)
+    flight = None
+    if outcome == "miss" and "hit" not in layer.strict:
+        flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
+        outcome, reason, entries = _find(layer, slots)
     if outcome == "hit":
+        if flight is not None:
+            flight.land()
+            reason = reason or f"process {flight.waited_for or 'another'} built it meanwhile"
         try:
-            found = _from_binaries(home, generated, slots, entries)
+            found = loaded(home, generated, slots, entries)
         except (cl.Error, DamagedEntry, KeyError) as error:
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
                 layer.set_aside(slot.address, entry.pack(), error)
-    digest = slots[0].key.digest if slots else ""
+            entries = []
+    there = frozenset(entry.key.digest for entry in entries)
+    key = next((slot.key for slot in slots if outcome == "hit" or slot.key.digest not in there), None)
+    digest = key.digest if key else ""
 
-    def report(size: int) -> None:
+    def report(size: int, spared: float = 0.0) -> None:
         seconds = time.perf_counter() - started
-        events.emit(Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size))
+        event = Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size, spared and spared - seconds)
+        events.emit(event, key, [digest] if outcome == "hit" else ())
+        others = "" if outcome == "hit" else "another device of the context missed: built from source with it"
+        for slot in {slot.key.digest: slot for slot in slots if slot.key.digest in there - {digest}}.values():
+            event = Event(layer.name, generated.kernel, slot.key.digest, "hit", others, 0.0, 0)
+            events.emit(event, slot.key, [slot.key.digest])
 
     if outcome == "hit":
-        report(sum(len(entry.parts["binary"]) for entry in entries))
+        # One build for all devices, of which each entry tells.
+        spared = max(recorded_seconds(entry) for entry in entries)
+        report(sum(len(entry.parts["binary"]) for entry in entries), spared)
         return found
-    layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0))
+    layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0), key)
     size = 0
     try:
-        found, size = _from_source(home, generated, slots)
+        found, size = _from_source(home, generated, slots, arguments, there)
+        if found.jobs:  # the others go on when the helper is asked, after the first launch
+            found.flight, flight = flight, None
     finally:
+        if flight is not None:
+            flight.land()
         report(size)
     return found
 
@@ -228,16 +246,18 @@ def _look(layer: layers.Layer, home: Home, generated: Generated) -> tuple[list[S
 
 
 def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]]:
-    entries, reason = [], ""
+    """Look for the entry of each device: (the worst outcome, its reason, the entries that are there)."""
+    entries, outcome, reason = [], "hit", ""
     for slot in slots:
         found = layer.look_up(slot.address, slot.key)
         if found.outcome == "miss" and _awaited(layer, slot):
             found = layer.look_up(slot.address, slot.key)
-            reason = "waited for the helper that completes it"
-        if found.entry is None:
-            return found.outcome, found.reason, []
-        entries.append(found.entry)
-    return "hit", reason, entries
+            reason = reason or "waited for the helper that completes it"
+        if found.entry is not None:
+            entries.append(found.entry)
+        elif outcome != "error":
+            outcome, reason = found.outcome, found.reason
+    return outcome, reason, entries
 
 
 def _awaited(layer: layers.Layer, slot: Slot) -> bool:
@@ -250,7 +270,7 @@ def _awaited(layer: layers.Layer, slot: Slot) -> bool:
     try:
         if not promote.pending(folder, digest):
             return False
-        patience = _STRICT_PATIENCE if "hit" in layer.strict else _PATIENCE - _waited
+        patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - _waited)
         return promote.wait(folder, digest, patience, config.environment())
     except (OSError, CacheFault) as error:
         layer.fault("wait for the helper", error)
@@ -259,15 +279,18 @@ def _awaited(layer: layers.Layer, slot: Slot) -> bool:
         _waited += time.monotonic() - started
 
 
-def _from_binaries(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
+def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
     """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
     binaries = [entry.parts["binary"] for entry in entries]
     program = cl.Program(home.context, [slot.device for slot in slots], binaries)
-    program.build(options=list(generated.options))
+    program.build(options=passed(generated.options))
     kernels = {name: cl.Kernel(program, name) for name in generated.kernels}
     _replay_logs(program, entries)
     found = Built(home, program, kernels)
     found.stored = tuple(slots)
+    for slot, entry in zip(slots, entries, strict=True):
+        if is_pocl(slot.device):
+            completing.loaded(slot.address, entry, slot.options.text)
     return found
 
 
@@ -280,20 +303,26 @@ def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:
             cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
 
 
-def _from_source(home: Home, generated: Generated, slots: list[Slot]) -> tuple[Built, int]:
-    """Build, and publish what the driver gives out at once: (program, bytes published)."""
+def _from_source(
+    home: Home,
+    generated: Generated,
+    slots: list[Slot],
+    arguments: Mapping[str, Any] | None = None,
+    there: frozenset[str] = frozenset(),
+) -> tuple[Built, int]:
+    """Build, and publish what the driver gives out at once and is not `there`: (program, bytes published)."""
     started = time.perf_counter()
     program = _compile(home.context, generated)
     seconds = time.perf_counter() - started
     found, size = Built(home, program), 0
     if slots and not _headers_stand(home.context, generated, slots[0]):
         return found, 0
-    for slot, log in zip(slots, _logs(program), strict=False):
-        entry = _entry(generated, slot, log, seconds)
+    wanted = {slot.key.digest: (slot, log) for slot, log in zip(slots, _logs(program), strict=False)}
+    for slot, log in [pair for digest, pair in wanted.items() if digest not in there]:
+        entry = _entry(generated, slot, log, seconds, arguments)
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
-            if config.read().promote == "background":
-                found.jobs += (Job(slot.address, entry),)
+            found.jobs += (Job(slot.address, entry),)
         else:
             size += _publish(program, slot, entry)
     return found, size
@@ -305,7 +334,7 @@ def _headers_stand(context: cl.Context, generated: Generated, slot: Slot) -> boo
     if not before:
         return True
     try:
-        now = header_parts(generated.source, build_options(context, generated.options).directories)
+        now = header_parts(generated.source, build_options(context, generated.options))
     except UnknownInput:
         return False
     return now == before
@@ -313,7 +342,7 @@ def _headers_stand(context: cl.Context, generated: Generated, slot: Slot) -> boo
 
 def _compile(context: cl.Context, generated: Generated) -> cl.Program:
     """Build from source without pyopencl's own cache of binaries, which misses some changes of headers."""
-    options = list(generated.options)
+    options = passed(generated.options)
     if context.devices[0].platform.name == NVIDIA and "#include" in generated.source.replace(" ", ""):
         options.append(_header_mark(context, generated))
     try:
@@ -344,7 +373,7 @@ def _publish(program: cl.Program, slot: Slot, entry: Entry) -> int:
     return layer.publish(slot.address, whole)
 
 
-def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
+def _entry(generated: Generated, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None) -> Entry:
     device = slot.device
     pocl_on = state("pocl").on
     metadata = {
@@ -355,6 +384,7 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
         "device": {"name": device.name, "driver": device.driver_version},
         "seconds": seconds,
         "created": int(time.time()),
+        **_launch(arguments),
     }
     if is_pocl(device):
         metadata["binaries"] = layers.binary().place
@@ -362,6 +392,18 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float) -> Entry:
         metadata["pocl_cache"] = os.path.abspath(adapter_directory("pocl")) if pocl_on else None
     source = generated.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
+
+
+def _launch(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Describe the launch that a program is built for; nothing where that cannot be known."""
+    if arguments is None:
+        return {}
+    from kcl import shapes
+
+    try:
+        return {"launch": shapes.described(arguments)}
+    except shapes.Unknown:
+        return {}
 
 
 def _logs(program: cl.Program) -> list[str]:

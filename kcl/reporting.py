@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+from collections.abc import Callable
 
-from kcl import adapters, config, events, layers
+from kcl import adapters, config, events, layers, option
 
 _HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
 
@@ -37,21 +39,74 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     return lines
 
 
+option.on_change(adapters.forget)  # layers read their switches anew then
+
 _asked = False
 
 
 def at_exit() -> None:
-    """Print the report on stderr at exit where `KCL_REPORT=1` asks for it; the variable is read at the first call."""
-    global _asked
+    """Keep a journal, and print on stderr at exit what `KCL_REPORT` asks for.
+
+    The variable is read at the first call.
+    """
+    global _asked, _explains
     if not _asked:
         _asked = True
-        if config.read().report:
-            atexit.register(_print)
+        events.on_first(_keep_journal)
+        asked = config.read().report
+        _explains = "explain" in asked
+        if "table" in asked:
+            atexit.register(_print, report)
 
 
-def _print() -> None:
+_explains = False
+_registered = -1
+
+
+def _keep_journal() -> None:
+    """See that what this process collects is written when it ends."""
+    global _registered
+    if _registered < 0:
+        atexit.register(_write_journal)
+        if _explains:
+            atexit.register(_print, _explained)  # before the journal is written, which takes the misses away
+    if _registered != os.getpid() and "multiprocessing.util" in sys.modules:
+        # Its forked children end without atexit, and have forgotten what their parent registered.
+        sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
+    _registered = os.getpid()
+
+
+def _write_journal() -> None:
+    from kcl import records
+
+    if records.write():
+        from kcl import journal
+
+        journal.fold()
+    if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
+        _keep_notes()
+
+
+def _keep_notes() -> None:
+    """Leave a note of switches that came too late, for those who look later."""
+    if adapters.changed():
+        from kcl import notes
+        from kcl.adapters import late
+
+        notes.keep(late.find())
+
+
+def _explained() -> str:
+    """Say what missed in this process, and why."""
+    from kcl import journal, misses
+
+    found = misses.told(journal.of_this_run(), journal.last_misses())
+    return "\n".join(line for one in found for line in misses.lines(one)) or "nothing missed"
+
+
+def _print(write: Callable[[], str]) -> None:
     try:
-        sys.stderr.write(report() + "\n")
+        sys.stderr.write(write() + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a closed stream at exit is nobody's fault
@@ -67,6 +122,10 @@ def _remarks() -> list[str]:
     pocl = adapters.state("pocl")
     if not pocl.on:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    if adapters.changed():
+        from kcl.adapters import late
+
+        remarks += [found.words for found in late.find()]
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks

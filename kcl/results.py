@@ -40,11 +40,11 @@ def verified(
     started = time.perf_counter()
     slots, layer = found.stored, layers.binary()
     try:
-        computed = _run(bind(found), queue, arguments)
+        computed = run(bind(found), queue, arguments)
         reference = bind(program.compiled(found.home, ready.generated))
-        expected = _run(reference, queue, arguments)
+        expected = run(reference, queue, arguments)
         said = difference(computed, expected)
-        steady = said and not difference(expected, _run(reference, queue, arguments))
+        steady = said and not difference(expected, run(reference, queue, arguments))
     except Exception as failure:
         # What is wrong with the arguments the launch itself will say.
         events.logger.info("kernel %r: results were not compared: %r", ready.generated.kernel, failure)
@@ -57,7 +57,7 @@ def verified(
     name = ready.generated.kernel
     error = Wrong(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
     seconds = time.perf_counter() - started
-    events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0))
+    events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0), slots[0].key)
     for slot in slots:
         entry = layer.look_up(slot.address, slot.key).entry
         if entry is not None:
@@ -96,7 +96,7 @@ def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[
     return np.asarray((one == other) | near | (np.isnan(one) & np.isnan(other)))
 
 
-def _run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Arrays:
+def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Arrays:
     """Launch on copies; returns everything that may have been written, by name."""
     buffers: dict[int, cl.Buffer] = {}
     copies = {name: _copied(queue, value, buffers) for name, value in arguments.items()}

@@ -51,12 +51,20 @@ class Base(NamedTuple):
 class Place(NamedTuple):
     """Where a recipe stands: the directory of its module, and the texts in its key that may name other places.
 
-    `asked` tells that its code asks where it stands: then it can name the directories above as well.
+    `asked` tells that its code asks where it stands: then it can name the directories above as well. `origins` has
+    module and line of what the key holds of code.
     """
 
     directory: str
     texts: Mapping[str, str]
     asked: bool
+    origins: Mapping[str, tuple[str, int]] = {}
+    values: tuple[str, ...] = ()  # those of all parts
+
+    @property
+    def written(self) -> list[str]:
+        """Everything in the key in which a path may stand."""
+        return [*self.texts.values(), *self.values]
 
     def names(self) -> list[str]:
         """Return the directories that generated code may name only if it belongs to this place."""
@@ -143,15 +151,22 @@ def of_unit(layer: Layer, unit: Key) -> Generated | None:
     return generated if all(isinstance(option, str) for option in generated.options) else None
 
 
-def store_unit(layer: Layer, unit: Key, generated: Generated) -> int:
+def store_unit(layer: Layer, unit: Key, generated: Generated, seconds: float) -> int:
     """Publish code under the identity of the result alone; returns its size in bytes."""
-    return layer.publish(unit.digest, to_entry(generated, unit, {"created": int(time.time())}))
+    return layer.publish(unit.digest, to_entry(generated, unit, {"created": int(time.time()), "seconds": seconds}))
 
 
 def store(
-    layer: Layer, direct: Key, place: Place, base: Base, generated: Generated, used: Dtypes, unit: Key | None
-) -> int:
-    """Publish the rows of one choice of dtypes; returns their size in bytes."""
+    layer: Layer,
+    direct: Key,
+    place: Place,
+    base: Base,
+    generated: Generated,
+    used: Dtypes,
+    unit: Key | None,
+    seconds: float = 0.0,
+) -> tuple[Key, int]:
+    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
     opened = base.open
     described = {
         "open": list(opened.names),
@@ -167,11 +182,16 @@ def store(
         "base": described,
         "chosen": chosen,
         "created": int(time.time()),
+        "seconds": seconds,
         "options": options,
         "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
-    texts = {"reached.json": json.dumps(dict(place.texts), sort_keys=True).encode("utf-8", "surrogatepass")}
+    described_code = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    texts = {
+        name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
+        for name, value in described_code.items()
+    }
     if not opened.names and not base.reads:
         key, size = direct, 0
         entry = to_entry(generated, key, metadata)
@@ -185,7 +205,7 @@ def store(
         pointer = {"kernel": generated.kernel, "created": metadata["created"]}
         pointer["row"] = [list(part) for part in key.parts]
         size += layer.publish(unit.digest, Entry(unit, pointer, {}))
-    return size + layer.publish(key.digest, entry)
+    return key, size + layer.publish(key.digest, entry)
 
 
 def _dtype_parts(dtypes: Dtypes) -> list[Part]:
@@ -196,7 +216,7 @@ def _placed(option: str, place: Place) -> str | list[str]:
     """Describe an include directory as files are described, so that a copy of the project has its own."""
     if option[:2] != "-I" or not option[2:].strip():
         return option
-    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.texts.values())]
+    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.written)]
 
 
 def _located(option: Any, directory: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import frontends, manifest, observe
 from kcl.declarations import NOTHING, Declared
-from kcl.direct.reach import Reached, reach, settle
+from kcl.direct.reach import Reached, reach
 from kcl.key import Part
 from kcl.manifest import Read
 from kcl.rows import Place
@@ -53,8 +53,10 @@ def run(task: Task, reached: Reached | None) -> Outcome:
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
     # Where nobody can tell what the recipe returns, it may be loopy's.
-    result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
-    settle()
+    from kcl.direct import witness
+
+    with witness.holding():
+        result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     place = place_of(reached)
     refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
     files = sorted({*observed.files, *result.reads})
@@ -85,11 +87,14 @@ def identity(result: frontends.Result) -> str | None:
 
 def place_of(reached: Reached | None) -> Place:
     """Return where a recipe stands."""
-    return Place("", {}, False) if reached is None else Place(reached.directory, reached.texts(), reached.placed)
+    if reached is None:
+        return Place("", {}, False)
+    values = tuple(part.value for part in reached.parts)
+    return Place(reached.directory, reached.texts(), reached.placed, reached.origins(), values)
 
 
 def _reads(declared: Declared, files: list[str], observed: observe.Observed, place: Place) -> tuple[Read, ...]:
-    texts = place.texts.values()
+    texts = place.written
     return (
         *manifest.files([path for path in files if not declared.covers(path, place.directory)], place.directory, texts),
         *manifest.links(observed.links, place.directory, texts),

@@ -15,6 +15,7 @@ from kcl.stores.directory import Directory
 from kcl.stores.persistentdict import Rows
 
 TESTS = pathlib.Path(__file__).parent
+JOURNAL = ("kcl", os.path.join("kcl", "journal"))
 X = 5050.0  # the sum of the input of most launches
 NUMBERS = {
     "typed": 2 * X + 100,
@@ -139,9 +140,14 @@ class Project:
         ((address, entry),) = [pair for pair in found if "function" in pair[1].metadata]
         return address, entry
 
-    def own_files(self) -> dict[str, tuple[int, int, int]]:
-        """Return inode, size and time of change of kcl's own files and folders below the cache."""
-        return {path: facts for path, facts in files(self.child.cache).items() if is_own(path)}
+    def own_files(self, journal: bool = True) -> dict[str, tuple[int, int, int]]:
+        """Return inode, size and time of change of kcl's own files and folders below the cache.
+
+        Without the journal that is what a run must leave as it is that finds everything.
+        """
+        found = {path: facts for path, facts in files(self.child.cache).items() if is_own(path)}
+        kept = [path for path in found if journal or (path not in JOURNAL and os.path.dirname(path) != JOURNAL[1])]
+        return {path: found[path] for path in kept}
 
     @property
     def quarantined(self) -> list[str]:

@@ -217,7 +217,7 @@ function = {module}.{function}
 try:
     found = reach(getattr(function, "function", function), arguments)
     answer = {{"parts": found.parts, "front_ends": sorted(found.front_ends), "placed": found.placed}}
-    answer["texts"] = found.texts()
+    answer["texts"], answer["origins"] = found.texts(), found.origins()
 except UnknownInput as error:
     answer = {{"unknown": str(error)}}
 answer["modules"] = [name for name in sys.modules if name in ("numpy", "pyopencl", "loopy", "lazily")]

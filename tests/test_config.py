@@ -71,17 +71,29 @@ class TestRead:
         assert "'warm'" in settings.rejected[0]
 
     def test_promote(self, monkeypatch):
-        """KCL_PROMOTE is background or off; anything else counts as off and is named."""
+        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off under a scheduler."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
         assert config.read().promote == "off"
         monkeypatch.setenv("KCL_PROMOTE", "sometimes")
         assert config.read().promote == "off"
         assert "KCL_PROMOTE" in config.read().rejected[0]
+        monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+        monkeypatch.setenv("KCL_PROMOTE", "exit")
+        assert config.read().promote == "exit"
+        monkeypatch.delenv("KCL_PROMOTE")
+        assert config.read().promote == "off"
 
     def test_report(self, monkeypatch):
-        """KCL_REPORT=1 asks for the report; what is not understood does not, and is named."""
-        monkeypatch.setenv("KCL_REPORT", "1")
-        assert config.read().report
+        """KCL_REPORT asks for the table, the explanations or both; what is not understood does not, and is named."""
+        for value, asked in (
+            ("1", {"table"}),
+            ("explain", {"explain"}),
+            ("Explain, yes", {"table", "explain"}),
+            ("0", set()),
+        ):
+            monkeypatch.setenv("KCL_REPORT", value)
+            assert config.read().report == asked
+            assert not config.read().rejected
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not config.read().report
         assert config.read().rejected

@@ -108,6 +108,25 @@ class TestFeatures:
         features = devices.cpu_features().split()
         assert features == sorted(set(features))
 
+    def test_another_processor(self, tmp_path):
+        """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
+        file = tmp_path / "cpuinfo"
+        block = "processor\t: 0\ncpu MHz\t: {}\nflags\t\t: fpu {} hypervisor\n\n"
+        seen = []
+        for speed, flags in (
+            ("2000.1", "sse2 avx avx2 fma"),
+            ("2500.2", "fma avx2 avx sse2 nopl"),
+            ("2000.1", "sse2 avx fma"),
+        ):
+            file.write_text(block.format(speed, flags) * 2)
+            seen.append(devices.cpu_features(str(file)))
+        assert seen[0] == seen[1] == "avx avx2 fma sse2"
+        assert seen[2] == "avx fma sse2"
+
+    def test_unknown_processor(self, tmp_path):
+        """Where the system does not tell, the name of the machine's kind counts."""
+        assert devices.cpu_features(str(tmp_path / "absent")) == os.uname().machine
+
 
 def _elf(tmp_path, build_id):
     """Write the smallest ELF file with that build id."""

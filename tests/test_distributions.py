@@ -151,6 +151,57 @@ class TestInstalled:
         assert keys[0] != keys[1]
         assert keys[0] == keys[2]
 
+    def test_required_by_a_generator(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """What loopy and its like require counts no further: they have parts of their own."""
+        keys = []
+        for far in "1", "2":
+            site = Site(tmp_path / far)
+            for name, requires, text in (("thing", "cgen", MODULE), ("cgen", "far", ""), ("far", "absent", far)):
+                site.install({f"{name}.py": text}, name=name)
+                (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Requires-Dist: {requires}\n\nBody\n")
+            keys.append(site.parts(project))
+        assert keys[0] == keys[1]
+
+    def test_required_in_a_description(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """What the description of a distribution says is no requirement, also where lines end as on Windows."""
+        keys = []
+        for far in "1", "2":
+            site = Site(tmp_path / far)
+            site.install({"thing/__init__.py": MODULE})
+            site.install({"far.py": far}, name="far")
+            text = b"Name: thing\r\n\r\nRequires-Dist: far\r\n"
+            (site.root / "thing-1.0.dist-info" / "METADATA").write_bytes(text)
+            keys.append(site.parts(project))
+        assert keys[0] == keys[1]
+
+    @pytest.mark.parametrize("left", ["__editable___near_1_0_finder.py", "near.pth", "near.egg-link"])
+    def test_required_and_editable(self, left: str, project: Project, tmp_path: pathlib.Path) -> None:
+        """An editable install that is required counts by its code, not by what the installer left behind."""
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": MODULE})
+        (site.root / "thing-1.0.dist-info" / "METADATA").write_text("Requires-Dist: near\n\nBody\n")
+        site.install({left: "x"}, name="near")
+        source = Project(tmp_path / "source", {"near.py": "A = 1\n"})
+        before = f"sys.path[1:1] = [{str(site.root)!r}, {str(source.root)!r}]"
+        parts = project.parts("n=1", before=before)
+        source.edit("near.py", "A = 1", "A = 2")
+        assert project.parts("n=1", before=before) != parts
+
+    def test_data_of_a_late_import(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """Data of a distribution that the recipe alone imports counts the same before it is loaded and after."""
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": "SIZE = 1\n"})
+        project.write("recipes.py", "def build(n):\n    import thing\n    return thing.SIZE")
+        before = f"sys.path.insert(1, {str(site.root)!r})"
+        assert project.parts("n=1", before=before, action="import thing") == site.parts(project)
+
+    def test_data_that_cannot_be_known(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """Data of a distribution that holds what no key can hold is left to its record."""
+        site = Site(tmp_path)
+        site.install({"thing/__init__.py": "TABLE = [iter([1])]\n"})
+        project.write("recipes.py", "import thing\ndef build(n):\n    return thing.TABLE")
+        assert part(site.parts(project), "distribution thing")
+
     def test_data(self, project: Project, tmp_path: pathlib.Path) -> None:
         """Plain data that a program sets in a distribution, or changes in place, counts; a function's name does not."""
         site = Site(tmp_path)
@@ -232,6 +283,10 @@ class TestGenerators:
     def test_version(self, name: str) -> None:
         """The version is the one that importlib.metadata tells."""
         assert distributions.generator(name).split()[0] in (importlib.metadata.version(name), "editable")
+
+    def test_alone(self) -> None:
+        """It counts without what it requires: one that matters has a part of its own."""
+        assert ";" not in distributions.generator("loopy")
 
     def test_absent(self) -> None:
         """One that is not installed is absent."""

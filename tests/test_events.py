@@ -13,7 +13,7 @@ from kcl.events import Event
 
 def event(**changes):
     """Return an Event of a hit, with changes."""
-    return Event("generator", "axpy", "ab" * 32, "hit", "", 0.25, 100)._replace(**changes)
+    return Event("generator", "axpy", "ab" * 32, "hit", "", 0.25, 100, 0.5)._replace(**changes)
 
 
 class TestStats:
@@ -23,8 +23,16 @@ class TestStats:
             events.emit(event(outcome=outcome))
         events.emit(event(layer="binary", bytes=7))
         assert kcl.stats() == {
-            "generator": {"hits": 1, "misses": 1, "bypassed": 1, "errors": 1, "seconds": 1.0, "bytes": 400},
-            "binary": {"hits": 1, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.25, "bytes": 7},
+            "generator": {
+                "hits": 1,
+                "misses": 1,
+                "bypassed": 1,
+                "errors": 1,
+                "seconds": 1.0,
+                "saved": 2.0,
+                "bytes": 400,
+            },
+            "binary": {"hits": 1, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.25, "saved": 0.5, "bytes": 7},
         }
 
     def test_copy(self):

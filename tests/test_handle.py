@@ -208,6 +208,7 @@ class TestShown:
         before = add().explain(context)
         assert "kernel add" in before
         assert "generator: miss" in before
+        assert "first time seen" in before
         add().prepare(context)
         assert promote.idle(option.folder("kcl"), 60)
         after = add().explain(context)
@@ -215,6 +216,7 @@ class TestShown:
         assert "binary: hit" in after
         assert layers.binary().place in after
         assert ("binary", "hit") not in seen
+        assert "\n    parameter sizes: (8,) -> (4,)\n" in add(sizes=(4,)).explain(context)
 
 
 class TestHolders:

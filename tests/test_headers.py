@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from kcl.errors import UnknownInput
-from kcl.headers import header_parts
+from kcl.buildoptions import BuildOptions
+from kcl.errors import RecipeError, UnknownInput
+from kcl.headers import ABSENT, header_parts, may_read
 
 
 @pytest.fixture
@@ -25,14 +26,21 @@ def tree(tmp_path, monkeypatch):
     return write
 
 
-def names(source, *directories):
+def parts(source, *directories, definitions=(), untaken=()):
+    """Return the parts of a source."""
+    directories, untaken = tuple(map(str, directories)), tuple(map(str, untaken))
+    options = BuildOptions("", directories=directories, definitions=definitions, untaken=untaken)
+    return header_parts(source, options)
+
+
+def names(source, *directories, **keywords):
     """Name the parts of a source."""
-    return [part.name for part in header_parts(source, [str(directory) for directory in directories])]
+    return [part.name for part in parts(source, *directories, **keywords)]
 
 
-def values(source, *directories):
-    """Return the digests of a source's headers."""
-    return [part.value for part in header_parts(source, [str(directory) for directory in directories])]
+def values(source, *directories, **keywords):
+    """Return the answers to what a source asks for."""
+    return [part.value for part in parts(source, *directories, **keywords)]
 
 
 class TestParts:
@@ -44,9 +52,9 @@ class TestParts:
     def test_named_as_written(self, tree):
         """A part is named as the source names the header, in both spellings; no path is in it."""
         root = tree(one__a_h="1", one__sub__b_h="2")
-        parts = header_parts('#include "a.h"\n  #  include  <sub/b.h> // why\n', [str(root / "one")])
-        assert [part.name for part in parts] == ["header a.h", "header sub/b.h"]
-        assert not any(str(root) in part.value for part in parts)
+        found = parts('#include "a.h"\n  #  include  <sub/b.h> // why\n', root / "one")
+        assert [part.name for part in found] == ["header a.h", "header sub/b.h"]
+        assert not any(str(root) in part.value for part in found)
 
     def test_nested(self, tree):
         """What a header includes counts too, found beside it first."""
@@ -54,9 +62,19 @@ class TestParts:
         assert names('#include "a.h"', root / "two", root / "one") == ["header a.h", "header b.h", "header c.h"]
 
     def test_circle(self, tree):
-        """Headers that include each other are each read once."""
+        """Headers that include each other are each read once; that it is the same file is told."""
         root = tree(one__a_h='#include "b.h"\n', one__b_h='#include "a.h"\n')
-        assert sorted(names('#include "a.h"', root / "one")) == ["header a.h", "header b.h"]
+        assert names('#include "a.h"', root / "one") == ["header a.h", "header b.h", "header a.h"]
+        assert values('#include "a.h"', root / "one")[2] == "as number 0"
+
+    def test_import(self, tree):
+        """An `#import`, which reads a header once, counts as an include."""
+        assert names('#import "a.h"', tree(one__a_h="") / "one") == ["header a.h"]
+
+    def test_closed_on_another_line(self, tree):
+        """A quote that is not closed hides nothing behind its line."""
+        source = "#error don't\n#include \"a.h\"\n#error isn't\n"
+        assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
 
     def test_spliced_lines(self, tree):
         """A backslash at the end of a line hides no include."""
@@ -112,42 +130,211 @@ class TestChanges:
         tree(one__a_h="1")
         assert values('#include "a.h"', root / "one", root / "two") != before
 
+    def test_one_name_for_two_files(self, tree):
+        """Which of two headers of one name a third file gets is seen."""
+        files = {"one__p__a_h": '#include "b.h"', "one__q__a_h": '#include "b.h"', "one__r__a_h": '#include "b.h"'}
+        source = '#include "p/a.h"\n#include "q/a.h"\n#include "r/a.h"\n'
+        root = tree(**files, one__b_h="1", one__q__b_h="2")
+        before = values(source, root / "one")
+        tree(one__p__b_h="1", one__b_h="2")
+        (root / "one" / "q" / "b.h").unlink()
+        assert values(source, root / "one") != before
+
+    def test_path_that_is_used(self, tree):
+        """Where a header uses its own path, the directories count."""
+        root = tree(one__a_h="__FILE__", two__a_h="__FILE__")
+        assert values('#include "a.h"', root / "one") != values('#include "a.h"', root / "two")
+
     def test_place_is_noise(self, tree):
         """The same headers in another directory are the same parts."""
         root = tree(one__a_h='#include "b.h"', one__b_h="1", two__a_h='#include "b.h"', two__b_h="1")
         assert values('#include "a.h"', root / "one") == values('#include "a.h"', root / "two")
 
 
+class TestMacros:
+    """An include that names a macro stands for every header that the macro may be."""
+
+    @pytest.mark.parametrize(
+        ("source", "definitions"),
+        [
+            ('#define H "a.h"\n#include H\n', ()),
+            ("#include H // late\n#define H <a.h> // early\n", ()),
+            ("#define G H\n#define H <a.h>\n#include G\n", ()),
+            ("#include H\n", ('H="a.h"',)),
+            ("#include H\n", ('H=\\"a.h\\"',)),
+            ("#include H\n", ("H=<a.h>",)),
+            ("#include H\n#define FILE <a.h>\n", ("H=FILE",)),
+            ('#include "names.h"\n#include NAME\n', ()),
+        ],
+    )
+    def test_name(self, tree, source, definitions):
+        """Defined in the source, through another macro, by a build option or by a header."""
+        root = tree(one__a_h="1", one__names_h='#define NAME "a.h"\n')
+        before = parts(source, root / "one", definitions=definitions)
+        assert before[-1].name == "header a.h"
+        tree(one__a_h="2")
+        assert parts(source, root / "one", definitions=definitions) != before
+
+    def test_either(self, tree):
+        """Of several definitions each counts; one that is not there counts as such."""
+        source = '#ifdef X\n#define H "a.h"\n#else\n#define H "b.h"\n#endif\n#include H\n'
+        root = tree(one__a_h="1")
+        before = parts(source, root / "one")
+        assert [part.name for part in before] == ["header a.h", "header b.h"]
+        assert before[1].value == ABSENT
+        tree(one__b_h="2")
+        assert parts(source, root / "one")[1].value not in ("", ABSENT)
+
+    def test_default(self, tree):
+        """A build option beside a default in the source."""
+        source = '#ifndef H\n#define H "a.h"\n#endif\n#include H\n'
+        root = tree(one__a_h="1", one__b_h="2")
+        assert sorted(names(source, root / "one", definitions=('H="b.h"',))) == ["header a.h", "header b.h"]
+
+    def test_defined_by_what_it_includes(self, tree):
+        """A header that a macro leads to may define it anew."""
+        root = tree(one__a_h='#undef H\n#define H "b.h"\n#include H\n', one__b_h="2")
+        assert {"header a.h", "header b.h"} <= {*names('#define H "a.h"\n#include H\n', root / "one")}
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "#include H\n",
+            "#include __FILE__\n",
+            "#define H\n#include H\n",
+            "#define H H\n#include H\n",
+            "#define S(x) #x\n#include S(a.h)\n",
+            '#define H(x) "a.h"\n#include H\n',
+            "#define a b\n#define H <a.h>\n#include H\n",
+            '#define H "a" ".h"\n#include H\n',
+            '#ifdef X\n#define H "a.h"\n#else\n#define H G(b)\n#endif\n#include H\n',
+        ],
+    )
+    def test_unknown(self, tree, source):
+        """A macro that is defined nowhere, or put together, is refused with the line."""
+        root = tree(one__a_h="")
+        line = source[: source.index("#include")].count("\n") + 1
+        with pytest.raises(UnknownInput, match=f"^the source, line {line}, .*write the name"):
+            names(source, root / "one")
+
+
+class TestProbes:
+    """`__has_include` asks whether a header is there."""
+
+    SOURCE = '#if __has_include("a.h")\n#include "a.h"\n#endif\n'
+
+    def test_absent_and_there(self, tree):
+        """Absent, there, and what is in it are three answers."""
+        root = tree(one__other_h="")
+        seen = [values(self.SOURCE, root / "one")]
+        for text in "1", "2":
+            tree(one__a_h=text)
+            seen.append(values(self.SOURCE, root / "one"))
+        assert seen[0] == [ABSENT, ABSENT]
+        assert seen[1][0] == seen[2][0] == "there"
+        assert seen[1][1] != seen[2][1]
+
+    def test_asked_alone(self, tree):
+        """What is in a header that is only asked for does not count."""
+        source = "#if __has_include(<a.h>) && __has_include( <b.h> )\n#endif\n"
+        root = tree(one__a_h="1")
+        assert values(source, root / "one") == ["there", ABSENT]
+        tree(one__a_h="2")
+        assert values(source, root / "one") == ["there", ABSENT]
+
+    def test_by_macro(self, tree):
+        """A macro may name it too."""
+        root = tree(one__a_h="1")
+        assert values('#define H "a.h"\n#if __has_include(H)\n#endif\n', root / "one") == ["there"]
+
+    @pytest.mark.parametrize(
+        "line",
+        ["#ifdef __has_include", "#if defined(__has_include)", "#if !defined __has_include", "#elifdef __has_include"],
+    )
+    def test_compiler_knows_it(self, tree, line):
+        """Whether the compiler has it is the compiler's to know."""
+        assert names(f"{line}\n{self.SOURCE}#endif\n", tree(one__a_h="1") / "one") == ["header a.h"] * 2
+
+    def test_in_a_header(self, tree):
+        """A header asks from where it lies."""
+        root = tree(one__sub__b_h='#if __has_include("a.h")\n#endif', one__sub__a_h="1")
+        assert values('#include "sub/b.h"', root / "one")[1:] == ["there"]
+
+    @pytest.mark.parametrize("header", ["stdio.h", "unistd.h"])
+    def test_system(self, tree, header):
+        """A header that only the system's directories hold is refused: some drivers look there."""
+        if not os.path.exists(f"/usr/include/{header}"):
+            pytest.skip("the C library's headers are not installed")
+        with pytest.raises(UnknownInput, match="/usr/include"):
+            names(f"#if __has_include(<{header}>)\n#endif", tree(one__a_h="") / "one")
+
+
 class TestUnknown:
     @pytest.mark.parametrize(
         "source",
         [
-            "#define H <a.h>\n#include H\n",
             '#include_next "a.h"\n',
-            '#import "a.h"\n',
-            '#if __has_include("a.h")\n#include "a.h"\n#endif\n',
             "#embed <a.bin>\n",
+            '#if __has_include_next("a.h")\n#endif\n',
+            '#if __has_embed("a.h")\n#endif\n',
+            "#if __has_include(H)\n#endif\n",
+            '#define HAS __has_include\n#if HAS("a.h")\n#endif\n',
+            '#define C(a, b) a##b\n#if C(__has_, include)("a.h")\n#endif\n',
+            '#define C(a, b) a##b\n#if C(_, _has_include)("a.h")\n#endif\n',
+            "#define C(a, b) a##b\nconstant char now[] = C(__TI, ME__);",
             '%:include "a.h"\n',
             '??=include "a.h"\n',
             '#inc??/\nlude "a.h"\n',
+            'constant char *s = R"(" /* )";\n#include "a.h"\n/* */',
+            '#error don\'t /* do\n#include "a.h"\n/* */',
             "constant char now[] = __TIME__;",
             "constant char today[] = __DATE__;",
+            "constant char then[] = __TIMESTAMP__;",
+            '__asm__(".incbin \\"a.h\\"");',
         ],
     )
     def test_preprocessor_needed(self, tree, source):
-        """What only the preprocessor can resolve is refused."""
+        """What cannot be resolved is refused."""
         root = tree(one__a_h="")
-        with pytest.raises(UnknownInput):
+        assert may_read(source)
+        with pytest.raises(UnknownInput, match="the source"):
             names(source, root / "one")
+
+    def test_line(self, tree):
+        """The reason names the line as it is written, continued lines and comments counted."""
+        root = tree(one__a_h="/*\n*/ #define X \\\n  1\n#inc\\\nlude_next <b.h>\n")
+        with pytest.raises(UnknownInput, match=r"^a\.h, line 4, `#include_next <b.h>`"):
+            names('#include "a.h"', root / "one")
 
     def test_not_found(self, tree):
         """A header that no directory holds is refused by name."""
         root = tree(one__a_h='#include "gone.h"')
-        with pytest.raises(UnknownInput, match=r"a\.h includes 'gone\.h'"):
+        with pytest.raises(UnknownInput, match=r"^a\.h, line 1, includes 'gone\.h', which no include directory holds"):
             names('#include "a.h"', root / "one")
 
-    def test_working_directory(self, tree):
-        """A header that the working directory holds too is refused: drivers differ about which one they take."""
-        root = tree(one__a_h="1", a_h="2")
-        with pytest.raises(UnknownInput, match="working directory"):
+    def test_unreadable(self, tree):
+        """A header that cannot be read is refused by name."""
+        root = tree(one__a_h="")
+        (root / "one" / "a.h").chmod(0)
+        if os.access(root / "one" / "a.h", os.R_OK):
+            pytest.skip("this user may read everything")
+        with pytest.raises(UnknownInput, match="cannot be read"):
             names('#include "a.h"', root / "one")
+
+    @pytest.mark.parametrize("source", ['#include "a.h"', '#include "b.h"', '#if __has_include("c.h")\n#endif'])
+    def test_working_directory(self, tree, source):
+        """A header that the working directory holds too is refused, nested or asked for: drivers differ there."""
+        root = tree(one__a_h="1", one__b_h='#include "d.h"', two__d_h="2", a_h="3", d_h="3", c_h="3")
+        with pytest.raises(UnknownInput, match="working directory"):
+            names(source, root / "one", root / "two")
+
+    def test_beside(self, tree):
+        """A header beside the one that includes it is taken whatever the working directory holds."""
+        root = tree(one__a_h='#include "b.h"', one__b_h="1", b_h="2")
+        assert names('#include "a.h"', root / "one") == ["header a.h", "header b.h"]
+
+    def test_untaken(self, tree):
+        """A header in a directory that the driver cannot be told of is an error that says so."""
+        root = tree(one__a_h="")
+        with pytest.raises(RecipeError, match="no include directory with a blank"):
+            names('#include "a.h"', untaken=[root / "one"])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pathlib
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
 import kcl
+from kcl import device as devices
 from kcl import layers, option, program, promote
 from kcl.entry import Entry
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.generated import Generated
 from kcl.stores.directory import Directory
 
@@ -186,11 +188,23 @@ class TestUnknown:
         """A program whose headers cannot be known is built from source, counted as bypassed, and not stored."""
         monkeypatch.chdir(tmp_path)
         (tmp_path / "addend.h").write_text("#define ADDEND 1\n")
-        made = generated('#define H "addend.h"\n#include H\n' + ADD, (f"-I{tmp_path}",))
+        made = generated("#define TEXT(x) #x\n#include TEXT(addend.h)\n" + ADD, (f"-I{tmp_path}",))
         seen = outcomes()
         assert fill(context, made) == [2.0] * 4
         assert seen == ["bypass"]
         assert not list(Directory(layers.binary().place).scan())
+
+
+class TestHeadersDigest:
+    def test_nothing_read(self, context):
+        """A program that reads nothing has none, whatever words its comments hold."""
+        assert program.headers_digest(context, generated("/* include */" + ADD)) == ""
+
+    @pytest.mark.parametrize("line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"])
+    def test_unknown(self, context, line):
+        """Where nobody can tell what is read, no two are alike: no living program is taken for another."""
+        made = generated(f"{line}\n{ADD}")
+        assert program.headers_digest(context, made) != program.headers_digest(context, made) != ""
 
 
 class TestBuilt:
@@ -199,6 +213,26 @@ class TestBuilt:
         seen = outcomes()
         assert fill(context, generated()) == [2.0] * 4
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+
+    def test_quotes(self, context):
+        """A definition of a character is no hit of one of a number."""
+        assert fill(context, generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated(options=("-DADDEND='1'",))) == [1.0 + ord("1")] * 4
+
+    def test_directory_with_a_blank(self, context, tmp_path, platform_name):
+        """An include directory with a blank works where the driver can be told of it; where not, the error says so."""
+        folder = tmp_path / "a b"
+        folder.mkdir()
+        (folder / "addend.h").write_text("#define ADDEND 1\n")
+        made = generated(INCLUDING, (f"-I{folder}",))
+        if platform_name == "pocl":
+            with pytest.raises(RecipeError, match="symbolic link without one"):
+                program.built(program.Home(context), made, "")
+            return
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(context.devices), made) == [2.0] * 4
         assert seen == ["miss", "hit"]
 
     def test_header_that_changes_meanwhile(self, context, tmp_path, monkeypatch):
@@ -303,3 +337,79 @@ class TestInspect:
         fill(context, generated())
         assert program.inspect(home, generated()) == ("hit", "")
         assert kcl.stats()["binary"]["hits"] == 0
+
+
+DEVICES = """
+    import json, sys
+    sys.path.insert(0, sys.argv[1])
+    import forbid
+    if sys.argv[3] == "forbid":
+        forbid.compilation()
+    import numpy as np, pyopencl as cl
+    import handle_recipes, kcl
+    from kcl import option, promote
+
+    events = []
+    kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
+    platform = [one for one in cl.get_platforms() if one.name.startswith("Portable")][0]
+    devices = [one for one in platform.get_devices() if one.name.startswith(sys.argv[2])]
+    context, kernel, found = cl.Context(devices), handle_recipes.add(), []
+    queues = [cl.CommandQueue(context, device) for device in context.devices]
+    for queue in queues:
+        _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
+        found.append(out.tolist())
+    assert promote.idle(option.folder("kcl"), 60)
+    print(json.dumps([found, events]))
+"""
+
+
+class TestDevices:
+    """Each device of a context has an entry of its own."""
+
+    def test_some_present(self, child, platform_name):
+        """One that is there is a hit beside one that is not, which alone is made: the next process hits both."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        tests, said = os.path.dirname(os.path.abspath(__file__)), []
+        for names, mode in ("basic", ""), ("", ""), ("", "forbid"):
+            found, events = child.json(DEVICES, tests, names, mode, POCL_DEVICES="pthread basic")
+            assert found == [[2.0] * 8] * (1 if names else 2)
+            said.append(sorted(events))
+        (alone,), (there, absent), both = said
+        assert alone[0] == "miss"
+        assert there == ["hit", alone[1], "another device of the context missed: built from source with it"]
+        assert absent[0] == "miss"
+        assert absent[1] != alone[1]
+        assert sorted(both) == sorted([["hit", alone[1], ""], ["hit", absent[1], ""]])
+
+    def test_two_builds_of_one_driver(self, child, device, platform_name, tmp_path):
+        """PoCL under the same name and version, its library built anew: a miss, and an entry beside the other's."""
+        library = pathlib.Path(devices._library_path(device.platform))
+        support = library.parent.parent.parent / "pocl_binary_distribution"
+        if platform_name != "pocl" or not support.is_dir():
+            pytest.skip("PoCL's wheel alone runs from another place")
+        build, content = bytes.fromhex(devices._build_id(str(library))), library.read_bytes()
+        other = tmp_path / "pyopencl" / ".libs" / "libpocl-other.so"
+        other.parent.mkdir(parents=True)
+        (tmp_path / support.name).symlink_to(support)
+        other.write_bytes(content.replace(build, build[::-1], 1))
+        (tmp_path / "vendors").mkdir()
+        (tmp_path / "vendors" / "pocl.icd").write_text(f"{other}\n")
+        tests, said = os.path.dirname(os.path.abspath(__file__)), []
+        for vendors in ({}, {"OCL_ICD_VENDORS": str(tmp_path / "vendors")}) * 2:
+            found, events = child.json(DEVICES, tests, "", "", POCL_DEVICES="pthread", **vendors)
+            assert found == [[2.0] * 8]
+            said += events
+        assert [outcome for outcome, _key, _reason in said] == ["miss", "miss", "hit", "hit"]
+        assert len({key for _outcome, key, _reason in said}) == 2
+
+    def test_alike(self, device):
+        """Devices that are alike share one entry, which counts once."""
+        parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        if len(parts) < 2:
+            pytest.skip("the device has one compute unit")
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(parts), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+        assert len(list(Directory(layers.binary().place).scan())) == 1

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
+
+from kcl import manifest, running
+from kcl.declarations import NOTHING
+from kcl.running import Task, _touched_since
 
 DRIVER = """
 import json, os, sys
@@ -85,3 +92,54 @@ class TestOnce:
             PYOPENCL_CTX="portable",
         )
         assert runs == [1, 2.0]
+
+
+class TestTouched:
+    """Did what a recipe reads change while it ran? Times are set: the test waits for no clock."""
+
+    BEGIN = time.time_ns()
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """A folder below one that was last changed before."""
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        (folder / "read.txt").write_text("1")
+        for path in (folder / "read.txt", folder, tmp_path):
+            self.stamp(path, -1)
+        return folder
+
+    def stamp(self, path, seconds):
+        """Let `path` be changed so long after the recipe began."""
+        os.utime(path, ns=(self.BEGIN, self.BEGIN + seconds * 10**9))
+
+    def test_file(self, folder):
+        """A file that was written since did, one that was not did not."""
+        assert not _touched_since(str(folder / "read.txt"), self.BEGIN)
+        self.stamp(folder / "read.txt", 1)
+        assert _touched_since(str(folder / "read.txt"), self.BEGIN)
+
+    @pytest.mark.parametrize("name", ["absent.txt", "no/such/folder/absent.txt"])
+    def test_absent(self, folder, name):
+        """A file that was never there did not, unless something was taken out of the folder meanwhile."""
+        assert not _touched_since(str(folder / name), self.BEGIN)
+        self.stamp(folder, 1)
+        assert _touched_since(str(folder / name), self.BEGIN)
+
+    def test_unreadable(self, folder):
+        """Where nobody can tell, it may have."""
+        assert _touched_since(str(folder / "read.txt" / "inside"), self.BEGIN)
+
+
+def _reading(path):
+    with open(path) as stream:
+        return stream.read()
+
+
+class TestPlaces:
+    def test_path_in_a_parameter(self, tmp_path):
+        """A file whose path is a parameter is the one of that path, also for a copy of the project."""
+        path = str(tmp_path / "data" / "weights")
+        for arguments, base in (({"path": path}, "absolute"), ({"path": "weights"}, "module")):
+            place = running.place_of(running.reached(Task("reading", _reading, arguments, NOTHING)))
+            assert manifest.place(path, place.directory, place.written)[0] == base

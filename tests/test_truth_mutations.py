@@ -296,8 +296,13 @@ TABLE: dict[str, dict[str, Change | Row]] = {
         "header_shadowed": program(Write("first/shadowed.h", "#define FACTOR 3\n")),
         "header_nested_shadowed": program(Write("first/shadowed_too.h", "#define FACTOR 3\n")),
         "header_same_second": program(Edit("kernels/same_second.h", "2", "3", same_second=True)),
-        "header_macro": Row(Edit("kernels/macro.h", "2", "3"), "binary", bypass=True),
-        "header_asked": Row(Write("first/asked.h", ""), "binary", bypass=True),
+        "header_macro": program(Edit("kernels/macro.h", "2", "3")),
+        "header_macro: shadowed": program(Write("first/macro.h", "#define FACTOR 3\n")),
+        "header_macro_option": program(Edit("kernels/option.h", "2", "3", same_second=True)),
+        "header_macro_either": program(Edit("kernels/or.h", "2", "3")),
+        "header_put_together": Row(Edit("kernels/together.h", "2", "3"), "binary", bypass=True),
+        "header_asked": program(Write("first/asked.h", "")),
+        "header_perhaps": program(Write("first/perhaps.h", "#define FACTOR 3\n")),
         "header_in_comment": program(Edit("kernels/commented.h", "2", "3")),
         "header_continued": program(Edit("kernels/continued.h", "2", "3")),
         "header_conditional": program(Edit("kernels/conditional.h", "2", "3")),
@@ -347,17 +352,8 @@ TABLE: dict[str, dict[str, Change | Row]] = {
         "installed_object: in place": Call(before="home.truth_installed.TABLE['n'] = 6"),
     },
 }
-# Open: a change that is not seen, and why.
-OPEN = {
-    "lazily: between two calls": "what a program changes in a module that it imports itself, after a look-up of a "
-    "recipe that imports it lazily, is taken for what the module holds",
-}
 QUICK = "KCL_TRUTH_PROGRAMS" not in os.environ  # `make truth` starts every child as a program
 ROWS = [(module, name) for module, rows in TABLE.items() for name in rows]
-PARAMETERS = [
-    pytest.param(*row, marks=[pytest.mark.xfail(reason=OPEN[row[1]], strict=True)] if row[1] in OPEN else [])
-    for row in ROWS
-]
 # what a recipe is called with before anything is changed
 ARGUMENTS = {"parameter_array": "values=np.arange(5)", "parameter_mapping": "options={'a': 1, 'b': 2}"}
 
@@ -427,7 +423,7 @@ class TestMutations:
         """Sixty rows are asked for."""
         assert len(ROWS) >= 60
 
-    @pytest.mark.parametrize(("module", "name"), PARAMETERS)
+    @pytest.mark.parametrize(("module", "name"), ROWS)
     def test_mutation(self, module: str, name: str, filled: Filled, tree: Tree) -> None:
         """The number is that of a process without caches, and the work was done again."""
         row = row_of(module, name)

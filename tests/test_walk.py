@@ -263,6 +263,24 @@ SHAPES = {
         "def build(n):\n"
         "    return c.VALUE"
     ),
+    "class put into the standard library": (
+        "import shlex\nclass Quote:\n    level = 7777\nshlex.shlex = Quote\ndef build(n):\n    return shlex.shlex()"
+    ),
+    "method put into the standard library": (
+        "import shlex\nshlex.shlex.level = lambda self: 7777\ndef build(n):\n    return shlex.shlex.level(n)"
+    ),
+    "submodule that a lookup has named": ("import pack\ndef build(n):\n    return pack.sub.VALUE"),
+    **{
+        f"annotation, read by {reader}": (
+            f"import inspect, typing\ndef h(x: 7777):\n    return x\ndef build(n):\n    return {reader}(h)"
+        )
+        for reader in (
+            "inspect.signature",
+            "inspect.getfullargspec",
+            "inspect.get_annotations",
+            "typing.get_type_hints",
+        )
+    },
 }
 OTHERS = {
     "consts.py": "VALUE = 7777\n",
@@ -280,6 +298,19 @@ def test_shape(name: str, tmp_path: pathlib.Path) -> None:
         files = {file: text.replace("7777", number) for file, text in {**OTHERS, "recipes.py": SHAPES[name]}.items()}
         keys.append(Project(tmp_path / number, files).parts("n=1"))
     assert keys[0] != keys[1]
+
+
+class TestLazily:
+    """A module of the user's that a recipe imports counts the same before and after."""
+
+    PACKAGE = {"pack/__init__.py": "", "pack/sub.py": "VALUE = 7777\n"}  # noqa: RUF012
+
+    def test_loaded_since(self, tmp_path: pathlib.Path) -> None:
+        """A submodule that is reached through its package's name, imported after the first look-up."""
+        recipe = "import pack\ndef build(n):\n    import pack.sub as late\n    return pack.sub.VALUE + late.VALUE"
+        project = Project(tmp_path, {**self.PACKAGE, "recipes.py": recipe})
+        loaded = "reach(recipes.build, dict(n=1)); import pack.sub"
+        assert project.parts("n=1", action=loaded) == project.parts("n=1")
 
 
 class TestExcused:

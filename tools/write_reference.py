@@ -23,11 +23,9 @@ MADE = "<!-- made by tools/write_reference.py: change the code instead, then run
 
 # What a foreign cache's switch does to the layers of kcl; the conditions stand in kcl.layers.
 EFFECTS = {
-    "cuda": "none; NVIDIA's driver reads it",
-    "intel": "none; this driver has no cache",
     "loopy": "generator layer off for loopy recipes",
-    "pocl": "none; PoCL reads it, and kcl's layers go on",
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
+    "pyopencl-binary": "that of pyopencl's PersistentDicts",
 }
 SAMPLES = ("", "0", "1", "no", "true", "x")
 
@@ -51,21 +49,29 @@ def environment() -> str:
     lines = [MADE, "# Environment", ""]
     lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read when the first recipe is decorated,"]
     lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
-    lines += ["## kcl's own", "", *head("variable", "values", "default", "effect")]
+    lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
     for setting in config.SETTINGS:
-        lines.append(row(f"`{setting.variable}`", setting.values, setting.default, setting.effect))
+        cells = f"`{setting.variable}`", f"`{setting.key}`", setting.values, setting.default, setting.effect
+        lines.append(row(*cells))
     lines += ["", "`KCL_NO_CACHE`: a name that is no layer switches all of them off, with a warning. A call of"]
-    lines += ["`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, which wins over `XDG_CACHE_HOME`.", ""]
+    lines += [
+        "`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, that over the cache of a recorded checkout, that over"
+    ]
+    lines += ["`cache_dir` of the settings file, and that over `XDG_CACHE_HOME`. The file is `kcl/config.toml` below"]
+    lines += ["`$XDG_CONFIG_HOME` or `~/.config`; a variable, be it empty, wins over it.", ""]
     lines += ["## Switches of the caches below", ""]
     lines += ["Each is parsed as its owner parses it. A value that the owner would reject counts as off.", ""]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
     for name, cache in sorted(adapters.ROWS.items()):
-        for switch in cache.switches:
+        for switch in switches(cache):
             off = [shown(value) for value in SAMPLES if switch.parse(value) is not None]
             on = [shown(value) for value in SAMPLES if switch.parse(value) is None]
-            lines.append(row(f"`{switch.variable}`", cache.title, ", ".join(off), ", ".join(on), EFFECTS[name]))
+            lines.append(
+                row(f"`{switch.variable}`", cache.title, ", ".join(off), ", ".join(on), EFFECTS.get(name, "none"))
+            )
     lines += ["", "Not set, each of them is on. A switch that is flipped by a call counts too where its module is"]
-    lines += ["loaded: " + "; ".join(f"`{cache.flag[3]}`" for _, cache in flagged()) + ".", ""]
+    lines += ["loaded: " + "; ".join(dict.fromkeys(f"`{cache.flag[3]}`" for _, cache in flagged())) + ".", ""]
+    lines += places()
     lines += ["## Variables that change code", ""]
     lines += ["The driver generates other code while every OpenCL string stays the same, so each of them that is set"]
     lines += ["is a part of the program key.", "", *head("variable", "read by")]
@@ -73,6 +79,32 @@ def environment() -> str:
         lines += [row(f"`{variable}`", cache.title) for variable in cache.code_variables]
     lines += ["", "## Others", "", *head("variable", "effect"), *[row(*other) for other in OTHERS], ""]
     return "\n".join(lines)
+
+
+def switches(cache: adapters.Row) -> list[adapters.Switch]:
+    """Return the switches of a cache that are not its directory."""
+    placed = {template.partition("/")[0].strip("$?") for some in cache.places if some for template in some}
+    return [switch for switch in cache.switches if switch.variable not in placed]
+
+
+def places() -> list[str]:
+    """Write where the foreign caches lie, and when their owners read that."""
+    lines = ["## Where the caches below lie", ""]
+    lines += ["The first that can be filled in decides: a variable that is set (`?`: that may be empty), or the"]
+    lines += ["default. `user:NAME` is the user's cache directory as platformdirs finds it, which ignores a relative"]
+    lines += ["`XDG_CACHE_HOME`; `tmp:NAME` is a directory of the user among those for temporary files. By its name a"]
+    lines += ["command knows a cache. Neighbours are shown, and touched only where they are named.", ""]
+    lines += head("name", "cache", "Linux", "macOS", "Windows", "read")
+    for name, cache in sorted(adapters.ROWS.items()):
+        linux, macos, windows = (("no cache",) if found == () else found or ("as on Linux",) for found in cache.places)
+        title = ", ".join(filter(None, [cache.title, "a neighbour" if cache.neighbour else "", cache.remark]))
+        lines.append(row(f"`{name}`", title, *map(listed, (linux, macos, windows)), cache.read))
+    return [*lines, ""]
+
+
+def listed(templates: tuple[str, ...]) -> str:
+    """Write templates as code, words as they are."""
+    return ", ".join(word if " " in word and word[0] not in "~$" else f"`{word}`" for word in templates)
 
 
 def flagged() -> list[tuple[str, adapters.Row]]:
@@ -100,7 +132,7 @@ def described(command: click.Command, context: click.Context, name: str) -> list
     lines += [inspect.cleandoc(command.help or ""), "", *head("option", "effect")]
     for parameter in command.get_params(context):
         help_record = parameter.get_help_record(context)
-        if help_record is not None:
+        if help_record is not None and isinstance(parameter, click.Option):
             lines.append(row(f"`{help_record[0]}`", help_record[1]))
     return [*lines, ""]
 

@@ -1,17 +1,51 @@
-"""The command line: `kcl` and `python -m kcl`. No command imports loopy."""
+"""The command line: `kcl` and `python -m kcl`. No command imports loopy.
+
+A command lives in a module of its own, which is imported when the command is asked for. What all of them print goes
+through `kcl.cli.output`.
+"""
 
 from __future__ import annotations
+
+import importlib
 
 import click
 
 import kcl
-from kcl.cli.status import status
+
+# One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
+COMMANDS = {
+    "status": "kcl.cli.status",
+    "ls": "kcl.cli.ls",
+    "show": "kcl.cli.show",
+    "explain": "kcl.cli.explain",
+    "verify": "kcl.cli.verify",
+    "stats": "kcl.cli.stats",
+    "unpack": "kcl.cli.unpack",
+    "env": "kcl.cli.env",
+    "purge": "kcl.cli.purge",
+    "doctor": "kcl.cli.doctor",
+    "init": "kcl.cli.init",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Lazy(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (the names are click's)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(kcl.__version__, prog_name="kcl")
 def main() -> None:
-    """See the kernel caches of OpenCL programs."""
+    """See and steer the kernel caches of OpenCL programs.
 
-
-main.add_command(status)
+    Exit status: 0 where all is well, 1 where something was found or could not be done, 2 for a wrong use.
+    """

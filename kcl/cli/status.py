@@ -1,86 +1,182 @@
-"""`kcl status`: every layer of kcl, whether it is on, where its files lie, and how much is in it."""
+"""`kcl status`: every layer of kcl and every foreign cache: on or off, where, how much is in it, what it saved."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from kcl import layers, reporting
+from kcl import adapters, config, journal, layers, notes, option, tally
+from kcl.adapters import contents
+from kcl.cli import output, stats
+from kcl.errors import CacheFault
+from kcl.stores import trust
 
-_HEAD = ("layer", "state", "entries", "bytes", "files")
+_ROWS = "pdict-v5-kcl-generated-v1"
+_HEAD = ("layer", "state", "entries", "size", "newest", "hit rate", "saved", "directory")
+KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of layers.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object with layers, pending, late and notes.")
 def status(as_json: bool) -> None:
-    """Show every layer: on or off and why, where its files lie, entries, bytes.
+    """Show every layer and every foreign cache: on or off and why, where and why there, entries, size, what was saved.
 
-    Exits with 0; with 1 where a layer's directory cannot be used.
+    Caches beside those of OpenCL are shown where they hold something. Below the table stand programs that are still
+    being completed, and switches of the last week that came too late.
+
+    Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
-    rows = [_row(layer) for layer in (layers.generator(), layers.binary())]
+    totals = journal.totals()
+    rows = [*(_layer(name, totals) for name in config.LAYERS), *(_adapter(name) for name in adapters.names())]
+    pending, late = _pending(), notes.read()
+    faults = any(row["fault"] for row in rows if row["kind"] == KCL)
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]
+        output.dump({"layers": rows, "pending": pending, "late": said, "notes": list(config.read().rejected)})
     else:
         _print(rows)
-    raise SystemExit(1 if any(row["fault"] for row in rows) else 0)
+        for line in _remarks(rows, pending):
+            click.echo(line)
+        for note in late:
+            click.echo(f"{note.driver} ({output.ago(note.time)}): {note.late.words}")
+    raise SystemExit(output.FOUND if faults else output.FINE)
 
 
-def _row(layer: layers.Layer) -> dict[str, Any]:
-    fault, entries = "", 0
+def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
+    layer = layers.unopened(name)
     on = not layer.state.startswith("off: ")
-    try:
-        if layer.disk is not None and on:  # a layer that is off opens no file
-            entries = sum(1 for _address in layer.disk.scan())
-    except Exception as error:
-        fault = str(error)
-    return {
-        "layer": layer.name,
+    counted = totals.get(name)
+    row = {
+        "layer": name,
+        "kind": KCL,
+        "title": f"kcl's {name} layer",
         "on": on,
         "reason": layer.off(),
-        "place": layer.place,
-        "entries": entries,
-        "bytes": _size(layer.place),
-        "notes": layer.notes,
-        "fault": fault,
+        "directory": layer.place,
+        "why": option.reason(),
+        "entries": 0,
+        "bytes": 0,
+        "oldest": 0.0,
+        "newest": 0.0,
+        "version": "",
+        "hit_rate": _hit_rate(counted),
+        "saved": counted["saved"] if counted else 0.0,
+        "fault": _fault(layer.place),
+        "remark": "",
+    }
+    if trust.is_network(layer.place) and name == "generator":
+        row["remark"] = "a file for each entry: SQLite is not safe on a network file system"
+    if on and not row["fault"]:  # a layer that is off opens no file
+        row |= _counted(_own(name, layer.place))
+    return row
+
+
+def _own(name: str, directory: str) -> contents.Contents:
+    """Count a layer's entries: the rows and files of all Python versions."""
+    if name == "binary":
+        return tally.of(directory)
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    mine = [os.path.join(directory, each) for each in names if each.startswith(_ROWS)]
+    rows = contents.of([path for path in mine if not os.path.isdir(path)], "rows")
+    files = tally.of(os.path.join(directory, "kcl-generated-v1"))
+    oldest = min(filter(None, (rows.oldest, files.oldest)), default=0.0)
+    fault = rows.fault or files.fault
+    return contents.Contents(
+        rows.entries + files.entries, rows.size + files.size, oldest, max(rows.newest, files.newest), fault
+    )
+
+
+def _adapter(name: str) -> dict[str, Any]:
+    facts, state, place = adapters.row(name), adapters.state(name), adapters.place(name)
+    row = {
+        "layer": name,
+        "kind": NEIGHBOUR if facts.neighbour else BELOW,
+        "title": facts.title,
+        "on": state.on,
+        "reason": state.reason,
+        "directory": place.path,
+        "why": place.why,
+        "version": contents.version(name),
+        "hit_rate": None,
+        "saved": None,
+        "remark": facts.remark,
+    }
+    return row | _counted(contents.measure(name))
+
+
+def _counted(found: contents.Contents) -> dict[str, Any]:
+    return {
+        "entries": found.entries,
+        "bytes": found.size,
+        "oldest": found.oldest,
+        "newest": found.newest,
+        "fault": found.fault,
     }
 
 
-def _size(path: str) -> int:
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    total = 0
-    for folder, _folders, files in os.walk(path):
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                pass  # removed meanwhile
-    return total
+def _hit_rate(row: dict[str, float] | None) -> float | None:
+    """Return the share of hits among all look-ups so far, None where there were none."""
+    asked = sum(row[name] for name in ("hits", "misses", "bypassed", "errors")) if row else 0
+    return row["hits"] / asked if row and asked else None
+
+
+def _fault(directory: str) -> str:
+    try:
+        trust.check(directory)
+    except (OSError, CacheFault) as error:
+        return str(error)
+    return ""
+
+
+def _pending() -> dict[str, Any]:
+    """Say how many programs wait for their entry to be completed, since when, and whether a helper is at it."""
+    folder = os.path.join(option.folder("kcl"), "pending")
+    if not os.path.isdir(folder):
+        return {"programs": 0, "since": 0.0, "helper": False}
+    from kcl.promote.jobs import Queue
+
+    queue = Queue(option.folder("kcl"))
+    try:
+        jobs = queue.jobs()
+        return {"programs": len(jobs), "since": jobs[0].written if jobs else 0.0, "helper": queue.has_helper()}
+    except (OSError, CacheFault):
+        return {"programs": 0, "since": 0.0, "helper": False}
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    cells: list[tuple[str, ...]] = [
-        (row["layer"], _state(row), str(row["entries"]), str(row["bytes"]), row["place"]) for row in rows
-    ]
-    if sys.stdout.isatty():
-        table = Table(*_HEAD, box=None, pad_edge=False)
-        for line in cells:
-            table.add_row(*line)
-        Console(highlight=False).print(table)
-    else:
-        click.echo("\n".join(reporting.table(_HEAD, cells)))
-    for row in rows:
-        for line in [*row["notes"], *([row["fault"]] if row["fault"] else [])]:
-            click.echo(f"{row['layer']}: {line}")
+    shown = [row for row in rows if row["kind"] != NEIGHBOUR or row["bytes"]]
+    output.table(_HEAD, [_cells(row) for row in shown if row["directory"]])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    rate = "" if row["hit_rate"] is None else f"{100 * row['hit_rate']:.0f} %"
+    return (
+        row["layer"],
+        _state(row),
+        str(row["entries"]),
+        output.size(row["bytes"]),
+        output.ago(row["newest"]),
+        rate,
+        stats.saved(row["saved"]) if row["saved"] else "",
+        f"{row['directory']} ({row['why']})",
+    )
 
 
 def _state(row: dict[str, Any]) -> str:
     if not row["on"]:
         return f"off: {row['reason']}"
     return f"partly off: {row['reason']}" if row["reason"] else "on"
+
+
+def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
+    remarks = list(config.read().rejected)
+    for row in rows:
+        said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
+        remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]
+    if pending["programs"]:
+        who = "a helper is at it" if pending["helper"] else "the next run starts a helper"
+        since = output.ago(pending["since"])
+        remarks.append(f"{pending['programs']} programs are still being completed, the first asked for {since}: {who}")
+    return remarks

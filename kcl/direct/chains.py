@@ -11,7 +11,7 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kcl.direct import distributions, unknown, unloaded
+from kcl.direct import distributions, memo, unknown, unloaded
 from kcl.direct.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
 from kcl.direct.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 from kcl.errors import UnknownInput
@@ -19,7 +19,7 @@ from kcl.errors import UnknownInput
 if TYPE_CHECKING:
     from kcl.direct.walk import Walk
 
-_MISSING = object()
+_MISSING = memo.MISSING
 _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
 # what a module stores about its own place
 _ABOUT_PLACE = frozenset(
@@ -57,12 +57,14 @@ class Chains:
                 try:
                     value = cells[name].cell_contents
                 except ValueError:
+                    self.walk.guards.steady = False
                     self.walk.add(f"closure {name} in {label}", "<empty>")
                     return
+                self.walk.guards.cells.append((cells[name], value))
                 self.value("closure", value, name, reference.attributes, label)
         elif (id(names), name, reference.attributes) not in self.followed:
             self.followed.add((id(names), name, reference.attributes))
-            value = names.get(name, _MISSING)
+            value = self.walk.guards.binding(names, name)
             if name in _ABOUT_PLACE:
                 self.placed = True
             elif value is not _MISSING:
@@ -73,8 +75,10 @@ class Chains:
     def builtin_name(self, reference: Reference, names: dict[str, Any], label: str) -> None:
         """Take note of a name that is not among the globals."""
         name = reference.name
-        scope = names.get("__builtins__", builtins)
-        value = (scope if isinstance(scope, dict) else scope.__dict__).get(name, _MISSING)
+        bound = self.walk.guards.binding
+        scope = bound(names, "__builtins__")
+        scope = builtins if scope is _MISSING else scope
+        value = bound(scope if isinstance(scope, dict) else scope.__dict__, name)
         if value is _MISSING:
             self.walk.add(f"global {name} in {label}", ABSENT)
         elif isinstance(value, FunctionType):
@@ -91,12 +95,14 @@ class Chains:
             if isinstance(lazy, str):
                 self.through(lazy, attributes, scope, path, label)
                 return
+            for name in ("__name__", "__file__", "__path__"):
+                self.walk.guards.binding(value.__dict__, name)
             if self.walk.owner(value.__name__).kind != USER and not _is_namespace(value):
                 self.through(value.__name__, attributes, scope, path, label)
                 if scope != "import":
                     self.data(value, attributes[0], path, label)
                 return
-            if not self.walk.inner and self.walk.static.covers(value.__name__):
+            if self.covers(value.__name__, value):
                 self.through(value.__name__, attributes, scope, path, label)
                 return
             first, attributes = attributes[0], attributes[1:]
@@ -111,12 +117,13 @@ class Chains:
             if first == "__dict__":
                 break
             path = f"{path}.{first}"
-            inner = value.__dict__.get(first, _MISSING)
+            inner = self.walk.guards.binding(value.__dict__, first)
             if inner is _MISSING:
                 self.missing(value, first, attributes, scope, path, label)
                 return
             value = inner
         if attributes and isinstance(value, type):
+            self.walk.guards.named(value)
             self.walk.judge(".".join((value.__module__, value.__qualname__, *attributes)))
         self.bare(scope, value, path, label)
 
@@ -129,6 +136,7 @@ class Chains:
 
     def missing(self, module: ModuleType, name: str, rest: tuple[str, ...], scope: str, path: str, label: str) -> None:
         """Take note of a name that a module of the user lacks: a submodule not yet imported, a hook, or nothing."""
+        self.walk.guards.steady = False
         hook = module.__dict__.get("__getattr__")
         inner = f"{module.__name__}.{name}"
         if hasattr(module, "__path__") and (inner in sys.modules or unloaded.exists(inner)):
@@ -141,12 +149,12 @@ class Chains:
         whose = self.walk.owner(module)
         if whose.kind in (USER, ABSENT):
             loaded = sys.modules.get(module)
-            if whose.kind == USER and loaded is not None and not self.walk.static.covers(module):
+            self.walk.guards.binding(sys.modules, module)
+            if whose.kind == USER and loaded is not None and not self.covers(module, loaded):
                 self.value(scope, loaded, path, attributes, label)
             else:
                 self.walk.add(f"{scope} {path} in {label}", self.walk.static.whole(module, loaded))
-                if whose.kind == USER and not self.walk.inner:
-                    self.changed(module, attributes, path, label)
+                self.changed(module, attributes, path, label)
             return
         dotted = self.walk.library(module, attributes, whose)
         if scope != "import" and (0, path, (module,)) not in self.followed:
@@ -154,25 +162,51 @@ class Chains:
             if path != module:
                 self.walk.add(f"{scope} {path} in {label}", f"module {module}")
         if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
+            self.walk.guards.binding(sys.__dict__, attributes[0])
             self.walk.add(f"{dotted} in {label}", self.walk.encoder.encode(getattr(sys, attributes[0])))
         elif whose.kind in (DISTRIBUTION, PYTHON) and attributes:
             self.patched(module, attributes, dotted, label)
 
+    def covers(self, name: str, module: ModuleType) -> bool:
+        """Tell whether a loaded module counts by its source, so that only what was changed in it is looked at."""
+        if not unloaded.watching or module is self.walk.subject:
+            return False
+        from kcl.direct import witness
+
+        return witness.covers(name) and sys.modules.get(name) is module
+
     def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
         """Take note of what was changed at run time in a module that counts by its source."""
-        if module not in sys.modules:
-            _waiting.add((module, attributes))
+        if not unloaded.watching:
             return
-        now = self.walk.fact(module, attributes)
-        if _facts.setdefault((module, attributes), now) != now:
-            self.walk.add(f"changed {'.'.join((path, *attributes))} in {label}", now)
+        from kcl.direct import witness
+
+        before = witness.facts(module)
+        if before is None:
+            return
+        loaded = sys.modules[module]
+        first = attributes[0] if attributes else UNKNOWN
+        whole = first in (UNKNOWN, "__dict__")
+        if first in _ABOUT_PLACE:
+            return
+        if not whole and first not in before and first not in loaded.__dict__:
+            first = "__getattr__"
+        for name in sorted({*before, *held(loaded)}) if whole else (first,):
+            now = self.walk.fact(loaded, name)
+            if now.startswith(UNKNOWN) and not whole:
+                self.walk.refuse(now.removeprefix(UNKNOWN))
+            elif now and now != before.get(name, ABSENT):
+                self.walk.add(f"changed {path}.{name} in {label}", now)
+        inner = loaded.__dict__.get(first)
+        if isinstance(inner, ModuleType) and self.covers(inner.__name__, inner):
+            self.changed(inner.__name__, attributes[1:], f"{path}.{first}", label)
 
     def data(self, module: ModuleType, name: str, path: str, label: str) -> None:
         """Count plain data of a distribution that the user's module has imported: a program may have set it.
 
         Where only the recipe imports it, one process has loaded it when the key is computed, and another has not.
         """
-        value = module.__dict__.get(name)
+        value = self.walk.guards.binding(module.__dict__, name)
         if type(value) in _DATA and self.walk.owner(module.__name__).kind == DISTRIBUTION:
             try:
                 self.bare("value", value, f"{path}.{name}", label)
@@ -181,13 +215,18 @@ class Chains:
 
     def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
         """Take note of a function or class of the user's that was put into a library."""
-        value: Any = sys.modules.get(module)
+        bound = self.walk.guards.binding
+        value: Any = bound(sys.modules, module)
         for name in attributes:
             if not isinstance(value, (ModuleType, type)):
                 return
-            value = value.__dict__.get(name)
+            value = bound(value.__dict__, name)
         if isinstance(value, (FunctionType, type)):
-            origin = value.__globals__.get("__name__") if isinstance(value, FunctionType) else value.__module__
+            if isinstance(value, FunctionType):
+                origin = bound(value.__globals__, "__name__")
+            else:
+                self.walk.guards.named(value)
+                origin = value.__module__
             if isinstance(origin, str) and origin != module and self.walk.owner(origin).kind == USER:
                 self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
 
@@ -195,7 +234,12 @@ class Chains:
         """Take note of an import statement in a function, or of what is taken from the module it binds."""
         if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
             return
+        if reference.level:
+            for name in ("__package__", "__name__", "__path__"):
+                self.walk.guards.binding(names, name)
         module = _absolute(reference, names) if reference.level else reference.name
+        if self.walk.guards.binding(sys.modules, module) is None:
+            self.walk.add(f"import {module} in {label}", "blocked")
         attributes = reference.attributes
         if reference.root == IMPORT and attributes and distributions.is_namespace(module):
             module, attributes = f"{module}.{attributes[0]}", attributes[1:]
@@ -216,17 +260,9 @@ class Chains:
         self.through(module, attributes, "import", module, label)
 
 
-# What a module that counts by its source held when it was first seen loaded, and what is to be looked at then.
-_facts: dict[tuple[str, tuple[str, ...]], str] = {}
-_waiting: set[tuple[str, tuple[str, ...]]] = set()
-
-
-def settle(walk: Walk) -> None:
-    """Look at what a recipe has just imported, so that later changes of it are seen."""
-    for module, attributes in [*_waiting]:
-        if module in sys.modules:
-            _waiting.discard((module, attributes))
-            _facts.setdefault((module, attributes), walk.fact(module, attributes))
+def held(module: ModuleType) -> list[str]:
+    """List the names in a module that are not about its place."""
+    return [name for name in module.__dict__ if name not in _ABOUT_PLACE]
 
 
 def _is_namespace(module: ModuleType) -> bool:

@@ -62,7 +62,10 @@ def _compute(code: CodeType, stream: Stream) -> str:
         used.append(operands[index])
         operands[index] = 0
     constants = code.co_consts
-    texts = {index: constant(constants[index], digest) for index in set(used)}
+    texts = {}
+    for index in set(used):
+        value = constants[index]
+        texts[index] = repr(value) if type(value) in _AS_WRITTEN else constant(value, digest)
     numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
     lists = (code.co_varnames, code.co_cellvars, code.co_freevars, names, [texts[index] for index in used])
     # no name and no text is empty or holds a NUL: what stands in which list is certain

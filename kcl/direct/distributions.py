@@ -26,10 +26,11 @@ _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 # how lines of a record end that have no digest (compiled files, the record itself); what is about the installation
-_VOLATILE = (b",", b"")
+_VOLATILE = ord(",")
 _ABOUT = b".dist-info/"
 # what an editable install leaves beside its metadata; and what metadata says of other distributions
 _EDITABLE = re.compile(rb"__editable__|[^/,]*\.(?:pth|egg-link),")
+_OF_EDITABLE = (b"__editable__", b".pth,", b".egg-link,")
 _REQUIRES = re.compile(rb"^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)", re.M)
 
 
@@ -60,9 +61,9 @@ class _Site:
         self.records: dict[str, bytes] = {}
         self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
         installed = os.path.basename(directory) in _PACKAGES
-        for name in sorted(self.names):
-            if name.endswith(".dist-info") or (installed and name.endswith(".egg-info")):
-                self.distributions[_name(name)] = name
+        suffixes = (".dist-info", ".egg-info") if installed else (".dist-info",)
+        for name in sorted([name for name in self.names if name.endswith(suffixes)]):
+            self.distributions[_name(name)] = name
 
     def record(self, name: str) -> bytes:
         """Return the record of the distribution in folder ``name``, empty where it has none."""
@@ -98,6 +99,7 @@ class _Site:
 
 
 _sites: dict[str, _Site] = {}
+_paths: tuple[list[str], list[_Site]] = ([], [])
 _places: dict[str, Place | None] = {}
 _owners: dict[tuple[str, str | None], Owner] = {}
 _homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
@@ -121,6 +123,17 @@ def _site(directory: str) -> _Site:
     return site
 
 
+def _path() -> list[_Site]:
+    """List the directories of ``sys.path`` as they are now."""
+    global _paths
+    if _paths[0] != sys.path:
+        sites = [_site(os.path.abspath(entry or os.curdir)) for entry in sys.path]
+        if not all(map(os.path.isabs, sys.path)):
+            return sites
+        _paths = [*sys.path], sites
+    return _paths[1]
+
+
 def locate(top: str) -> Place | None:
     """Find a top-level module where an import would find it, without importing it; memoised."""
     if top not in _places:
@@ -130,9 +143,8 @@ def locate(top: str) -> Place | None:
 
 def _search(top: str) -> Place | None:
     spaces: list[Place] = []
-    for entry in sys.path:
-        directory = os.path.abspath(entry or os.curdir)
-        names = _site(directory).names
+    for site in _path():
+        directory, names = site.directory, site.names
         if top in names:
             path = os.path.join(directory, top)
             if os.path.isfile(os.path.join(path, "__init__.py")):
@@ -276,10 +288,9 @@ def _requirements(distribution: str) -> list[str]:
 
 def _is_installed(distribution: str) -> bool:
     """Tell whether a distribution is installed, and remember where."""
-    for entry in sys.path:
+    for site in _path():
         if distribution in _homes:
             return True
-        site = _site(os.path.abspath(entry or os.curdir))
         if distribution in site.distributions:
             _homes[distribution] = (site, site.distributions[distribution])
     return distribution in _homes
@@ -288,17 +299,23 @@ def _is_installed(distribution: str) -> bool:
 def _identify(distribution: str) -> str:
     site, folder = _homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
-    record = site.record(folder)
-    lines = [
-        line
-        for line in record.split(b"\r\n" if b"\r" in record else b"\n")
-        if line[-1:] not in _VOLATILE and _ABOUT not in line and line[:2] != b".." and not _EDITABLE.match(line)
-    ]
+    lines = _counted(site.record(folder))
     if lines:
         digest = hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
         return f"{version} {digest}"
     place = locate(distribution.replace("-", "_"))
     return f"{version} {content(place.path)}" if place is not None else version
+
+
+def _counted(record: bytes) -> list[bytes]:
+    """List the lines of a record that count; most records hold nothing of what is seldom."""
+    lines = record.split(b"\r\n" if b"\r" in record else b"\n")
+    lines = [line for line in lines if line and line[-1] != _VOLATILE and _ABOUT not in line]
+    if b"\n.." in record:
+        lines = [line for line in lines if line[:2] != b".."]
+    if any(word in record for word in _OF_EDITABLE):
+        lines = [line for line in lines if not _EDITABLE.match(line)]
+    return lines
 
 
 def generator(name: str) -> str:

@@ -14,20 +14,26 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import NamedTuple
 
-from kcl.direct import chains, distributions
+from kcl.direct import distributions, memo
 from kcl.direct.distributions import GENERATORS
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
-from kcl.key import Part
+from kcl.key import Part, common
 
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
 
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
+_HEAD = (
+    common(Part("kcl", FORMAT)),
+    common(Part("python", _PYTHON)),
+    common(Part("optimize", str(sys.flags.optimize))),  # for loopy's invokers only
+)
 _READERS = {
     "__doc__": {"__doc__", "getdoc"},
     "__annotations__": {"__annotations__", "get_type_hints", "get_annotations", "signature", "getfullargspec"},
 }
 _GENERATORS = frozenset(GENERATORS)
+_READING = frozenset().union(*_READERS.values())
 
 
 class Reached(NamedTuple):
@@ -38,6 +44,7 @@ class Reached(NamedTuple):
     front_ends: frozenset[str]  # of "loopy", "opencl"; empty where neither is seen
     directory: str  # of the recipe's module, "" where it has none
     placed: bool  # the code asks where it lies
+    origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
 
 
 def reach(
@@ -52,10 +59,15 @@ def reach(
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"a recipe is a function, not {type(function).__name__}")
+    if excused is None:
+        known = memo.find(function, arguments)
+        if known is not None:
+            return _again(*known)
     directory, root = _directories(function)
     walk = Walk(function.__qualname__, root, excused)
     try:
         walk.recipe(function, frozenset(arguments))
+        alone = _Alone(walk)
         if isinstance(walk.encoder, Excusing):
             walk.encoder.strict = True
         for name, value in arguments.items():
@@ -67,18 +79,79 @@ def reach(
         raise UnknownInput(f"{walk.where()}: {error}") from None
     except RecursionError:
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
+    found = _reached(walk, directory)
+    if excused is None and root and alone.steady and alone.led_to_nothing_else(walk, len(arguments)):
+        _keep(function, [*arguments], alone, found, root)
+    return found
+
+
+class _Alone:
+    """What a walk had found when it had taken note of the recipe without its parameters."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.steady = walk.guards.steady and walk.encoder.steady
+        self.guards, walk.guards = walk.guards, memo.Guards()
+        self.guards.attributes += walk.encoder.members
+        self.count = len(walk.parts)
+        self.front_ends, self.reached = frozenset(walk.front_ends), frozenset(walk.reached)
+
+    def led_to_nothing_else(self, walk: Walk, parameters: int) -> bool:
+        """Tell whether each parameter is one part, and no text was looked at that may change."""
+        new = walk.reached - self.reached
+        return (
+            len(walk.parts) == self.count + parameters
+            and self.front_ends == walk.front_ends
+            and (not new or (_can_use_loopy(self.front_ends) and new <= _GENERATORS))
+            and walk.mentions.isdisjoint(_READING)
+        )
+
+
+def _can_use_loopy(front_ends: frozenset[str]) -> bool:
+    return "loopy" in front_ends or "opencl" not in front_ends
+
+
+def _reached(walk: Walk, directory: str) -> Reached:
     front_ends = frozenset(walk.front_ends)
-    can_use_loopy = "loopy" in front_ends or "opencl" not in front_ends
-    head = [Part("kcl", FORMAT), Part("python", _PYTHON)]
-    if can_use_loopy:
-        head.append(Part("optimize", str(sys.flags.optimize)))
+    can_use_loopy = _can_use_loopy(front_ends)
+    head = _HEAD if can_use_loopy else _HEAD[:2]
     tail = [_distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
-    return Reached((*head, *walk.parts, *tail), lambda: _texts(walk), front_ends, directory, walk.chains.placed)
+    return Reached(
+        (*head, *walk.parts, *tail),
+        lambda: _texts(walk),
+        front_ends,
+        directory,
+        walk.chains.placed,
+        lambda: _origins(walk),
+    )
 
 
-def settle() -> None:
-    """Look at what a recipe has just imported, so that later changes of it are seen; call it after a miss."""
-    chains.settle(Walk("", ""))
+def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reached, root: str) -> None:
+    """Remember what the recipe alone led to."""
+    for name in ("__file__", "__package__"):
+        alone.guards.binding(function.__globals__, name)
+    labels = [f"parameter {name}" for name in names]
+    parts = found.parts
+    begin = (len(_HEAD) if _HEAD[-1] in parts else len(_HEAD) - 1) + alone.count
+    before, after = parts[:begin], parts[begin + len(names) :]
+    distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
+    memo.keep(
+        memo.Found(
+            function, alone.guards, tuple(zip(names, labels, strict=True)), distributions, root, before, after, found
+        )
+    )
+
+
+def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:
+    """Return what a recipe reaches that was seen before, with other parameters."""
+    first: Reached = known.reached
+
+    def texts() -> dict[str, str]:
+        labels = {label for _name, label in known.labels}
+        found = {name: text for name, text in first.texts().items() if name not in labels}
+        whole = {f"sha256 {digest}": text for digest, text in long.items()}
+        return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
+
+    return first._replace(parts=(*known.before, *parameters, *known.after), texts=texts)
 
 
 def _mentioned(walk: Walk) -> None:
@@ -107,6 +180,15 @@ def _texts(walk: Walk) -> dict[str, str]:
     return found
 
 
+def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
+    """Return where code is written: its module, and of functions the first line there."""
+    found = {}
+    for name, source in walk.sources:
+        line = source.__code__.co_firstlineno if isinstance(source, FunctionType) else 0
+        found[name] = str(getattr(source, "__module__", None) or ""), line
+    return found
+
+
 _distributions: dict[str, Part] = {}
 
 
@@ -115,7 +197,7 @@ def _distribution(name: str) -> Part:
     part = _distributions.get(name)
     if part is None:
         value = distributions.generator(name) if name in _GENERATORS else distributions.identity(name)
-        part = _distributions[name] = Part(f"distribution {name}", value)
+        part = _distributions[name] = common(Part(f"distribution {name}", value))
     return part
 
 

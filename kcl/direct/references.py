@@ -97,6 +97,7 @@ _ROOTS = {_GLOBAL: GLOBAL, _NAME: NAME, _CELL: CELL}
 _STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DEREF"]
 
 _Binding = tuple[str, int, tuple[str, ...]]  # module, level, attributes
+_Found = dict[tuple[int, str, int, tuple[str, ...]], Reference]
 
 
 def _cell(code: CodeType, index: int) -> str:
@@ -110,12 +111,13 @@ def _cell(code: CodeType, index: int) -> str:
 class _Scan:
     """One pass over one code object."""
 
-    def __init__(self, code: CodeType, bound: dict[str, _Binding], found: list[Reference]) -> None:
+    def __init__(self, code: CodeType, bound: dict[str, _Binding], found: _Found, mentions: set[str]) -> None:
         self.code = code
         self.operations, self.operands, self.units = stream(code)
         self.kinds = self.operations.translate(_KIND)
         self.bound = bound  # variables that imports bind
         self.found = found
+        self.mentions = mentions
 
     def run(self) -> None:
         kinds = self.kinds
@@ -124,9 +126,21 @@ class _Scan:
             self.importing(index)
             index = kinds.find(_IMPORT, index + 1)
         self.chains()
+        self.mention()
         for constant in self.code.co_consts:
-            if isinstance(constant, CodeType):
-                _Scan(constant, dict(self.bound), self.found).run()
+            if type(constant) is CodeType:
+                _Scan(constant, dict(self.bound), self.found, self.mentions).run()
+
+    def mention(self) -> None:
+        """Note the names that make texts count."""
+        code = self.code
+        if not _SPECIAL.isdisjoint(code.co_names):
+            found = _SPECIAL.intersection(code.co_names)
+            # the body of a class or module names these when it stores its own
+            self.mentions |= found if code.co_flags & _FUNCTION else found - _STORED
+        for constant in code.co_consts:
+            if type(constant) is tuple:  # the names of keyword arguments
+                self.mentions |= _SPECIAL.intersection([item for item in constant if type(item) is str])
 
     def chains(self) -> None:
         """Read every variable with the attributes that are taken of it."""
@@ -147,13 +161,15 @@ class _Scan:
             binding = bound.get(name) if bound else None
             if binding is None and kind == _FAST:
                 continue
-            attributes = list(binding[2]) if binding is not None else []
             end = index + 1
             while end < count and kinds[end] == _ATTRIBUTE:
-                attributes.append(names[operands[end] >> NAME_SHIFT[operations[end]]])
                 end += 1
+            attributes = binding[2] if binding is not None else ()
+            if end > index + 1:
+                taken = range(index + 1, end)
+                attributes += tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
             if index == expected:
-                attributes.append(self.written(end))
+                attributes += (self.written(end),)
             if name in _DYNAMIC and not attributes:
                 expected = end
                 while expected < count and kinds[expected] == _THROUGH:
@@ -179,15 +195,17 @@ class _Scan:
                 return UNKNOWN  # an operand of something, or a default that is computed
         return UNKNOWN
 
-    def add(self, root: int, name: str, level: int, attributes: list[str], index: int) -> None:
-        self.found.append(Reference(root, name, level, tuple(attributes), self.code, self.units[index]))
+    def add(self, root: int, name: str, level: int, attributes: tuple[str, ...], index: int) -> None:
+        place = (root, name, level, attributes)
+        if place not in self.found:
+            self.found[place] = Reference(root, name, level, attributes, self.code, self.units[index])
 
     def importing(self, index: int) -> None:
         """Read ``import name`` or ``from name import ...`` and what is bound by it."""
         name = self.code.co_names[self.operands[index]]
         level, names = self.constant(index - 2), self.constant(index - 1)
         level = level if isinstance(level, int) else 0
-        listed = [str(item) for item in names] if isinstance(names, tuple) else []
+        listed = tuple(map(str, names)) if isinstance(names, tuple) else ()
         self.add(TOUCH, name, level, listed, index)
         pending: _Binding | None = None if names is not None else (name.partition(".")[0], 0, ())
         for later in range(index + 1, len(self.kinds)):
@@ -221,18 +239,6 @@ class _Scan:
         return _cell(self.code, operand) if op == _STORE_DEREF else self.code.co_names[operand]
 
 
-def _mentions(code: CodeType) -> frozenset[str]:
-    found = _SPECIAL.intersection(code.co_names)
-    if not code.co_flags & _FUNCTION:  # the body of a class or module names these when it stores its own
-        found -= _STORED
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _mentions(constant)
-        elif isinstance(constant, tuple):  # the names of keyword arguments
-            found |= _SPECIAL.intersection(item for item in constant if isinstance(item, str))
-    return found
-
-
 _MEMO_LIMIT = 4096
 _known: dict[int, tuple[CodeType, References]] = {}
 
@@ -243,10 +249,8 @@ def references(code: CodeType) -> References:
     if known is None:
         if len(_known) >= _MEMO_LIMIT:
             _known.clear()
-        found: list[Reference] = []
-        _Scan(code, {}, found).run()
-        distinct: dict[tuple[int, str, int], Reference] = {}
-        for reference in found:
-            distinct.setdefault((reference.root, reference.dotted, reference.level), reference)
-        known = _known[id(code)] = (code, References(list(distinct.values()), _mentions(code)))
+        found: _Found = {}
+        mentions: set[str] = set()
+        _Scan(code, {}, found, mentions).run()
+        known = _known[id(code)] = (code, References(list(found.values()), frozenset(mentions)))
     return known[1]

@@ -2,8 +2,8 @@
 
 They are not imported for the key: a helper module that imports loopy at its top would cost a warm start what it saves.
 Instead their source counts as a whole, with the sources of the user's modules that it imports, without comments and
-docstrings. Once a module counts so in a process it goes on doing so: the key of the second recipe of a cold run must
-be the one that a warm run computes.
+docstrings. Once a module counts so in a process it goes on doing so as long as it holds what its import gave it
+(`kcl.direct.witness`): the key of the second recipe of a cold run must be the one that a warm run computes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,28 @@ import sys
 from importlib.machinery import SourceFileLoader
 from opcode import opmap
 from types import CodeType, ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kcl.direct import code, distributions
 from kcl.direct.code import stream
 from kcl.direct.distributions import ABSENT, USER, Owner
-from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, references
+from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN, references
 
 
 class Walk(Protocol):
     """What is needed of the walk over a recipe."""
 
     mentions: set[str]
+    chains: Any
+    guards: Any
 
     def add(self, name: str, value: str) -> None: ...
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str: ...
     def judge(self, dotted: str) -> None: ...
     def refuse(self, reason: str) -> None: ...
+    def contents(self, module: ModuleType) -> None: ...
+    @staticmethod
+    def holds(module: ModuleType) -> dict[str, str]: ...
 
 
 _STORE_NAME = opmap["STORE_NAME"]
@@ -61,8 +66,18 @@ _READING = frozenset(
         "expandvars",
     ]
 )
-_source_codes: dict[str, CodeType | None] = {}
-_static: set[str] = set()
+
+
+class _Source(NamedTuple):
+    """The code of a source file, and what the file looked like when it was read."""
+
+    path: str | None
+    stamp: tuple[int, ...]
+    code: CodeType | None
+
+
+_sources: dict[str, _Source] = {}
+watching = False  # whether any module counts by its source
 
 
 def exists(name: str) -> bool:
@@ -71,10 +86,23 @@ def exists(name: str) -> bool:
 
 
 def _code_of(name: str) -> CodeType | None:
-    """Return the code of a module's source file without running it; memoised."""
-    if name not in _source_codes:
-        _source_codes[name] = _compile(name)
-    return _source_codes[name]
+    """Return the code of a module's source file without running it; memoised as long as an import would run it."""
+    known = _sources.get(name)
+    if known is None or (name not in sys.modules and _stamp(known.path) != known.stamp):
+        path = _find(name)
+        stamp = _stamp(path)
+        known = _sources[name] = _Source(path, stamp, _compile(name, path))
+    return known.code
+
+
+def _stamp(path: str | None) -> tuple[int, ...]:
+    if path is None:
+        return ()
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _find(name: str) -> str | None:
@@ -93,15 +121,20 @@ def _find(name: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def _compile(name: str) -> CodeType | None:
+def _compile(name: str, path: str | None) -> CodeType | None:
     """Read a module's code as an import would, from its compiled file where that is fresh."""
-    path = _find(name)
     if path is None or not path.endswith(".py"):
         return None
     try:
         return SourceFileLoader(name, path).get_code(name)
     except (OSError, SyntaxError, ValueError, ImportError, EOFError):
         return None
+
+
+def _is_unchanged(name: str) -> bool:
+    """Tell whether a module's source file still has the code that was counted."""
+    now, before = _compile(name, _find(name)), _code_of(name)
+    return now is not None and before is not None and code.digest(now) == code.digest(before)
 
 
 def _names(source: CodeType) -> set[str]:
@@ -126,14 +159,15 @@ class Modules:
         self.walk: Walk = walk
         self.seen: set[str] = set()
 
-    def covers(self, name: str) -> bool:
-        """Tell whether a module counts by its source although it is loaded now."""
-        return name in _static
-
     def whole(self, name: str, module: ModuleType | None) -> str:
         """Count a module by its source and by what it imports; return its name."""
+        global watching
+        self.walk.guards.steady = False
         if module is None:
-            _static.add(name)
+            from kcl.direct import witness
+
+            watching = True
+            witness.watch(name, witness.Watched(lambda: _is_unchanged(name), self.walk.holds))
         if name not in self.seen:
             self.seen.add(name)
             self.count(name, module)
@@ -167,21 +201,43 @@ class Modules:
                 if reference.level:
                     base = package.rsplit(".", reference.level - 1)[0]
                     target = f"{base}.{target}" if target else base
-                self.imported(target, reference.attributes, reference.root)
+                self.imported(target, reference.attributes, reference.root, name.rpartition(".")[2])
             elif reference.root in (GLOBAL, NAME) and not reference.attributes and reference.name not in own:
                 self.walk.judge(f"builtins.{reference.name}")
 
-    def imported(self, target: str, attributes: tuple[str, ...], root: int) -> None:
+    def imported(self, target: str, attributes: tuple[str, ...], root: int, label: str) -> None:
         whose = distributions.owner(target)
         if whose.kind == USER:
-            self.whole(target, sys.modules.get(target))
+            loaded = sys.modules.get(target)
+            self.whole(target, loaded)
+            inner = {name for name in attributes if _is_user_module(f"{target}.{name}")}
             for name in attributes:
-                if distributions.owner(f"{target}.{name}").kind == USER and _find(f"{target}.{name}"):
+                if name in inner:
                     self.whole(f"{target}.{name}", sys.modules.get(f"{target}.{name}"))
+            if loaded is not None and root == IMPORT:
+                self.live(loaded, attributes, label)
+            elif loaded is not None:
+                for name in attributes:
+                    if name not in inner and not isinstance(loaded.__dict__.get(name), ModuleType):
+                        self.live(loaded, (name,), label)
         elif whose.kind != ABSENT and root == IMPORT:
             self.walk.library(target, attributes, whose)
         elif whose.kind not in (ABSENT, "python"):
             self.walk.library(target, (), whose)
+
+    def live(self, module: ModuleType, chain: tuple[str, ...], label: str) -> None:
+        """Count what a loaded module holds now under a name that another one takes of it."""
+        name = module.__name__
+        if self.walk.chains.covers(name, module):
+            self.walk.chains.changed(name, chain, name, label)
+        elif not chain or chain[0] == UNKNOWN:
+            self.walk.contents(module)
+        else:
+            self.walk.chains.value("import", module, name, chain, label)
+
+
+def _is_user_module(name: str) -> bool:
+    return distributions.owner(name).kind == USER and _find(name) is not None
 
 
 def _library(name: str) -> str | None:

@@ -90,6 +90,8 @@ class Encoder:
         self.depths: dict[int, int] = {}
         self.done: dict[int, tuple[object, str]] = {}
         self.lowest = _LATER
+        self.steady = True  # nothing was seen that can change in place
+        self.members: list[tuple[Any, str, Any]] = []  # what descriptors hold: object, name of the attribute, value
         self.long: dict[str, str] = {}  # digest -> the text that was too long
 
     def encode(self, value: Any) -> str:
@@ -152,12 +154,19 @@ class Encoder:
 
     def composed(self, value: Any) -> str:
         """Encode anything that is neither simple nor a function, class or module."""
-        writer = _COMPOSED.get(type(value))
+        kind = type(value)
+        writer = _COMPOSED.get(kind)
         if writer is not None:
+            if kind in _MEMBERS:
+                self.members += [(value, name, getattr(value, name)) for name in _MEMBERS[kind]]
+            elif kind not in _LASTING:
+                self.steady = False
             return writer(self, value)
         own = self.walker.describe(value)
         if own is not None:
             return own
+        if not _lasts(value):
+            self.steady = False
         word = getattr(type(value), "__kcl_key__", None)
         if word is not None:
             return f"{self.encode(type(value))} says {self.encode(word(value))}"
@@ -426,6 +435,27 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
     types.CodeType: lambda _, value: f"code {digest(value)}",
     types.CellType: _cell,
 }
+
+
+# what cannot change in place but by what it holds; what does so through attributes that are read
+_LASTING = frozenset({tuple, frozenset, slice, types.MethodType, types.CodeType})
+_MEMBERS: dict[type, tuple[str, ...]] = {
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+}
+
+
+def _lasts(value: Any) -> bool:
+    """Tell whether an object of numpy or pathlib stays as it is."""
+    numpy: Any = _MODULES.get("numpy")
+    if numpy is not None and hasattr(numpy, "ndarray"):
+        if isinstance(value, numpy.dtype):
+            return value.fields is None and value.subdtype is None
+        if isinstance(value, (numpy.number, numpy.bool_)):
+            return True
+    paths: Any = _MODULES.get("pathlib")
+    return paths is not None and type(value) in (paths.PosixPath, paths.PurePosixPath, paths.WindowsPath)
 
 
 def _enum_type() -> Any:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.direct import code, distributions, unknown, unloaded, values
-from kcl.direct.chains import Chains
-from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
-from kcl.direct.references import Reference, references
+from kcl.direct import code, distributions, memo, unknown, unloaded, values
+from kcl.direct.chains import Chains, held
+from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, PYTHON, USER, Owner
+from kcl.direct.references import UNKNOWN, Reference, references
 from kcl.errors import UnknownInput
 from kcl.key import Key, Part
 
@@ -47,6 +47,7 @@ class Walk:
     def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
         self.directory = directory
         self.excused = excused  # tells of a reason against the key whether a declaration cures it
+        self.guards = memo.Guards()
         self.parts: list[Part] = []
         self.front_ends: set[str] = set()
         self.reached: set[str] = set()  # distributions
@@ -62,7 +63,8 @@ class Walk:
         self.noted: set[str] = set()  # dotted names in libraries
         self.versions: set[int] = set()  # globals searched for loopy's language version
         self.skipped: tuple[FunctionType, frozenset[str]] | None = None
-        self.inner = False  # this walk is for the fact of one attribute
+        self.subject: ModuleType | None = None  # the module that this walk takes a fact of
+        self.facts: dict[tuple[int, str], str] = {}  # what `fact` has found, by module and name
         self.place: tuple[str, Reference | None] = (name, None)
         self.located = False
 
@@ -75,15 +77,33 @@ class Walk:
         self.function(function, skip=arguments)
         self.place = (function.__qualname__, None)
 
-    def fact(self, module: str, attributes: tuple[str, ...]) -> str:
-        """Digest what an attribute of a loaded module is now, in a walk of its own."""
-        walk = Walk(module, self.directory, self.excused)
-        walk.inner = True
+    def fact(self, module: ModuleType, name: str) -> str:
+        """Digest what a name in a loaded module leads to now, in a walk of its own; empty where it is being found.
+
+        A reason why that cannot be known comes after an asterisk.
+        """
+        place = (id(module), name)
+        if place in self.facts:
+            return self.facts[place]
+        value = module.__dict__.get(name, self)
+        if value is self or isinstance(value, ModuleType):
+            return ABSENT if value is self else f"module {id(value)}"
+        self.facts[place] = ""
+        walk = Walk(module.__name__, "")
+        walk.subject, walk.facts = module, self.facts
         try:
-            walk.chains.value("global", sys.modules[module], module, attributes, "")
+            walk.chains.bare("global", value, name, "")
+            found = Key(walk.parts).digest
         except (UnknownInput, RecursionError) as error:
-            return f"unknown: {type(error).__name__}"
-        return Key(walk.parts).digest
+            found = f"{UNKNOWN}{module.__name__}.{name}: {error}"
+        self.facts[place] = found
+        return found
+
+    @staticmethod
+    def holds(module: ModuleType) -> dict[str, str]:
+        """Return the facts of all names in a module that was imported just now."""
+        walk = Walk(module.__name__, "")
+        return {name: walk.fact(module, name) for name in held(module)}
 
     # Names
 
@@ -133,8 +153,10 @@ class Walk:
         """Return the text of kcl's own objects, a recipe as its function, and of functions of other languages."""
         kind = type(value)
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
+            self.guards.attributes.append((value, "function", value.function))
             return f"recipe {self.refer(value.function)}"
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
+            self.guards.steady = False
             return self.builtin(value)
         return None
 
@@ -146,15 +168,21 @@ class Walk:
         whose = self.owners.get(module)
         if whose is None:
             whose = self.owners[module] = distributions.owner(module)
+            loaded = self.guards.binding(sys.modules, module)
+            if isinstance(loaded, ModuleType):
+                self.guards.binding(loaded.__dict__, "__file__")
+            elif loaded is not memo.MISSING:
+                self.guards.steady = False
         return whose
 
     # Functions
 
     def function(self, function: FunctionType, skip: frozenset[str] = frozenset()) -> str:
         """Take note of a function's code and of all it refers to; ``skip`` names parameters that are given."""
-        module = function.__globals__.get("__name__")
-        loaded = sys.modules.get(module) if isinstance(module, str) else None
-        if loaded is not None and loaded.__dict__ is function.__globals__:
+        self.guards.function(function)
+        module = self.guards.binding(function.__globals__, "__name__")
+        loaded = self.guards.binding(sys.modules, module) if isinstance(module, str) else None
+        if isinstance(loaded, ModuleType) and loaded.__dict__ is function.__globals__:
             whose = self.owner(str(module))
             if whose.kind not in (USER, ABSENT):
                 return self.library_function(function, str(module), whose)
@@ -202,15 +230,17 @@ class Walk:
         if id(names) in self.versions:
             return
         self.versions.add(id(names))
-        if _LANGUAGE_VERSION in " ".join(names):
-            chosen = [name for name in names if name.startswith(_LANGUAGE_VERSION)]
-            self.add(f"language version in {label}", " ".join(sorted(chosen)))
+        chosen = _language_version(names)
+        self.guards.spaces.append((names, _language_version, chosen))
+        if chosen:
+            self.add(f"language version in {label}", chosen)
 
     def library_function(self, function: FunctionType, module: str, whose: Owner) -> str:
         """Take note of a library's function; what of the user's it holds in its closure counts too."""
         text = self.library(module, (function.__qualname__,), whose)
         if function.__closure__ is None and not function.__dict__:
             return self.remember(function, text)
+        self.guards.steady = False
         label = self.unique(function.__qualname__)
         text = self.remember(function, f"{text} as {label}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -247,7 +277,12 @@ class Walk:
         module = kind.__module__
         whose = self.owner(module)
         if whose.kind not in (USER, ABSENT) or not kind.__flags__ & (1 << 9):
-            return self.remember(kind, self.library(module, (kind.__qualname__,), whose))
+            self.guards.named(kind)
+            text = self.remember(kind, self.library(module, (kind.__qualname__,), whose))
+            if whose.kind in (DISTRIBUTION, PYTHON):
+                memo.known(kind, text, whose.name)
+            return text
+        self.guards.kind(kind)
         label = self.unique(kind.__qualname__)
         text = self.remember(kind, f"class {label}")
         before, self.place = self.place, (label, None)
@@ -269,17 +304,22 @@ class Walk:
     def module(self, module: ModuleType) -> str:
         """Take note of a module that is used as a whole."""
         lazy = module.__dict__.get("__kcl_lazy_module__")
+        self.guards.binding(module.__dict__, "__name__")
         name = lazy if isinstance(lazy, str) else module.__name__
         whose = self.owner(name)
         if whose.kind == USER:
-            text = self.remember(module, self.static.whole(name, None if lazy else module))
-            if not lazy:
-                self.contents(module)
+            loaded = sys.modules.get(name) if lazy else module
+            text = self.remember(module, self.static.whole(name, loaded))
+            if loaded is not None and self.chains.covers(name, loaded):
+                self.chains.changed(name, (), name, self.place[0])
+            elif loaded is not None:
+                self.contents(loaded)
             return text
         return self.remember(module, self.library(name, (), whose))
 
     def contents(self, module: ModuleType) -> None:
         """Count what a module of the user holds now, as far as it can be known; its source counts anyway."""
+        self.guards.steady = False
         for name, value in sorted(module.__dict__.items()):
             if name[:2] == "__" or isinstance(value, ModuleType):
                 continue
@@ -311,6 +351,12 @@ class Walk:
         reason = unknown.verdict(dotted)
         if reason is not None:
             self.refuse(reason)
+
+
+def _language_version(names: dict[str, Any]) -> str:
+    if _LANGUAGE_VERSION not in " ".join(names):
+        return ""
+    return " ".join(sorted([name for name in names if name.startswith(_LANGUAGE_VERSION)]))
 
 
 def _parameters(function: FunctionType) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,19 +77,44 @@ def wait(folder: str, digest: str, seconds: float, environment: Mapping[str, str
         pause = min(pause * 1.2, 0.02)
 
 
-def idle(folder: str, seconds: float) -> bool:
-    """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper."""
+def idle(folder: str, seconds: float, progress: Callable[[int, int], object] | None = None) -> bool:
+    """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper.
+
+    `progress` is called with the numbers of jobs that have gone since the call, and of all.
+    """
     queue = _queue(folder)
     end = time.monotonic() + seconds
     alone = time.monotonic() + _START_SECONDS
-    while not queue.is_empty():
+    tell = _Progress(queue, progress)
+    while not tell.is_done():
         now = time.monotonic()
         if queue.has_helper():
             alone = now + _START_SECONDS
         if now > min(alone, end):
-            return queue.is_empty()
+            return tell.is_done()
         time.sleep(0.02)
     return True
+
+
+class _Progress:
+    """Tells how many jobs have gone, whenever that changes."""
+
+    def __init__(self, queue: Queue, tell: Callable[[int, int], object] | None) -> None:
+        self._queue = queue
+        self._tell = tell
+        self._total = 0
+        self._left = -1
+
+    def is_done(self) -> bool:
+        """Tell whether no job is pending, and how many there are to whom it concerns."""
+        if self._tell is None:
+            return self._queue.is_empty()
+        left = len(self._queue.jobs())
+        self._total = max(self._total, left)
+        if left != self._left and self._total:
+            self._left = left
+            self._tell(self._total - left, self._total)
+        return not left and self._queue.is_empty()
 
 
 def start(folder: str, environment: Mapping[str, str]) -> None:

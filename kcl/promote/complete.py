@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.entry import Entry
-from kcl.errors import DamagedEntry
+from kcl.errors import DamagedEntry, UnknownInput
 from kcl.promote import poclbin
 from kcl.promote.opencl import Device, Library, Program, Refused
 from kcl.promote.private import (
@@ -23,6 +23,9 @@ from kcl.promote.private import (
     specialised_paths,
 )
 from kcl.stores.directory import Directory
+
+if TYPE_CHECKING:
+    from kcl.buildoptions import BuildOptions
 
 # what a job says to the helper only: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(
@@ -103,8 +106,8 @@ class Workshop:
 
     def _make(
         self, device: Device, task: Task, before: Entry | None, short_cut: bool
-    ) -> Task | tuple[bytes, dict[str, bytes]]:
-        """Return the proven binary and the specialised code in it, or the task if it is too early for that."""
+    ) -> Task | tuple[bytes, str, dict[str, bytes]]:
+        """Return the proven binary, its place and the specialised code in it, or the task if it is too early."""
         try:
             program = self._build(device, task, short_cut)
             try:
@@ -128,7 +131,7 @@ class Workshop:
             self._cache.clear()
         if any(found.get(path) != content for path, content in files.items()) or not found.keys().isdisjoint(stubs):
             raise ValueError("the binary does not bring back the files that went into it")
-        return blob, files
+        return blob, place, files
 
     def _device(self, entry: Entry) -> Device:
         platform, device = entry.metadata["platform"], entry.metadata["device"]
@@ -178,10 +181,11 @@ class _Headers:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
-        self._directories = _include_directories(task.options.decode("utf-8", "surrogatepass"))
+        beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
+        self._options = _parsed(task.options.decode("utf-8", "surrogatepass"), beside)
 
     def __enter__(self) -> None:
-        if any(not os.path.isabs(directory) for directory in self._directories):
+        if any(not os.path.isabs(directory) for directory in self._options.directories):
             os.chdir(str(self._task.entry.metadata["directory"]))
         self._check()
 
@@ -196,17 +200,18 @@ class _Headers:
         from kcl.headers import header_parts
 
         known = {part for part in self._task.entry.key.parts if part.name.startswith("header ")}
-        if set(header_parts(self._source, self._directories)) != known:
+        try:
+            now = header_parts(self._source, self._options)
+        except UnknownInput as error:
+            raise Hopeless(str(error)) from error
+        if set(now) != known:
             raise Hopeless("a header has changed since the program was built")
 
 
-def _include_directories(options: str) -> list[str]:
-    if "-I" not in options:
-        return []
-    import shlex
+def _parsed(text: str, beside: str) -> BuildOptions:
+    from kcl.buildoptions import parsed
 
-    words = iter(shlex.split(options))
-    return [word[2:] or next(words, "") for word in words if word.startswith("-I")]
+    return parsed(text, beside, pocl=True)
 
 
 def _published(store: Directory, entry: Entry) -> Entry | None:
@@ -240,14 +245,17 @@ def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
     return {file.path: file.content for kernel in container.kernels for file in kernel.files}
 
 
-def _publish(store: Directory, job: Entry, before: Entry | None, blob: bytes, files: dict[str, bytes]) -> None:
+def _publish(
+    store: Directory, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]
+) -> None:
     sizes = sizes_by_kernel(files)
     kernels = job.metadata.get("launched") or job.metadata["kernels"]
     complete = all(kernel in sizes for kernel in kernels)
     if before is not None and before.metadata.get("complete") and not complete:
         return  # never the reverse
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
-    metadata = {**kept, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
+    about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
+    metadata = {**kept, **about}
     entry = Entry(job.key, metadata, {**job.parts, "binary": blob})
     store.put(str(job.metadata["address"]), entry.pack())
 

@@ -26,7 +26,7 @@ IDLE_SECONDS = 1.5
 STARTS_OVER = 20
 _PAUSE = 0.02
 # Behind the user's work, but not so far that the next run waits for a machine to become idle.
-_NICENESS = 10
+_NICENESS = 5
 
 
 class Helper:

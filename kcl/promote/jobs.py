@@ -3,7 +3,7 @@
     <folder>/pending/<node>/new/<digest>       waits for a helper
     <folder>/pending/<node>/trying/<digest>    a helper works on it; found by a new helper: the last one was killed
     <folder>/pending/<node>/again/<digest>     the second and last try, without short cuts
-    <folder>/pending/<node>/lock               held (flock) by the one helper of this node
+    <folder>/pending/<node>/lock               held (flock) by the one helper of this node, whose process id it says
     <folder>/pending/<node>/work-*             that helper's own PoCL cache
 
 A job is an entry without its binary, written and verified as every entry is. It moves by renaming. Nodes that share
@@ -110,6 +110,8 @@ class Queue:
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
                 if self.is_locked_by(descriptor):
+                    with suppress(OSError):  # no space: then it is not ended from outside, and ends by itself
+                        os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
                     return descriptor
                 os.close(descriptor)
             time.sleep(0.01)
@@ -131,6 +133,16 @@ class Queue:
             return True
         os.close(descriptor)
         return False
+
+    def holder(self) -> int | None:
+        """Return the process id that the last helper wrote into the lock; it may have ended since."""
+        try:
+            descriptor = os.open(f"{self.folder}/lock", _LOCK_FLAGS & ~os.O_CREAT)
+        except OSError:
+            return None
+        with open(descriptor, "rb") as stream:
+            text = stream.read(20).strip()
+        return int(text) if text.isdigit() else None
 
     def _locked(self, exclusive: bool) -> int | None:
         if sys.platform == "win32":

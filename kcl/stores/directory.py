@@ -81,6 +81,11 @@ class Directory:
             _remove(f"{self.location}/{address}")
 
     def scan(self) -> Iterator[str]:
+        for address, _item in self.items():
+            yield address
+
+    def items(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield the addresses with what the directory says of their files."""
         if not (self._trusted or self._check()):
             return
         for item, folder in self._files():
@@ -89,7 +94,7 @@ class Directory:
                 digest_of(address)
             except ValueError:
                 continue
-            yield address
+            yield address, item
 
     def _check(self) -> bool:
         self._trusted = trust.check(self.location)

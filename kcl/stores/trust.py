@@ -178,7 +178,7 @@ def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
     loose = status.st_mode & _LOOSE
     if not loose or status.st_mode & excuse:
         return
-    if loose == stat.S_IWGRP and _is_private_group(status.st_gid, status.st_uid):
+    if loose == stat.S_IWGRP and is_private_group(status.st_gid, status.st_uid):
         return
     who = "go-w" if loose & stat.S_IWOTH else "g-w"
     raise UnusableDirectory(
@@ -187,7 +187,7 @@ def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
     )
 
 
-def _is_private_group(gid: int, owner: int) -> bool:
+def is_private_group(gid: int, owner: int) -> bool:
     """Tell whether a group has one user only: the owner of the directory, or me."""
     return any(_is_group_of(gid, uid) for uid in (owner, os.geteuid()))
 

@@ -56,6 +56,26 @@ def header_asked():
 
 
 @kcl.kernel
+def header_macro_option():
+    return scaled("FACTOR", head="#include NAME", include_dirs=[FIRST, KERNELS], build_options=["-DNAME=<option.h>"])
+
+
+@kcl.kernel
+def header_macro_either():
+    return including('#if 0\n#define NAME "either.h"\n#else\n#define NAME "or.h"\n#endif\n#include NAME')
+
+
+@kcl.kernel
+def header_put_together():
+    return including("#define TEXT(x) #x\n#include TEXT(together.h)")
+
+
+@kcl.kernel
+def header_perhaps():
+    return including('#if __has_include("perhaps.h")\n#include "perhaps.h"\n#else\n#define FACTOR 2\n#endif')
+
+
+@kcl.kernel
 def header_in_comment():
     return including('#include /* which? */ "commented.h"')
 

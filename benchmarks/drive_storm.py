@@ -1,0 +1,69 @@
+"""Launch COUNT kernels as drive_kcl.py does, and take down when recipes run and what is built from source.
+
+python drive_storm.py COUNT LOG
+
+A line of LOG is "PROCESS SECONDS WHAT": a call begins or ends, a recipe runs, pyopencl is asked to build from source.
+All processes of a storm append to one LOG; a line is written in one piece.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+import kernels
+import pyopencl as cl
+
+import kcl
+
+
+class Log:
+    """A file that several processes append to."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def __call__(self, what: str) -> None:
+        os.write(self._descriptor, f"{os.getpid()} {time.monotonic():.6f} {what}\n".encode())
+
+
+def take_down(log: Log) -> None:
+    """Log each run of a recipe and each program that pyopencl makes of source."""
+    from kcl import running
+
+    run = running.run
+
+    def logged(*arguments: Any, **keywords: Any) -> Any:
+        log("recipe")
+        return run(*arguments, **keywords)
+
+    running.run = logged
+
+    class Watched(cl._cl._Program):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            if len(arguments) + len(keywords) == 2:  # context and source; with binaries there are three
+                log("source")
+
+    cl._cl._Program = Watched
+
+
+def main() -> None:
+    count, log = int(sys.argv[1]), Log(sys.argv[2])
+    take_down(log)
+    decorated = {recipe: kcl.kernel(recipe) for recipe, _, _ in kernels.FAMILY}
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    arguments = kernels.Arguments(queue)
+    for number in range(count):
+        recipe, variant = kernels.case(number)
+        log(f"begin {number}")
+        decorated[recipe](variant)(queue, **arguments.of(number))
+        log(f"end {number}")
+    print(arguments.checksum())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""The goals of speed, in one table: what is wanted, within which bound, and where it stands among the figures.
+
+Each figure is a ratio, or a count, of one run of run.py. What was not measured is None.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import cold
+import entries
+import imports
+import lookup
+import processes
+import storm
+
+Parts = dict[str, Any]
+
+
+class Figure(NamedTuple):
+    """A measured value with the smallest and largest that the same run gave, or the ends of an interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Goal(NamedTuple):
+    """A bound on a figure: at most `most`, and at least `least`."""
+
+    title: str
+    figure: Callable[[Parts], Figure | None]
+    most: float | None = None
+    least: float | None = None
+
+    def reached(self, figure: Figure) -> bool:
+        """Tell whether the figure is within the bounds."""
+        return (self.most is None or figure.value <= self.most) and (self.least is None or figure.value >= self.least)
+
+    @property
+    def bound(self) -> str:
+        """Say the bounds in words."""
+        words = [f"at least {self.least:g}"] if self.least is not None else []
+        return " and ".join([*words, *([f"at most {self.most:g}"] if self.most is not None else [])])
+
+
+def _processes(parts: Parts, count: int) -> Any:
+    return next((one for one in parts.get("processes", {}).get("kernels", ()) if one["count"] == count), None)
+
+
+def _ratio(count: int, name: str) -> Callable[[Parts], Figure | None]:
+    def figure(parts: Parts) -> Figure | None:
+        one = _processes(parts, count)
+        (side, moment), (other, other_moment) = processes.RATIOS[name]
+        if one is None or not (one["wall"][side][moment] and one["wall"][other][other_moment]):
+            return None
+        return Figure(*processes.ratios(one)[name])
+
+    return figure
+
+
+def _missed(count: int) -> Callable[[Parts], Figure | None]:
+    def figure(parts: Parts) -> Figure | None:
+        one = _processes(parts, count)
+        return None if one is None else Figure(one["missed"]["second"])
+
+    return figure
+
+
+def _generated(moment: str) -> Callable[[Parts], Figure | None]:
+    """Count the libraries that PoCL made for kcl, over all numbers of kernels."""
+
+    def figure(parts: Parts) -> Figure | None:
+        found = [one["libraries"]["kcl"] for one in parts.get("processes", {}).get("kernels", ())]
+        counts = [moments[moment]["generated"] for moments in found if moment in moments]
+        return Figure(sum(counts)) if counts else None
+
+    return figure
+
+
+def _of(part: str, figure: Callable[[Any], Figure], **size: int) -> Callable[[Parts], Figure | None]:
+    """Take a figure of a part that was measured with the numbers that the goal speaks of."""
+
+    def found(parts: Parts) -> Figure | None:
+        figures = parts.get(part)
+        if figures is None or any(figures[name] != wanted for name, wanted in size.items()):
+            return None
+        return figure(figures)
+
+    return found
+
+
+def _call(case: str, side: str, other: str) -> Callable[[Parts], Figure | None]:
+    """Divide the microseconds of a call by one side by those of another."""
+
+    def figure(parts: Parts) -> Figure | None:
+        one = next((one for one in parts.get("calls", {}).get("cases", ()) if one["case"] == case), None)
+        if one is None or not {side, other} <= one["microseconds"].keys():
+            return None
+        return _medians(one["microseconds"][side], one["microseconds"][other])
+
+    return figure
+
+
+def _large(count: int) -> Callable[[Parts], Figure | None]:
+    def figure(parts: Parts) -> Figure | None:
+        one = next((one for one in parts.get("large", {}).get("statements", ()) if one["count"] == count), None)
+        return None if one is None else _medians(one["seconds"]["kcl"], one["seconds"]["floor"])
+
+    return figure
+
+
+def _medians(above: Sequence[float], below: Sequence[float]) -> Figure:
+    pairs = [a / b for a, b in zip(above, below, strict=False)]
+    return Figure(statistics.median(above) / statistics.median(below), min(pairs), max(pairs))
+
+
+def _helper(figures: Any) -> Figure:
+    seconds = figures["background"]["seconds"]
+    return Figure(max(seconds), min(seconds), max(seconds))
+
+
+def _compilations(figures: Any) -> Figure:
+    counts = figures["storm"]["source builds"]
+    return Figure(max(counts), min(counts), max(counts))
+
+
+def _storm(figure: Callable[[Any], Figure]) -> Callable[[Parts], Figure | None]:
+    return _of("storm", figure, processes=8, kernels=20)
+
+
+def _cost(kind: str) -> Callable[[Parts], Figure | None]:
+    return _storm(lambda figures: Figure(storm.cost(figures, kind)))
+
+
+EXECUTOR_CASES = (
+    "3 arrays",
+    "3 arrays, Python scalar",
+    "3 arrays, numpy scalar",
+    "10 arguments",
+    "10 arguments, numpy scalars",
+    "several queues",
+    "4 threads",
+)
+ALLOCATING_CASES = ("outputs allocated", "outputs allocated, 10 arguments")
+
+GOALS = (
+    *(
+        Goal(f"warm start, {count} kernels: kcl / floor", _ratio(count, "kcl later / floor later"), most=1.15)
+        for count in (5, 42, 200)
+    ),
+    *(
+        Goal(f"warm start, {count} kernels: loopy / kcl", _ratio(count, "loopy later / kcl later"), least=least)
+        for count, least in ((5, 3.8), (42, 8.5), (200, 18.0))
+    ),
+    Goal("second run at once, 42 kernels: loopy's warm / kcl", _ratio(42, "loopy later / kcl second"), least=5.0),
+    Goal("second run at once, 42 kernels: look-ups that did not hit", _missed(42), most=0),
+    Goal("PoCL's cache empty, 42 kernels: kcl / floor", _ratio(42, "kcl empty / floor empty"), most=1.15),
+    Goal("PoCL's cache off, 42 kernels: kcl / floor", _ratio(42, "kcl off / floor off"), most=1.15),
+    Goal("PoCL's cache empty: libraries that PoCL generated", _generated("empty"), most=0),
+    Goal("PoCL's cache off: libraries that PoCL generated", _generated("off"), most=0),
+    Goal(
+        "cold, 42 kernels, interleaved pairs: kcl / loopy",
+        _of("cold", lambda figures: Figure(*cold.interval(figures["wall"]["kcl"], figures["wall"]["loopy"])), count=42),
+        most=1.05,
+    ),
+    Goal("the helper ends after the first process, seconds", _of("cold", _helper, count=42), most=60.0),
+    *(Goal(f"one kernel of {count} statements: kcl / floor", _large(count), most=1.5) for count in (300, 1000)),
+    Goal("call, 3 arrays: kcl / typed call", _call("3 arrays", "kcl", "typed"), most=1.75),
+    Goal("call, 3 arrays, events unmanaged: bound / typed call", _call("3 arrays", "kcl, bound", "typed"), most=1.25),
+    *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=1.0) for case in EXECUTOR_CASES),
+    *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=0.75) for case in ALLOCATING_CASES),
+    Goal(
+        "look-ups at 100 / 10,000 / 1,000,000 entries: largest / smallest median",
+        _of("lookup", lambda figures: Figure(lookup.flatness(figures)), largest=1_000_000),
+        most=1.5,
+    ),
+    Goal(
+        "the same: largest / smallest memory",
+        _of("lookup", lambda figures: Figure(lookup.memory_flatness(figures)), largest=1_000_000),
+        most=1.1,
+    ),
+    Goal("8 processes cold at once, 20 kernels: programs from source", _storm(_compilations), most=22, least=20),
+    Goal("the same: wall time / one alone", _storm(lambda figures: Figure(storm.slowdown(figures))), most=1.2),
+    *(Goal(f"the same, leader {kind}: cost in compile times", _cost(kind), most=1.0) for kind in storm.SIGNALS),
+    Goal(
+        "bytes on disk per kernel: kcl's own / PoCL's",
+        _of("entries", lambda figures: Figure(entries.share(figures)), count=42),
+        most=1.0,
+    ),
+    Goal(
+        "import kcl / import pyopencl",
+        _of("imports", lambda figures: Figure(imports.ratio(figures))),
+        most=0.15,
+    ),
+)

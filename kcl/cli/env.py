@@ -1,0 +1,171 @@
+"""`kcl env`: which variables are read, by whom and with what effect; or the lines that switch caches and move them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+import click
+
+from kcl import adapters, config, wishes
+from kcl.cli import output
+
+# What the switch of another cache does to kcl's layers; the conditions stand in `kcl.layers`.
+EFFECTS = {
+    "loopy": "generator layer off for loopy recipes",
+    "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
+}
+OTHERS = {
+    "PYOPENCL_BUILD_OPTIONS": ("pyopencl", "options of every build: part of the program key"),
+    "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the direct key"),
+}
+_FEW = 3
+_HEAD = ("variable", "value", "read by", "effect")
+
+
+class Line(NamedTuple):
+    """A variable: its value, None where it is not set, the names of its readers, and what it does now."""
+
+    variable: str
+    value: str | None
+    read_by: tuple[str, ...]
+    effect: str
+
+
+@click.command()
+@click.option("--off", multiple=True, metavar="LAYER", help="Switch this off; may be given often, or be a list a,b.")
+@click.option("--on", multiple=True, metavar="LAYER", help="Switch this on again.")
+@click.option("--dir", "directory", metavar="PATH", help="Keep kcl's files and the drivers' caches below PATH.")
+@click.option(
+    "--shell",
+    type=click.Choice(wishes.SHELLS),
+    default="powershell" if sys.platform == "win32" else "sh",
+    help="The shell that is to read the lines.",
+    show_default=True,
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of variables, or what to set and to unset.")
+def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell: str, as_json: bool) -> None:
+    """Show every variable that decides about a kernel cache, or print the lines that change them.
+
+    Alone: each variable, its value, who reads it and what it does now. With --off, --on or --dir: lines for the
+    shell, as in `eval "$(kcl env --off binary)"`; remarks go to stderr. LAYER is `generator`, `binary`, or the name
+    of another cache, see `kcl status`.
+
+    Exits with 2 for a wish that no variable can fulfil.
+    """
+    if not (off or on or directory):
+        _show(as_json)
+        return
+    try:
+        wish = wishes.made(_split(off), _split(on), directory and os.path.abspath(directory))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    for remark in wish.remarks:
+        output.complain(remark)
+    if as_json:
+        output.dump({"set": dict(wish.set), "unset": list(wish.unset)})
+    else:
+        click.echo("\n".join(wishes.lines(wish, shell)))
+
+
+def _split(words: tuple[str, ...]) -> list[str]:
+    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+
+
+def _show(as_json: bool) -> None:
+    found = sorted(_lines(), key=lambda line: line.value is None)
+    if as_json:
+        output.dump([line._asdict() for line in found])
+        return
+    given = [line for line in found if line.value is not None]
+    if given:
+        cells = [(line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect) for line in given]
+        output.table(_HEAD, cells)
+        click.echo()
+    unset: dict[str, list[str]] = {}
+    for line in found[len(given) :]:
+        unset.setdefault(", ".join(line.read_by), []).append(line.variable)
+    output.table(("not set, read by", "variables"), [(readers, " ".join(names)) for readers, names in unset.items()])
+    click.echo()
+    settings = config.read()
+    click.echo(f"settings file: {config.settings_file()}{'' if os.path.exists(config.settings_file()) else ' (none)'}")
+    for text in settings.rejected:
+        click.echo(text)
+
+
+def _lines() -> list[Line]:
+    """Return a line for each variable: kcl's own, then those of the other caches, then what nobody reads."""
+    found = [_own(setting) for setting in config.SETTINGS]
+    variables: dict[str, list[str]] = {}
+    for name in adapters.names():
+        row = adapters.row(name)
+        for variable in (*row.variables, *row.limits, *row.code_variables):
+            variables.setdefault(variable, []).append(name)
+    for variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP", "USERPROFILE"):
+        variables.pop(variable, None)  # everybody reads them
+    found += [_foreign(variable, names) for variable, names in variables.items()]
+    found += [
+        Line(variable, config.variable(variable), (reader,), effect) for variable, (reader, effect) in OTHERS.items()
+    ]
+    known = {line.variable for line in found}
+    unknown = [name for name in config.environment() if name.startswith("KCL_") and name not in known]
+    return found + [Line(name, config.variable(name), (), "nobody reads it") for name in sorted(unknown)]
+
+
+def _own(setting: config.Setting) -> Line:
+    value = config.variable(setting.variable)
+    if value is None and setting.key in config.from_file():
+        value, source = config.from_file()[setting.key], " (settings file)"
+    else:
+        source = ""
+    return Line(
+        setting.variable, value, ("kcl",), setting.effect.partition(";")[0].partition(". ")[0].rstrip(".") + source
+    )
+
+
+def _foreign(variable: str, names: list[str]) -> Line:
+    value = config.variable(variable)
+    said: dict[str, list[str]] = {}
+    for name in names:
+        effect = _effect(variable, value, name)
+        if len(names) > _FEW and effect.startswith("in "):
+            effect = "places it"
+        if effect:
+            said.setdefault(effect, []).append(name)
+    readers = ("kcl", *names) if variable == "XDG_CACHE_HOME" or _counts(variable, names) else tuple(names)
+    words = [f"{', '.join(those)}: {effect}" if len(said) > 1 else effect for effect, those in said.items()]
+    if value is not None:
+        words += [EFFECTS[name] for name in names if name in EFFECTS and _is_off(variable, value, name)]
+    return Line(variable, value, readers, "; ".join(words))
+
+
+def _counts(variable: str, names: list[str]) -> bool:
+    """Tell whether kcl's layers go by a variable too."""
+    switches = {switch.variable for name in names if name in EFFECTS for switch in adapters.row(name).switches}
+    return variable in switches or any(variable in adapters.row(name).code_variables for name in names)
+
+
+def _is_off(variable: str, value: str | None, name: str) -> bool:
+    return any(each.variable == variable and each.parse(value) is not None for each in adapters.row(name).switches)
+
+
+def _effect(variable: str, value: str | None, name: str) -> str:
+    """Say what a variable does to a cache now, or what it is for where it is not set."""
+    row = adapters.row(name)
+    place = adapters.place(name)
+    if variable in row.limits:
+        return "limits the size"
+    if variable in row.code_variables:
+        return "changes code: part of the program key"
+    for switch in row.switches:
+        if switch.variable == variable:
+            verdict = switch.parse(value)
+            if verdict is not None:
+                return f"off ({verdict})" if verdict else "off"
+            if value is None:
+                return "can switch it off"
+            return f"on, in {place.path}" if place.why == variable else "on"
+    if value is None:
+        return "can move it"
+    return f"in {place.path}" if place.why == variable else f"not used: {place.why or 'it'} decides"

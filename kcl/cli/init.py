@@ -1,0 +1,126 @@
+"""`kcl init`: a cache of its own for a checkout, used because this user's settings say so."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+
+import click
+
+from kcl import config, settingsfile
+from kcl.cli import output
+from kcl.errors import CacheFault
+from kcl.stores import trust
+
+_MARKS = (".git", ".hg", ".jj", ".svn")
+_FILES = {
+    ".gitignore": "*\n",
+    # https://bford.info/cachedir/: the first 43 characters are the mark
+    "CACHEDIR.TAG": "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of kcl; it may be removed at any time.\n",
+}
+
+
+@click.command()
+@click.option("--undo", is_flag=True, help="Remove the checkout's cache and its record in the settings.")
+def init(undo: bool) -> None:
+    """Keep kcl's files in `.kcl_cache/` at the root of this checkout.
+
+    The checkout is found from any folder below it. It is recorded in your settings file, and from then on every
+    process that starts in it or below uses its cache, unless KCL_CACHE_DIR is set. A `.kcl_cache/` that came with a
+    clone is never used. The directory is ignored by git and by programs that make backups.
+
+    Exits with 1 where there is no checkout, or where something is in the way.
+    """
+    try:
+        _undo() if undo else _do()
+    except (OSError, ValueError, CacheFault) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _do() -> None:
+    checkout = _checkout()
+    folder = os.path.join(checkout, config.CHECKOUT_FOLDER)
+    recorded = _recorded()
+    if not os.path.lexists(folder):
+        _make(checkout, folder)
+    elif _is_known(folder, recorded.get(checkout)):
+        click.echo(f"{folder} is in use already")
+    elif token := next((token for token in recorded.values() if _is_known(folder, token)), None):
+        settingsfile.record(config.settings_file(), checkout, token)  # the checkout was moved
+        click.echo(f"{folder} is recorded anew: it was at another place")
+    else:
+        raise ValueError(
+            f"{folder} is there, and your settings do not record it: it may have come with a clone, and a cache of "
+            "code is code; remove it, then run kcl init again"
+        )
+    click.echo(f"recorded in {config.settings_file()}; kcl init --undo takes it back")
+    if config.variable("KCL_CACHE_DIR"):
+        output.complain("KCL_CACHE_DIR is set, and wins over it")
+
+
+def _make(checkout: str, folder: str) -> None:
+    token = secrets.token_hex(16)
+    trust.make_trusted(folder)
+    try:
+        for name, text in {**_FILES, "token": token + "\n"}.items():
+            with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+                stream.write(text)
+        settingsfile.record(config.settings_file(), checkout, token)
+    except BaseException:
+        for name in (*_FILES, "token"):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+        raise
+    click.echo(f"kcl's files of this checkout now lie in {folder}")
+
+
+def _undo() -> None:
+    from kcl import removal
+
+    recorded = _recorded()
+    checkout = next((place for place in _above() if place in recorded), None)
+    if checkout is None:
+        raise ValueError(f"no checkout that is recorded in {config.settings_file()} lies here or above")
+    folder = os.path.join(checkout, config.CHECKOUT_FOLDER)
+    if _is_known(folder, recorded[checkout]):
+        removal.quiet(os.path.join(folder, "kcl"))
+        item = removal.measured("kcl", checkout, config.CHECKOUT_FOLDER)
+        if item is not None:
+            removal.remove(item)
+            click.echo(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
+    elif os.path.lexists(folder):
+        output.complain(f"{folder} is left alone: it is not the one that was recorded")
+    settingsfile.forget(config.settings_file(), checkout)
+    click.echo(f"{checkout} is no longer recorded in {config.settings_file()}")
+
+
+def _recorded() -> dict[str, str]:
+    """Return the checkouts of the settings file, and say what is wrong with it."""
+    said = settingsfile.load(config.settings_file(), [setting.key for setting in config.SETTINGS])
+    for fault in said.faults:
+        output.complain(fault)
+    return said.checkouts
+
+
+def _is_known(folder: str, token: str | None) -> bool:
+    return token is not None and not os.path.islink(folder) and not settingsfile.token_fault(folder, token)
+
+
+def _above() -> list[str]:
+    """Return the working directory and all directories above it."""
+    places = [os.getcwd()]
+    while os.path.dirname(places[-1]) != places[-1]:
+        places.append(os.path.dirname(places[-1]))
+    return places
+
+
+def _checkout() -> str:
+    for place in _above():
+        if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS):
+            return place
+    raise ValueError(
+        f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "
+        "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
+    )

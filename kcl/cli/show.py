@@ -1,0 +1,202 @@
+"""`kcl show`: all about one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import click
+
+from kcl import inventory, journal
+from kcl.cli import output
+from kcl.cli.ls import complain
+from kcl.entry import Entry
+from kcl.errors import CacheFault
+from kcl.inventory import Fault
+from kcl.journal import DIGITS, Used
+from kcl.listing import Summary
+
+# What can be asked for, and the part of an entry that holds it.
+_PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
+_ONLY = {"invoker": "generator", "log": "binary", "binary": "binary", "asm": "binary"}
+
+
+class Shown(NamedTuple):
+    """An entry with what the listing and the journal know of it."""
+
+    summary: Summary
+    entry: Entry
+    used: Used
+
+
+@click.command()
+@click.argument("key")
+@click.option("--source", is_flag=True, help="The OpenCL C.")
+@click.option("--log", is_flag=True, help="What the compiler said.")
+@click.option("--options", is_flag=True, help="The build options, one a line.")
+@click.option("--invoker", is_flag=True, help="The Python code that launches it.")
+@click.option("--key", "parts", is_flag=True, help="The parts of the key.")
+@click.option("--binary", type=click.Path(dir_okay=False, allow_dash=True), help="Write the program binary there.")
+@click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: a list of entries, with the texts that are asked for."
+)
+def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
+    """Show all about one entry.
+
+    KEY is the start of its digest or the name of a kernel. A kernel that has one entry in each layer is shown with
+    both. What is asked for by an option is printed as it is, and nothing else.
+
+    Exits with 0; with 1 where there is no such entry, it is damaged, or has not what is asked for; with 2 where
+    several entries are meant, which are listed.
+    """
+    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "asm") if asked[name]]
+    found = [_read(one) for one in chosen(key, [*wanted, *(["binary"] if binary else [])])]
+    if binary:
+        _write(binary, found[0])
+    if as_json:
+        output.dump([described(one, wanted) for one in found])
+        return
+    if wanted:
+        click.echo("\n".join(_piece(found[0], name) for name in wanted))
+    elif not binary:
+        click.echo("\n\n".join(about(one) for one in found))
+
+
+def chosen(key: str, wanted: Sequence[str]) -> list[Summary]:
+    """Return the entries that are meant, at most one of each layer; ends the command where they are none or more."""
+    faults: list[Fault] = []
+    found = inventory.find(key, faults)
+    if not found:
+        complain(faults)
+        _fail(f"no entry has a key that starts with {key!r}, or a kernel of that name; kcl ls lists all")
+    layers = {_ONLY[name] for name in wanted if name in _ONLY}
+    fitting = [one for one in found if not layers or one.layer in layers]
+    if not fitting:
+        _fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
+    by_layer = {layer: [one for one in fitting if one.layer == layer] for layer in ("generator", "binary")}
+    if any(len(entries) > 1 for entries in by_layer.values()):
+        _ambiguous(key, fitting)
+    pair = [one for entries in by_layer.values() for one in entries]
+    return pair[-1:] if wanted else pair
+
+
+def about(shown: Shown) -> str:
+    """Describe an entry in lines of a name and a value."""
+    summary, metadata = shown.summary, shown.entry.metadata
+    sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items())
+    facts = {
+        "kernel": summary.kernel,
+        "layer": summary.layer,
+        "key": summary.digest,
+        "platform": _joined(metadata.get("platform"), "name", "version"),
+        "device": _joined(metadata.get("device"), "name", "driver"),
+        "front end": str(metadata.get("front_end", "")),
+        "options": " ".join(_options(shown.entry)) or "none",
+        "functions": ", ".join(metadata.get("kernels", ())),
+        "arguments": ", ".join(_argument(fields) for fields in metadata.get("arguments", ())),
+        "read": ", ".join(
+            f"{base} {path}".strip() for base, path, _digest in metadata.get("base", {}).get("reads", ())
+        ),
+        "built": f"{output.date(summary.built)}, in {output.seconds(summary.seconds)}",
+        "uses": f"{shown.used.uses}, last {output.ago(shown.used.last)}" if shown.used.uses else "none",
+        "complete": _completeness(metadata),
+        "size": f"{output.size(summary.size)}: {sizes}",
+        "file": inventory.file_of(summary.layer, summary.address),
+    }
+    return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
+
+
+def described(shown: Shown, wanted: Sequence[str]) -> dict[str, Any]:
+    """Write an entry as JSON."""
+    summary, entry = shown.summary, shown.entry
+    return {
+        "kernel": summary.kernel,
+        "layer": summary.layer,
+        "key": summary.digest,
+        "file": inventory.file_of(summary.layer, summary.address),
+        "parts": [list(part) for part in entry.key.parts],
+        "metadata": entry.metadata,
+        "sizes": {name: len(part) for name, part in entry.parts.items()},
+        "bytes": summary.size,
+        "built": summary.built,
+        "build_seconds": summary.seconds,
+        "last_used": shown.used.last or None,
+        "uses": shown.used.uses,
+        **{name: _piece(shown, name) for name in wanted if name not in ("parts", "options")},
+    }
+
+
+def _piece(shown: Shown, name: str) -> str:
+    entry = shown.entry
+    if name == "parts":
+        return "\n".join(f"{part.name} = {part.value}" for part in entry.key.parts)
+    if name == "options":
+        return "\n".join(_options(entry))
+    if name == "asm":
+        from kcl.cli.assembly import NoAssembly, assembly
+
+        try:
+            return assembly(_part(shown, "binary"))
+        except NoAssembly as error:
+            _fail(str(error))
+    return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
+
+
+def _part(shown: Shown, name: str) -> bytes:
+    part = shown.entry.parts.get(name)
+    if part is None:
+        _fail(f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}")
+    return part
+
+
+def _write(path: str, shown: Shown) -> None:
+    try:
+        with click.open_file(path, "wb") as stream:
+            stream.write(_part(shown, "binary"))
+    except OSError as error:
+        _fail(f"cannot write {path}: {error}")
+
+
+def _read(summary: Summary) -> Shown:
+    try:
+        entry = inventory.read(summary.layer, summary.address)
+    except (KeyError, CacheFault, OSError, ValueError) as error:
+        _fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
+    return Shown(summary, entry, journal.uses().get(summary.digest[:DIGITS], Used(0, 0.0)))
+
+
+def _options(entry: Entry) -> list[str]:
+    """Return the build options; an include directory that is described by its place is written in angles."""
+    found = entry.metadata.get("options", ())
+    return [option if isinstance(option, str) else f"{option[0]}<{option[1]} {option[2]}>" for option in found]
+
+
+def _argument(fields: Sequence[Any]) -> str:
+    name, kind, dtype, _required = fields
+    return f"{name} ({dtype or 'any'} {kind})"
+
+
+def _completeness(metadata: dict[str, Any]) -> str:
+    if "specialisations" not in metadata:
+        return ""
+    sizes = ", ".join(f"{kernel}: {' '.join(map(str, found))}" for kernel, found in metadata["specialisations"].items())
+    return f"{'yes' if metadata.get('complete') else 'no'}; compiled for {sizes or 'no size'}"
+
+
+def _joined(described: Any, *names: str) -> str:
+    return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
+
+
+def _ambiguous(key: str, found: Sequence[Summary]) -> NoReturn:
+    from kcl.cli.ls import HEAD, cells
+
+    output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; give more digits of one:")
+    uses = journal.uses()
+    output.table(HEAD, [cells(one, uses.get(one.digest[:DIGITS], Used(0, 0.0))) for one in found])
+    raise SystemExit(output.WRONG_USE)
+
+
+def _fail(message: str) -> NoReturn:
+    output.complain(message)
+    raise SystemExit(output.FOUND)

@@ -1,0 +1,86 @@
+"""`kcl stats`: what all processes looked up so far, and what the hits saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from kcl import journal
+from kcl.cli import output
+from kcl.errors import CacheFault
+from kcl.journal import COUNTERS, Counters, Row
+
+BY = ("layer", "kernel", "day")
+# In the order of the line, and what is oldest first.
+_ORDER = {"generator": " generator", journal.EARLIER: " "}
+_COUNTED = ("hits", "misses", "bypassed", "errors", "hit rate", "spent", "saved")
+
+
+@click.command()
+@click.option("--by", default="layer", show_default=True, help="What to add up by: layer, kernel, day, or several.")
+@click.option("--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows with their counters.")
+def stats(by: str, reset: bool, as_json: bool) -> None:
+    """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over all runs.
+
+    Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
+    A process counts when it has ended. Days are kept for a time; then they become months.
+
+    Exits with 0; with 1 where the statistics cannot be removed.
+    """
+    names = [word.strip() for word in by.split(",") if word.strip()]
+    unknown = [name for name in names if name not in BY]
+    if unknown or not names:
+        raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}", param_hint="--by")
+    if reset:
+        _reset()
+        return
+    found = added(journal.rows(), names)
+    if as_json:
+        output.dump([{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()])
+    elif found:
+        output.table((*names, *_COUNTED), [(*place, *cells(row)) for place, row in found.items()])
+    else:
+        click.echo("no look-ups are recorded")
+
+
+def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counters]:
+    """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
+    found: dict[tuple[str, ...], Counters] = {}
+    for row in rows:
+        place = tuple(str(getattr(row, name)) for name in names)
+        total = found.setdefault(place, dict.fromkeys(COUNTERS, 0))
+        for name in COUNTERS:
+            total[name] += row.counters[name]
+    return dict(sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
+
+
+def cells(row: Counters) -> tuple[str, ...]:
+    """Write counters as cells of a table."""
+    return (
+        *(str(int(row[name])) for name in ("hits", "misses", "bypassed", "errors")),
+        hit_rate(row),
+        output.seconds(row["seconds"]),
+        saved(row["saved"]),
+    )
+
+
+def hit_rate(row: Counters) -> str:
+    """Write the share of hits among all look-ups."""
+    asked = sum(row[name] for name in ("hits", "misses", "bypassed", "errors"))
+    return f"{100 * row['hits'] / asked:.0f} %" if asked else ""
+
+
+def saved(seconds: float) -> str:
+    """Write seconds saved, or lost."""
+    return output.seconds(seconds) if seconds >= 0 else f"-{output.seconds(-seconds)}"
+
+
+def _reset() -> None:
+    try:
+        journal.reset()
+    except (OSError, CacheFault) as error:
+        output.complain(f"the statistics cannot be removed: {error}")
+        raise SystemExit(output.FOUND) from None
+    click.echo("statistics, uses and last misses are forgotten")

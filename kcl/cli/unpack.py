@@ -1,0 +1,136 @@
+"""`kcl unpack`: the entries as a tree of files that a person can read, with a script that builds each program again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+import click
+
+from kcl import inventory
+from kcl.cli import output
+from kcl.cli.ls import complain
+from kcl.entry import Entry
+from kcl.errors import CacheFault
+from kcl.inventory import Fault
+from kcl.listing import Summary
+
+_ANY = "any-device"  # where generated code lies for which there is no program
+_FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+
+REBUILD = '''\
+#!/usr/bin/env python3
+"""Build this program again from its source, with pyopencl alone, and write the binary to rebuilt.bin.
+
+Headers that the source includes must lie where options.txt says.
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+import pyopencl as cl
+
+here = pathlib.Path(__file__).resolve().parent
+wanted = json.loads((here / "key.json").read_text())["metadata"]
+names = wanted["platform"]["name"], wanted["device"]["name"]
+devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+device = next((device for device in devices if (device.platform.name, device.name) == names), None)
+if device is None:
+    sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[one.name for one in devices]}")
+source = (here / "source.cl").read_bytes().decode("utf-8", "surrogatepass")
+options = (here / "options.txt").read_text().splitlines()
+
+started = time.perf_counter()
+program = cl.Program(cl.Context([device]), source).build(options=options, cache_dir=False)
+seconds = time.perf_counter() - started
+(binary,) = program.get_info(cl.program_info.BINARIES)
+(here / "rebuilt.bin").write_bytes(binary)
+print(f"{program.kernel_names}: built for {device.name} in {seconds:.2f} s; {len(binary)} bytes in rebuilt.bin")
+'''
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--kernel", help="Only the kernel of this name.")
+def unpack(directory: str, kernel: str | None) -> None:
+    """Write every entry to files below DIRECTORY, as device/kernel/key.
+
+    Beside a program: source.cl, options.txt, build.log, key.json, program.bin, the invoker.py that launches it, and
+    rebuild.py, which builds it again with pyopencl alone. What is there already is left as it is.
+
+    Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
+    """
+    faults: list[Fault] = []
+    listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
+    found = list(_read(listed, faults))
+    invokers = {_source(entry): entry for one, entry in found if one.layer == "generator"}
+    programs = {_source(entry) for one, entry in found if one.layer == "binary"}
+    written = there = 0
+    for one, entry in found:
+        if one.layer == "generator" and _source(entry) in programs:
+            continue  # its invoker lies beside the program
+        beside = invokers.get(_source(entry), entry)
+        try:
+            if _write(os.path.join(directory, *folders(one)), files(one, entry, beside)):
+                written += 1
+            else:
+                there += 1
+        except OSError as error:
+            faults.append(Fault(one.layer, one.address, f"cannot be written: {error}"))
+    click.echo(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
+    complain(faults)
+    raise SystemExit(output.FOUND if faults else output.FINE)
+
+
+def folders(one: Summary) -> tuple[str, str, str]:
+    """Return where an entry goes: device, kernel, key."""
+    device = one.address.partition("/")[0] if one.layer == "binary" else _ANY
+    return device, _safe(one.kernel), one.digest
+
+
+def files(one: Summary, entry: Entry, beside: Entry) -> dict[str, bytes]:
+    """Return the files of an entry by name; `beside` is the generated code that launches it."""
+    key = {"digest": one.digest, "key": entry.key.parts, "metadata": entry.metadata}
+    options = [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
+    parts: Mapping[str, bytes] = {**beside.parts, **entry.parts}
+    found = {name: parts[part] for part, name in _FILES.items() if part in parts}
+    found["key.json"] = json.dumps(key, indent=2).encode()
+    found["options.txt"] = "".join(f"{option}\n" for option in options).encode("utf-8", "surrogateescape")
+    if one.layer == "binary":
+        found["rebuild.py"] = REBUILD.encode()
+    return found
+
+
+def _read(listed: Iterable[Summary], faults: list[Fault]) -> Iterable[tuple[Summary, Entry]]:
+    for one in listed:
+        try:
+            yield one, inventory.read(one.layer, one.address)
+        except (KeyError, CacheFault, OSError, ValueError) as error:
+            faults.append(Fault(one.layer, one.address, str(error)))
+
+
+def _source(entry: Entry) -> str:
+    return hashlib.sha256(entry.parts.get("source.cl", b"")).hexdigest()
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE.sub("_", name)[:80].strip(".") or "_"
+
+
+def _write(folder: str, contents: Mapping[str, bytes]) -> bool:
+    """Write files to a new folder; False where it is there already."""
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return False
+    for name, content in contents.items():
+        with open(os.path.join(folder, name), "xb") as stream:
+            stream.write(content)
+    return True

@@ -1,0 +1,136 @@
+"""What the user's modules that count by their source held right after they were imported.
+
+Such a module is unloaded when a key is first asked for, and may be imported later: by the recipe, or by the program,
+which may change it then. The key stays as long as the module holds what its import gave it. So every import of such a
+module is attended: a finder before all others has its loader tell when the module is there, and a fact is taken of each
+name in it, before anybody else can have changed one. A module that came another way, or from another text than the one
+that was counted, counts by what it holds.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple
+
+Facts = dict[str, str]
+
+
+class Watched(NamedTuple):
+    """A module that counts by its source."""
+
+    unchanged: Callable[[], bool]  # whether its text is still the one that was counted
+    describe: Callable[[ModuleType], Facts]
+
+
+class Seen(NamedTuple):
+    """A module as its import made it; no facts while they are being taken."""
+
+    module: ModuleType
+    facts: Facts | None
+
+
+class _Thread(threading.local):
+    depth = 0  # of attended imports
+    held = 0  # blocks of `holding`
+    waiting: tuple[ModuleType, ...] = ()
+
+
+_watched: dict[str, Watched] = {}
+_seen: dict[str, Seen] = {}
+_thread = _Thread()
+
+
+def watch(name: str, watched: Watched) -> None:
+    """Attend every import of a module that is not loaded now."""
+    if name not in _watched:
+        _watched[name] = watched
+        if _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
+
+
+def covers(name: str) -> bool:
+    """Tell whether a module counts by its source: it is not loaded, or it is known what its import gave it."""
+    if name not in _watched:
+        return False
+    module = sys.modules.get(name)
+    seen = _seen.get(name)
+    return module is None or (seen is not None and seen.module is module)
+
+
+def facts(name: str) -> Facts | None:
+    """Return what a module that is covered held after its import; None where it is not loaded, or only just."""
+    seen = _seen.get(name)
+    return seen.facts if seen is not None and sys.modules.get(name) is seen.module else None
+
+
+@contextmanager
+def holding() -> Iterator[None]:
+    """Take the facts of what is imported in the block at its end: a recipe imports one module after the other."""
+    missing = [name for name in _watched if name not in sys.modules]
+    _thread.held += 1
+    try:
+        yield
+    finally:
+        _thread.held -= 1
+        loaded = [sys.modules[name] for name in missing if sys.modules.get(name) is not None]
+        _arrived(*(module for module in loaded if module not in _thread.waiting))
+
+
+def _arrived(*modules: ModuleType) -> None:
+    _thread.waiting += modules
+    if _thread.depth or _thread.held:
+        return
+    arrived, _thread.waiting = _thread.waiting, ()
+    fresh = []
+    for module in arrived:
+        name = module.__name__
+        if sys.modules.get(name) is not module or (name in _seen and _seen[name].module is module):
+            continue  # gone again, or executed again
+        if name in _watched and _watched[name].unchanged():
+            _seen[name] = Seen(module, None)
+            fresh.append(module)
+    for module in fresh:
+        _seen[module.__name__] = Seen(module, _watched[module.__name__].describe(module))
+
+
+class _Finder:
+    """Finds nothing itself; has the loader that another finder names tell when a watched module is there."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in _watched:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None) if finder is not _Finder else None
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+                return spec
+        return None
+
+
+class _Loader:
+    """A loader that tells of its module, and leaves no trace on it."""
+
+    def __init__(self, loader: Any) -> None:
+        self._kcl_loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kcl_loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        for owner, name in ((module.__spec__, "loader"), (module, "__loader__")):
+            if getattr(owner, name, None) is self:
+                setattr(owner, name, self._kcl_loader)
+        _thread.depth += 1
+        try:
+            self._kcl_loader.exec_module(module)
+        finally:
+            _thread.depth -= 1
+        _arrived(module)

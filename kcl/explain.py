@@ -1,0 +1,195 @@
+"""Why a look-up missed: the nearest earlier entry of the same kernel, and what of its key differs, in words.
+
+The nearest entry is the one whose key differs in the fewest parts; of several the youngest. The text of code that
+differs comes from the entries themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcl.key import Difference, Key
+from kcl.words import About, Origin, sentence
+
+if TYPE_CHECKING:
+    from kcl.entry import Entry
+
+_DIFF_LINES, _DIFF_WIDTH = 8, 110
+_COMPARED_LINES = 400
+_FORMATS = ("kcl", "format")  # of keys: where these differ, nothing else says anything
+_CODE = ("code ", "class ")
+
+
+class Texts(NamedTuple):
+    """What the digests in a key stand for: texts by the name of the part, and where code is written."""
+
+    sources: Mapping[str, str] = {}
+    origins: Mapping[str, Origin] = {}
+
+
+class Known(NamedTuple):
+    """An entry that a missed key may be compared with; `texts` is asked for the nearest one only."""
+
+    key: Key
+    written: float
+    metadata: Mapping[str, Any]
+    texts: Callable[[], Texts]
+
+
+class Change(NamedTuple):
+    """One part that differs: its name in the key, how in words, and the lines of code that changed."""
+
+    part: str
+    sentence: str
+    diff: tuple[str, ...]
+
+
+class Explanation(NamedTuple):
+    """Why a key was not found; `nearest` is None where nothing of this kernel was stored before."""
+
+    nearest: Known | None
+    changes: tuple[Change, ...]
+
+
+FIRST_TIME = Explanation(None, ())
+
+
+def explain(key: Key, texts: Texts, known: Iterable[Known]) -> Explanation:
+    """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count."""
+    found = nearest(key, known)
+    if found is None:
+        return FIRST_TIME
+    return Explanation(found, tuple(changes(found, key, texts)))
+
+
+def nearest(key: Key, known: Iterable[Known]) -> Known | None:
+    """Return the entry of the same kind of key with the fewest differing parts, the youngest of several.
+
+    A base row says nothing of dtypes and reads: of equally near ones a row that holds code is taken.
+    """
+    best: tuple[int, bool, float] | None = None
+    found = None
+    kind, parts = _kind(key), set(key.parts)
+    for one in known:
+        unlike = len(parts.symmetric_difference(one.key.parts))
+        # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
+        if (best is not None and unlike > 2 * best[0]) or _kind(one.key) != kind or starts(one.key, key):
+            continue
+        rank = (len(one.key.diff(key)), is_base(one.metadata), -one.written)
+        if best is None or rank < best:
+            best, found = rank, one
+    return found
+
+
+def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
+    """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first."""
+    differences = earlier.key.diff(key)
+    before = earlier.texts()
+    differences = [one for one in differences if one.name in _FORMATS] or _without_echoes(differences, before, texts)
+    about = _about(earlier, key, before, texts, differences)
+    differences.sort(key=lambda one: one.name != about.recipe)
+    found = []
+    for one in differences:
+        said = sentence(one, about)
+        if said:
+            found.append(Change(one.name, said, tuple(_diff(one, before.sources, texts.sources))))
+    return found
+
+
+def texts_of(entry: Entry) -> Texts:
+    """Return the texts that an entry keeps beside its digests; none where they cannot be read."""
+    if "reached.json" in entry.parts:
+        try:
+            reached = json.loads(entry.parts["reached.json"].decode("utf-8", "surrogatepass"))
+            origins = json.loads(entry.parts.get("origins.json", b"{}"))
+            return Texts(reached, {name: Origin(*place) for name, place in origins.items()})
+        except (ValueError, TypeError, AttributeError):
+            return Texts()
+    source = entry.parts.get("source.cl")
+    return Texts() if source is None else Texts({"source": source.decode("utf-8", "replace")})
+
+
+def _kind(key: Key) -> str:
+    """Tell keys of programs, of results and of recipes apart."""
+    names = {part.name for part in key.parts}
+    return "program" if {"format", "source"} <= names else "result" if "result" in names else "recipe"
+
+
+def is_base(metadata: Mapping[str, Any]) -> bool:
+    """Tell whether a row of the generator layer holds no code, but says what the rows that do depend on."""
+    return "base" in metadata and "function" not in metadata
+
+
+def starts(one: Key, key: Key) -> bool:
+    """Tell whether a key is the other one, or that of the base row on which the other one stands."""
+    return one.parts == key.parts[: len(one.parts)]
+
+
+def _about(earlier: Known, key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
+    base = earlier.metadata.get("base")
+    reads = base.get("reads", ()) if isinstance(base, dict) else ()
+    told = [one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")]
+    return About(
+        recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
+        origins={**before.origins, **texts.origins},
+        files={f"{read[0]} {read[1]}".strip() for read in reads},
+        binary=_kind(key) == "program",
+        line=lambda name: _line(name, before, texts),
+        told=told,
+    )
+
+
+def _line(name: str, before: Texts, texts: Texts) -> int:
+    origin = texts.origins.get(name)
+    one, other = before.sources.get(name), texts.sources.get(name)
+    if origin is None or not origin.line or one is None or other is None or one == other:
+        return 0
+    return origin.line + _same(one.splitlines(), other.splitlines())
+
+
+def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) -> list[Difference]:
+    """Leave out code whose text is the same: another Python compiles it to another digest."""
+    if not any(one.name == "python" for one in differences):
+        return differences
+    return [
+        one
+        for one in differences
+        if not one.name.startswith(_CODE) or before.sources.get(one.name) != texts.sources.get(one.name)
+    ]
+
+
+def _diff(difference: Difference, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the lines of a text that changed, with one line around them; a few only."""
+    one, other = before.get(difference.name), after.get(difference.name)
+    if one is None or other is None or one == other:
+        return []
+    return short_diff(one, other)
+
+
+def short_diff(before: str, after: str) -> list[str]:
+    """Return the first changed lines of a text, each after "-", "+" or a blank, as `diff -u` writes them."""
+    import difflib
+
+    one, other = (textwrap.dedent(text).splitlines() for text in (before, after))
+    start = max(0, _same(one, other) - 1)
+    end = min(_same(one[::-1], other[::-1]), len(one) - start, len(other) - start)
+    end = max(0, end - 1)  # one line around
+    one, other = (lines[start : max(start, len(lines) - end)][:_COMPARED_LINES] for lines in (one, other))
+    lines = [_cut(line.rstrip()) for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
+    lines = [line for line in lines if line and not line.startswith("@@")]
+    if len(lines) > _DIFF_LINES:
+        lines[_DIFF_LINES:] = [f"... {len(lines) - _DIFF_LINES} more lines"]
+    return lines
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..."
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    """Return how many lines two texts have in common at their beginning."""
+    shared = zip(one, other, strict=False)
+    return next((i for i, pair in enumerate(shared) if pair[0] != pair[1]), min(len(one), len(other)))

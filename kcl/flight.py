@@ -1,0 +1,158 @@
+"""Single flight: of the processes of a node that miss the same key at once, one makes the entry and the others wait.
+
+    <kcl folder>/flight/<key digest>    held (flock) by the process that makes the entry; its text is the process id
+
+It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
+still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
+that was stopped is waited for a second. The file goes away with the lock, so one is never wider than one key.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+from kcl import events, option
+from kcl.stores import trust
+
+if sys.platform != "win32":  # no flock: everybody goes alone
+    import fcntl
+
+LONGEST_SECONDS = 60.0
+STOPPED_SECONDS = 1.0
+_SHOWN_SECONDS = 3.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class Flight:
+    """What `join` gives back: whether we have waited for another process, and the lock if it is ours to make it."""
+
+    __slots__ = ("_descriptor", "_path", "waited_for")
+
+    def __init__(self, path: str = "", descriptor: int = -1, waited_for: str = "") -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self.waited_for = waited_for
+
+    @property
+    def leads(self) -> bool:
+        """Whether the others wait for us."""
+        return self._descriptor >= 0
+
+    def land(self) -> None:
+        """Let the others go on: the entry is published, or will not be. Landing twice is no error."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.unlink(self._path)
+            with suppress(OSError):
+                # a child that was forked meanwhile holds the file open too; closing alone would leave the lock to it
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+    def __enter__(self) -> Flight:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.land()
+
+    def __del__(self) -> None:
+        self.land()
+
+
+def join(digest: str, what: str) -> Flight:
+    """Take the lead for a key, or wait for the process that has it; `what` names the kernel to people.
+
+    Returns at the latest when that process has landed, died, been stopped for a second, or worked for a minute. Raises
+    what the directory does (`OSError`, `UnusableDirectory`). Thread-safe: threads wait for each other as processes do.
+    """
+    if sys.platform == "win32":
+        return Flight()
+    folder = os.path.join(option.folder("kcl"), "flight")
+    trust.make_trusted(folder)
+    if trust.is_network(folder):  # locks of other nodes may answer late, or never
+        return Flight()
+    path = os.path.join(folder, digest)
+    waiting = _Waiting(what)
+    while True:
+        descriptor = os.open(path, _OPEN_FLAGS, 0o600)
+        try:
+            locked = waiting.until_locked(descriptor)
+            if locked and _is_at(path, descriptor):
+                _sign(descriptor)
+                return Flight(path, descriptor, waiting.holder)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it landed, or we wait no longer
+        if waiting.holder:
+            return Flight(waited_for=waiting.holder)
+
+
+class _Waiting:
+    """How long we have waited, and for whom."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begin = time.monotonic()
+        self._shown = _SHOWN_SECONDS
+        self._stopped = 0.0
+        self.holder = ""
+
+    def until_locked(self, descriptor: int) -> bool:
+        """Try to lock until it works or it is time to go alone; tell which."""
+        pause = _FIRST_PAUSE
+        while not _lock(descriptor):
+            self.holder = _signature(descriptor) or self.holder or "another"
+            if self._is_over():
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+        return True
+
+    def _is_over(self) -> bool:
+        waited = time.monotonic() - self._begin
+        if waited > self._shown:
+            events.logger.warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
+            self._shown = 2 * waited
+        if not _is_stopped(self.holder):
+            self._stopped = waited
+        return waited > LONGEST_SECONDS or waited - self._stopped > STOPPED_SECONDS
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Tell whether the file that we have locked is the one that others will find."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _sign(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+
+
+def _signature(descriptor: int) -> str:
+    text = os.pread(descriptor, 20, 0)
+    return text.decode() if text.isdigit() else ""
+
+
+def _is_stopped(process: str) -> bool:
+    """Tell whether the system says that a process is stopped; one of another namespace is not found, hence not."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False

@@ -1,0 +1,175 @@
+"""The benchmarks' own code, on made-up figures: nothing is measured here, and no figure can fail a test."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+MEASURED = ROOT / "doc" / "explanation" / "measured"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_path():
+    """Let the benchmarks' modules be imported as their scripts import them."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+
+
+def benchmark(name: str):
+    return importlib.import_module(name)
+
+
+def processes_of(count: int, floor: float, kcl: float, loopy: float) -> dict:
+    """Return figures of whole processes in which every moment of a side takes the same seconds."""
+    figures = benchmark("processes").Figures(count)
+    for side, seconds in (("floor", floor), ("kcl", kcl), ("loopy", loopy)):
+        for moment in (*figures.wall[side],):
+            if side != "loopy" or moment not in ("empty", "off"):
+                figures.wall[side][moment] = [seconds, 2 * seconds, 3 * seconds]
+                figures.cpu[side][moment] = [seconds, seconds, seconds]
+    figures.background = {"cpu": [1.0], "seconds": [2.0]}
+    figures.disk = {side: {"kcl binary": 10 * count, "pocl": 20 * count} for side in ("floor", "kcl", "loopy")}
+    figures.libraries["kcl"] = {moment: {"libraries": count, "generated": 0} for moment in ("empty", "off")}
+    return figures.as_json()
+
+
+@pytest.fixture
+def document() -> dict:
+    """A document in which everything is as it should be, but for the warm start of 5 kernels."""
+    storm = {
+        kind: {"wall": [2.0], "source builds": [20], "recipes": [20], "failed": []} for kind in benchmark("storm").KINDS
+    }
+    entries = [
+        {"count": count, "generator": [50.0, 60.0], "binary": [40.0, 41.0], "both": [90.0, 101.0], "resident": [3e7]}
+        for count in (100, 1_000_000)
+    ]
+    parts = {
+        "imports": {"seconds": {"kcl": [0.01], "pyopencl": [0.1]}},
+        "processes": {"kernels": [processes_of(5, 1.0, 1.5, 8.0), processes_of(42, 1.0, 1.1, 10.0)]},
+        "cold": {
+            "count": 42,
+            "wall": {"kcl": [1.0, 1.1], "loopy": [1.0, 1.1]},
+            "cpu": {"kcl": [1.0, 1.1], "loopy": [1.0, 1.1]},
+            "background": {"cpu": [1.0], "seconds": [3.0]},
+        },
+        "lookup": {"largest": 1_000_000, "entries": entries},
+        "storm": {"processes": 8, "kernels": 20, "cores": 2, "one compile time": [0.5], **storm},
+        "entries": {"count": 42, "disk": {"kcl binary": 10, "pocl": 20}, "parts": {}, "codecs": {}},
+        "budget": {
+            "count": 42,
+            "stages": {"kcl": {"interpreter starts": [1.0], "exit": [3.0]}, "floor": {"interpreter starts": [1.0]}},
+            "system calls": {"kcl": {}, "floor": {}},
+        },
+    }
+    return {"time": "now", "device": "none", "load": {}, "parts": parts}
+
+
+class TestGoals:
+    """Goals are compared with what was measured, and with nothing else."""
+
+    def test_says_which_falls_short(self, document):
+        """The one figure that is beyond its bound is named."""
+        found = benchmark("check").verdicts(document["parts"])
+        assert [goal.title for goal, _, verdict in found if verdict == "FALLS SHORT"] == [
+            "warm start, 5 kernels: kcl / floor"
+        ]
+        assert sum(verdict == "reached" for _, _, verdict in found) >= 15
+
+    def test_nothing_measured(self):
+        """Without figures no goal is reached and none falls short."""
+        found = benchmark("check").verdicts({})
+        assert {verdict for _, _, verdict in found} == {"not measured"}
+
+    def test_other_numbers(self, document):
+        """Figures of fewer processes, kernels or entries than a goal speaks of say nothing about it."""
+        document["parts"]["storm"]["processes"] = 3
+        document["parts"]["cold"]["count"] = 5
+        document["parts"]["lookup"]["largest"] = 1000
+        found = {goal.title: verdict for goal, _, verdict in benchmark("check").verdicts(document["parts"])}
+        several = [title for title in found if title.startswith(("cold, ", "look-ups", "the same, leader", "8 "))]
+        assert len(several) == 5
+        assert {found[title] for title in several} == {"not measured"}
+
+    @pytest.mark.parametrize(("seconds", "status"), [(1.5, 1), (1.1, 0)])
+    def test_status(self, document, tmp_path, seconds, status):
+        """The command ends with 1 where a goal falls short, and says how many there are."""
+        document["parts"]["processes"]["kernels"][0] = processes_of(5, 1.0, seconds, 8.0)
+        (tmp_path / "run.json").write_text(json.dumps(document))
+        command = [sys.executable, BENCHMARKS / "check.py", tmp_path / "run.json"]
+        done = subprocess.run(command, text=True, capture_output=True, cwd=ROOT)
+        assert done.returncode == status, done.stderr
+        assert f"{status} falls short" in done.stdout
+
+
+class TestTables:
+    """Every part prints what it measured."""
+
+    @pytest.mark.parametrize("part", ["imports", "processes", "cold", "lookup", "storm", "entries", "budget"])
+    def test_lines(self, document, part):
+        """A table of some lines comes out of a part's figures."""
+        text = "\n".join(benchmark(part).lines(document["parts"][part]))
+        assert len(text.splitlines()) > 2
+
+    def test_interval(self):
+        """The interval of equal pairs is the ratio itself, and one pair alone has none."""
+        cold = benchmark("cold")
+        assert cold.interval([2.0, 4.0], [1.0, 2.0]) == pytest.approx((2.0, 2.0, 2.0))
+        assert cold.interval([2.0], [1.0])[:2] == pytest.approx((2.0, 0.0))
+        ratio, low, high = cold.interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+        assert low < ratio < high
+        assert math.sqrt(low * high) == pytest.approx(ratio)
+
+
+class TestStages:
+    """The budget's stopwatch stands at functions that exist."""
+
+    def test_functions_exist(self):
+        """Each function whose calls are a stage is where the table says."""
+        drive_budget = benchmark("drive_budget")
+        for module, path, _ in drive_budget.STAGES:
+            if (module, path) != ("drive_floor", "open"):  # a built-in function
+                owner, name = drive_budget.place(importlib.import_module(module), path)
+                assert callable(getattr(owner, name)), (module, path)
+
+    def test_stage_inside_another(self):
+        """A stage does not count the time of the stages inside of it, and together they are all the time."""
+        stopwatch = benchmark("drive_budget").Stopwatch()
+        begin = stopwatch._last
+        stopwatch.enter("outer")
+        stopwatch.enter("inner")
+        stopwatch.leave()
+        stopwatch.leave()
+        assert sum(stopwatch.seconds.values()) == pytest.approx(stopwatch._last - begin)
+        assert {"outer", "inner"} <= stopwatch.seconds.keys()
+
+
+class TestReport:
+    """Pictures follow from the figures alone."""
+
+    def test_same_bytes(self, document, tmp_path):
+        """Drawn twice the pictures are the same, and they name no time and no place."""
+        pytest.importorskip("matplotlib")
+        report = benchmark("report")
+        twice = [report.written(document, tmp_path / name) for name in ("a", "b")]
+        assert [path.name for path in twice[0]] == ["starts.svg", "kernels.svg", "entries.svg", "figures.json"]
+        for one, other in zip(*twice, strict=True):
+            text = one.read_text()
+            assert text == other.read_text()
+            assert str(tmp_path) not in text
+
+    def test_committed_pictures(self):
+        """The pictures of the documentation stand beside the figures that they were drawn from, which name no place."""
+        text = (MEASURED / "figures.json").read_text()
+        assert not any(word in text for word in ("/home", "/tmp", "/work", "/root"))
+        page = (MEASURED.parent / "performance.md").read_text()
+        for path in MEASURED.glob("*.svg"):
+            assert f"measured/{path.name}" in page

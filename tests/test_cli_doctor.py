@@ -1,0 +1,48 @@
+"""`kcl doctor`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from kcl import checkup
+from kcl.cli import main
+
+
+def doctor(*arguments):
+    """Run the command in this process."""
+    return CliRunner().invoke(main, ["doctor", *arguments])
+
+
+class TestDoctor:
+    def test_fine(self, monkeypatch, tmp_path):
+        """Where nothing is wrong each check has a line, and the exit status is 0."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        done = doctor()
+        assert done.exit_code == 0, done.output
+        assert all(f"  {check}" in done.output for check in checkup.CHECKS)
+        assert done.output.endswith("0 problems, 0 warnings, 0 notes\n")
+
+    def test_warning(self, monkeypatch):
+        """A warning stands with its cure below it, and the exit status stays 0."""
+        monkeypatch.setenv("CUDA_CACHE_DIR", "/x")
+        done = doctor()
+        assert done.exit_code == 0, done.output
+        lines = [line.split() for line in done.output.splitlines()]
+        place = lines.index(["warning", "look-alikes", "CUDA_CACHE_DIR=/x:", "nobody", "reads", "it"])
+        assert lines[place + 1] == ["cure", "unset", "CUDA_CACHE_DIR;", "export", "CUDA_CACHE_PATH=/x"]
+        assert "1 warning," in done.output
+
+    def test_problem(self, monkeypatch):
+        """A problem makes the exit status 1."""
+        monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
+        done = doctor("--json")
+        assert done.exit_code == 1
+        (problem,) = [finding for finding in json.loads(done.output) if finding["severity"] == "problem"]
+        assert set(problem) == {"check", "severity", "words", "cure"}
+        assert problem["check"] == "switches"
+
+    def test_wrong_use(self):
+        """A word that it does not know ends with 2."""
+        assert doctor("--cure").exit_code == 2

@@ -1,0 +1,143 @@
+"""`kcl env` and kcl.wishes: what is set and what it does; the lines that switch caches and move them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kcl import adapters, config, option, wishes
+from kcl.cli import main
+
+
+def env(*words: str):
+    """Run `kcl env` in this process."""
+    return CliRunner().invoke(main, ["env", *words])
+
+
+def shown() -> dict[str, dict]:
+    """Return what `kcl env --json` says, by variable."""
+    return {line["variable"]: line for line in json.loads(env("--json").stdout)}
+
+
+class TestShow:
+    def test_every_variable(self):
+        """Each setting of kcl and each variable of every other cache is there, with those who read it."""
+        lines = shown()
+        assert {setting.variable for setting in config.SETTINGS} <= set(lines)
+        for name in adapters.names():
+            row = adapters.row(name)
+            switches = [switch.variable for switch in row.switches]
+            for variable in (*switches, *row.limits, *row.code_variables):
+                assert name in lines[variable]["read_by"], variable
+        assert all(line["value"] is None or line["variable"] in os.environ for line in lines.values())
+
+    def test_effect(self, monkeypatch, tmp_path):
+        """What is set says what it does to its owner's cache, and to kcl's layers."""
+        monkeypatch.setenv("LOOPY_NO_CACHE", "1")
+        monkeypatch.setenv("POCL_KERNEL_CACHE", "true")
+        monkeypatch.setenv("CUDA_CACHE_PATH", str(tmp_path / "cuda"))
+        lines = shown()
+        assert lines["LOOPY_NO_CACHE"]["effect"].startswith("off")
+        assert "generator layer" in lines["LOOPY_NO_CACHE"]["effect"]
+        assert "kcl" in lines["LOOPY_NO_CACHE"]["read_by"]
+        assert "anything but 1" in lines["POCL_KERNEL_CACHE"]["effect"]
+        assert str(tmp_path / "cuda") in lines["CUDA_CACHE_PATH"]["effect"]
+        assert "POCL_CACHE_DIR decides" in lines["XDG_CACHE_HOME"]["effect"]
+
+    def test_settings_file(self):
+        """A setting of the settings file stands beside the variables; what is wrong with the file is said."""
+        path = pathlib.Path(config.settings_file())
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_text('strict = "hit"\nstrickt = 1\n')
+        path.chmod(0o600)
+        option.reset()
+        done = env()
+        assert (shown()["KCL_STRICT"]["value"], done.exit_code) == ("hit", 0)
+        assert "settings file" in shown()["KCL_STRICT"]["effect"]
+        assert "strickt" in done.stdout
+
+    def test_nobody_reads(self, monkeypatch):
+        """A variable that looks like kcl's and is not is named."""
+        monkeypatch.setenv("KCL_NOCACHE", "1")
+        assert shown()["KCL_NOCACHE"]["effect"] == "nobody reads it"
+
+
+class TestWishes:
+    @pytest.mark.parametrize("name", adapters.names())
+    def test_off(self, name, monkeypatch):
+        """What switches a cache off is taken as off by its owner's own parser, and --on takes it back."""
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
+        if not adapters.row(name).switches:
+            with pytest.raises(ValueError, match="no variable"):
+                wishes.made([name], [], None)
+            assert env("--off", name).exit_code == 2
+            return
+        wish = wishes.made([name], [], None)
+        for variable, value in wish.set.items():
+            monkeypatch.setenv(variable, value)
+        assert not adapters.state(name).on
+        for variable in wishes.made([], [name], None).unset:
+            monkeypatch.delenv(variable, raising=False)
+        assert adapters.state(name).on
+
+    def test_own_layers(self, monkeypatch):
+        """Layers of kcl that are off stay off, unless they are wished on."""
+        assert wishes.made(["binary"], [], None).set == {"KCL_NO_CACHE": "binary"}
+        monkeypatch.setenv("KCL_NO_CACHE", "generator")
+        assert wishes.made(["binary"], [], None).set == {"KCL_NO_CACHE": "1"}
+        wish = wishes.made([], ["generator"], None)
+        assert (wish.set, wish.unset) == ({}, ["KCL_NO_CACHE"])
+
+    def test_dir(self, monkeypatch, tmp_path):
+        """Under a wished directory lie kcl's files and every cache below it; no variable says otherwise."""
+        target = str(tmp_path / "wished")
+        wish = wishes.made([], [], target)
+        for variable in wish.unset:
+            monkeypatch.delenv(variable)
+        for variable, value in wish.set.items():
+            monkeypatch.setenv(variable, value)
+        assert option.get_cache_dir() == target
+        if sys.platform != "win32":
+            for name in adapters.names():
+                if not adapters.row(name).neighbour and adapters.place(name).path:
+                    assert adapters.place(name).path.startswith(target), name
+
+    def test_json(self):
+        """As JSON: what to set and what to unset."""
+        assert json.loads(env("--off", "generator, binary", "--json").stdout) == {
+            "set": {"KCL_NO_CACHE": "1"},
+            "unset": [],
+        }
+
+    @pytest.mark.parametrize("words", [["--off", "nonsense"], ["--off", "pocl", "--on", "pocl"], ["--on", "jax"]])
+    def test_wrong_use(self, words):
+        """A layer that there is not, a contradiction, or what no variable can do is a wrong use."""
+        done = env(*words)
+        assert done.exit_code == 2
+        assert not done.stdout
+
+    @pytest.mark.parametrize("shell", wishes.SHELLS)
+    def test_shells(self, shell, tmp_path):
+        """The lines set and unset what they say in their shell, whatever characters a path has."""
+        program = shutil.which({"powershell": "pwsh"}.get(shell, shell))
+        odd = 'it\'s $HOME `x` \\ "q"'
+        wish = wishes.Wish({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"], [])
+        text = "\n".join(wishes.lines(wish, shell))
+        assert "KCL_CACHE_DIR" in text
+        assert "KCL_NO_CACHE" in text
+        if program is None:
+            return
+        code = "import os; print(os.environ.get('KCL_NO_CACHE'), os.environ['KCL_CACHE_DIR'], sep='|')"
+        (tmp_path / "code.py").write_text(code)
+        call = "& " if shell == "powershell" else ""
+        script = f"{text}\n{call}'{sys.executable}' '{tmp_path / 'code.py'}'\n"
+        environment = {**os.environ, "KCL_NO_CACHE": "1"}
+        done = subprocess.run([program, "-c", script], env=environment, text=True, capture_output=True, timeout=60)
+        assert done.stdout.strip() == f"None|{odd}", done.stderr

@@ -1,0 +1,154 @@
+"""`kcl explain`: what a user changed between two runs is what it names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kcl import promote
+
+# what is edited in the project: file, before, after, the kernel that misses, and what is said of it
+EDITS = [
+    ("driver.py", 'scaled("body", 2)', 'scaled("body", 3)', "body", "recipe `body`: body changed at line {line}"),
+    ("driver.py", "    return 3\n", "    return 4\n", "helped", "helper `helper` changed"),
+    ("factors.py", "    return 4\n", "    return 5\n", "elsewhere", "helper `four` in factors changed"),
+    ("driver.py", "closing(5)", "closing(6)", "closed", "closure variable factor of `closing.<locals>.closed`: 5 -> 6"),
+    ("driver.py", "factor=6", "factor=7", "defaulted", "parameter factor: 6 -> 7"),
+    ("driver.py", "GLOBAL = 7", "GLOBAL = 8", "from_global", "global GLOBAL in `from_global`: 7 -> 8"),
+    ("driver.py", "    factor = 8", "    factor = 9", "from_class", "class `Settings`: factor 8 -> 9"),
+    ("driver.py", "parameter(9)", "parameter(10)", "parameter", "parameter factor: 9 -> 10"),
+    ("factor.txt", "12", "13", "from_file", "file 'factor.txt' that the recipe reads changed"),
+]
+
+
+def kcl(project, *words):
+    """Run `python -m kcl` beside a project's cache."""
+    command = [sys.executable, "-m", "kcl", *words]
+    return subprocess.run(
+        command, env=project.child.environment(), cwd=project.folder, text=True, capture_output=True, timeout=60
+    )
+
+
+def explained(project, *words):
+    """Return what `kcl explain --json` says, by layer and kernel."""
+    done = kcl(project, "explain", "--json", "--limit", "0", *words)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for one in json.loads(done.stdout):
+        found.setdefault((one["layer"], one["kernel"]), []).append(one)
+    return found
+
+
+def sentences(one):
+    """Return what is said of one look-up."""
+    return [change["sentence"] for change in one["changes"]]
+
+
+def install(project, version):
+    """Install a distribution that a recipe uses; returns the PYTHONPATH with it."""
+    site = project.child.directory / "site-packages"
+    for old in site.glob("*.dist-info"):
+        for file in old.iterdir():
+            file.unlink()
+        old.rmdir()
+    (site / "scalelib").mkdir(parents=True, exist_ok=True)
+    (site / "scalelib" / "__init__.py").write_text(f"ONE = 1  # {version}\n")
+    about = site / f"scalelib-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: scalelib\nVersion: {version}\n")
+    (about / "RECORD").write_text(f"scalelib/__init__.py,sha256={version},20\n{about.name}/METADATA,,\n")
+    return os.pathsep.join([str(site), project.path])
+
+
+@pytest.mark.one_platform
+class TestExplain:
+    def test_changes(self, warm):
+        """Each of many changes between two runs is named for the kernel that it makes miss, and for no other.
+
+        Another dtype, a build option, a header and the version of a distribution are among them; the words at exit are
+        those of the command.
+        """
+        warm.edit("driver.py", 'scaled("control", 1)', 'scaled("control", scalelib.ONE)')
+        warm.edit("driver.py", "def control():\n", "def control():\n    import scalelib\n\n")
+        path = install(warm, "1.4")
+        warm.run("inputs", PYTHONPATH=path)
+        warm.finish()
+        for file, before, after, _kernel, _said in EDITS:
+            warm.edit(file, before, after)
+        warm.edit("driver.py", '"-DFACTOR=11"', '"-DFACTOR=11", "-cl-fast-relaxed-math"')
+        header = next((warm.folder / "kernels").glob("*.h"))
+        header.write_text(header.read_text() + "#define UNUSED 1\n")
+        path = install(warm, "1.5")
+        run = warm.run("inputs", PYTHONPATH=path, KCL_REPORT="explain")
+
+        found = explained(warm)
+        text = (warm.folder / "driver.py").read_text().splitlines()
+        line = next(number for number, words in enumerate(text, 1) if 'scaled("body", 3)' in words)
+        for _file, _before, _after, kernel, said in EDITS:
+            (one,) = found["generator", kernel]
+            assert sentences(one) == [said.format(line=line)], kernel
+            assert one["nearest"] not in (None, one["key"])
+        (body,) = found["generator", "body"]
+        assert [change for change in body["changes"][0]["diff"] if change[0] in "+-"] == [
+            '-    return factors.scaled("body", 2)',
+            '+    return factors.scaled("body", 3)',
+        ]
+        assert sentences(found["generator", "control"][0]) == ["scalelib 1.4 -> 1.5"]
+        assert sentences(found["binary", "optioned"][0]) == ["build option -cl-fast-relaxed-math added"]
+        assert sentences(found["binary", "included"][0]) == [f"header {header.name} changed"]
+        assert sentences(found["binary", "body"][0]) == ["OpenCL C changed"]
+        added = [line for line in found["binary", "body"][0]["changes"][0]["diff"] if line.startswith("+")]
+        assert added == ["+    y[get_global_id(0)] = x[get_global_id(0)] * 3;"]
+        for words in ("closed, generator layer: miss", "global GLOBAL in `from_global`: 7 -> 8", "scalelib 1.4 -> 1.5"):
+            assert words in run.stderr
+
+    def test_last_run(self, warm):
+        """It works on the last run: kernels of no earlier one are new, other dtypes of an argument are named."""
+        (first, second) = explained(warm, "untyped")["generator", "untyped"]
+        assert (first["changes"], first["nearest"]) == ([], None)
+        assert sentences(second) == ["argument a: float32 -> float64", "argument x: float32 -> float64"]
+        said = kcl(warm, "explain").stdout
+        assert said.startswith("driver.py, process ")
+        assert "  typed, generator layer: miss\n    first time seen\n" in said
+
+    def test_bypass(self, warm):
+        """A bypass is told with the line that caused it and what would cure it; how often, once."""
+        warm.run("unknowable")
+        ((one,), _binary) = explained(warm).values()
+        assert (one["layer"], one["kernel"], one["outcome"]) == ("generator", "unknowable", "bypass")
+        said = kcl(warm, "explain", "unknowable").stdout
+        assert "unknowable (driver.py:" in said
+        assert "time.time reads the time; pass the value as a parameter" in said
+
+    def test_nothing(self, project):
+        """Where nothing missed it says so; a kernel that never missed is status 1; nothing is written."""
+        assert kcl(project, "explain").stdout == "no miss is known\n"
+        done = kcl(project, "explain", "nobody")
+        assert (done.returncode, done.stdout) == (1, "no miss of kernel 'nobody' is known\n")
+        assert not project.child.cache.exists()
+
+    def test_words_for_all(self, filled):
+        """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
+        from kcl import words
+        from kcl.key import Difference
+        from kcl.words import About, sentence
+
+        for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
+            for address in store.scan():
+                for part in _entry(store, address).key.parts:
+                    said = sentence(Difference(part.name, "1 a", "2 b"), About(binary=binary))
+                    first = part.name.partition(" ")[0]
+                    known = part.name in words._WHOLE or first in words._FIRST or first in words._PLACES
+                    assert known, part.name
+                    assert said
+        assert promote.idle(str(filled.project.child.cache / "kcl"), 60)
+
+
+def _entry(store, address):
+    from kcl.entry import Entry
+
+    return Entry.unpack(store.get(address))

@@ -1,0 +1,176 @@
+"""`kcl init`: the cache of a checkout, made, recorded, refused and undone."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+import warnings
+
+import pytest
+from click.testing import CliRunner
+
+from kcl import config, layers, option
+from kcl.cli import main
+
+
+def init(*words: str):
+    """Run `kcl init` in the working directory."""
+    done = CliRunner().invoke(main, ["init", *words])
+    config.forget()
+    return done
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout, with the working directory some levels below its root."""
+    root = pathlib.Path(os.path.realpath(tmp_path)) / "checkout"
+    (root / ".git").mkdir(parents=True, mode=0o700)
+    root.chmod(0o755)
+    (root / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(root / "deep" / "er")
+    return root
+
+
+class TestInit:
+    def test_makes(self, checkout):
+        """The directory is made at the root, ignored by git, tagged, the user's alone, and recorded."""
+        done = init()
+        assert done.exit_code == 0, done.output
+        folder = checkout / ".kcl_cache"
+        assert str(folder) in done.output
+        assert (folder / ".gitignore").read_text() == "*\n"
+        assert (folder / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+        if sys.platform != "win32":
+            assert folder.stat().st_mode & 0o777 == 0o700
+        assert str(checkout) in pathlib.Path(config.settings_file()).read_text()
+
+    def test_used(self, checkout):
+        """kcl's three folders lie in it from then on, for whoever works below the root."""
+        init()
+        assert option.folder("kcl") == str(checkout / ".kcl_cache" / "kcl")
+        assert layers.binary().place == str(checkout / ".kcl_cache" / "pyopencl" / "kcl-binary-v1")
+        assert layers.generator().place.startswith(str(checkout / ".kcl_cache" / "pytools"))
+
+    def test_not_elsewhere(self, checkout, monkeypatch):
+        """Beside the checkout the user's cache is used."""
+        init()
+        monkeypatch.chdir(checkout.parent)
+        assert not option.get_cache_dir().startswith(str(checkout))
+
+    @pytest.mark.usefixtures("checkout")
+    def test_twice(self):
+        """A second time changes nothing."""
+        init()
+        before = pathlib.Path(config.settings_file()).read_text()
+        done = init()
+        assert done.exit_code == 0
+        assert "already" in done.output
+        assert pathlib.Path(config.settings_file()).read_text() == before
+
+    def test_worktree(self, checkout):
+        """A file .git, as a worktree or a submodule has it, marks a checkout too."""
+        (checkout / "deep" / ".git").write_text("gitdir: elsewhere\n")
+        init()
+        assert (checkout / "deep" / ".kcl_cache").is_dir()
+
+    def test_variable_wins(self, checkout, monkeypatch, tmp_path):
+        """Where KCL_CACHE_DIR is set it wins, and that is said."""
+        monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "mine"))
+        assert "KCL_CACHE_DIR" in init().output
+        assert (checkout / ".kcl_cache").is_dir()
+        assert option.get_cache_dir() == str(tmp_path / "mine")
+
+    def test_moved(self, checkout, monkeypatch, tmp_path):
+        """A checkout that was moved keeps its cache: its token is known."""
+        init()
+        (checkout / ".kcl_cache" / "kcl").mkdir()
+        target = pathlib.Path(os.path.realpath(tmp_path)) / "moved"
+        checkout.rename(target)
+        monkeypatch.chdir(target)
+        config.forget()
+        assert not option.get_cache_dir().startswith(str(target))
+        assert init().exit_code == 0
+        assert option.get_cache_dir() == str(target / ".kcl_cache")
+
+
+class TestRefused:
+    def test_came_with_a_clone(self, checkout):
+        """A directory that was there before is neither used nor taken over, and each is said."""
+        os.makedirs(checkout / ".kcl_cache" / "pytools")
+        (checkout / ".kcl_cache" / "token").write_text("0" * 32)
+        done = init()
+        assert done.exit_code == 1
+        assert "clone" in done.output
+        assert not os.path.exists(config.settings_file())
+        with pytest.warns(layers.CacheWarning, match="clone"):
+            assert not layers.binary().place.startswith(str(checkout))
+        with warnings.catch_warnings():  # once
+            warnings.simplefilter("error")
+            layers.generator()
+
+    def test_no_checkout(self, checkout):
+        """Outside of a checkout nothing is made, and the message names the ways out."""
+        (checkout / ".git").rmdir()
+        done = init()
+        assert done.exit_code == 1
+        assert "KCL_CACHE_DIR" in done.output
+        assert not (checkout / ".kcl_cache").exists()
+
+    def test_settings_that_cannot_be_used(self, checkout):
+        """Where the settings file is broken nothing is made, and it stays as it is."""
+        path = pathlib.Path(config.settings_file())
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_text("strict = ")
+        done = init()
+        assert done.exit_code == 1
+        assert str(path) in done.output
+        assert path.read_text() == "strict = "
+        assert not (checkout / ".kcl_cache").exists()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
+    def test_writable_by_others(self, checkout):
+        """In a checkout that others can write there is no cache, and the message names the cure."""
+        checkout.chmod(0o777)
+        done = init()
+        assert done.exit_code == 1
+        assert "chmod" in done.output
+        assert not (checkout / ".kcl_cache").exists()
+
+
+class TestUndo:
+    def test_undo(self, checkout):
+        """The directory and the record go; the checkout stays."""
+        init()
+        (checkout / ".kcl_cache" / "kcl").mkdir()
+        done = init("--undo")
+        assert done.exit_code == 0, done.output
+        assert sorted(os.listdir(checkout)) == [".git", "deep"]
+        assert str(checkout) not in pathlib.Path(config.settings_file()).read_text()
+        assert not option.get_cache_dir().startswith(str(checkout))
+
+    def test_nothing_to_undo(self, checkout):
+        """What was not recorded is not removed."""
+        (checkout / ".kcl_cache").mkdir()
+        assert init("--undo").exit_code == 1
+        assert (checkout / ".kcl_cache").is_dir()
+
+    def test_another_directory(self, checkout):
+        """A directory that took the place of the recorded one is left alone; the record goes."""
+        init()
+        shutil.rmtree(checkout / ".kcl_cache")
+        (checkout / ".kcl_cache").mkdir()
+        done = init("--undo")
+        assert done.exit_code == 0
+        assert "left alone" in done.output
+        assert (checkout / ".kcl_cache").is_dir()
+
+    def test_removed_by_hand(self, checkout):
+        """Whoever removes the directory by hand has undone it; the record can go later."""
+        init()
+        shutil.rmtree(checkout / ".kcl_cache")
+        config.forget()
+        assert not option.get_cache_dir().startswith(str(checkout))
+        assert not config.read().rejected
+        assert init("--undo").exit_code == 0

@@ -1,0 +1,64 @@
+"""kcl.cli.output and the group: what all commands share."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kcl import cli
+from kcl.cli import output
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("count", "words"),
+        [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (57_300, "57.3 kB"), (999_960, "1.0 MB"), (2.5e9, "2.5 GB")],
+    )
+    def test_size(self, count, words):
+        """Bytes are written with three digits and a decimal unit."""
+        assert output.size(count) == words
+
+    @pytest.mark.parametrize(
+        ("count", "words"),
+        [(0, "0 s"), (2e-6, "2.0 us"), (0.0123, "12 ms"), (1.25, "1.2 s"), (90, "1.5 min"), (3 * 86400, "3.0 d")],
+    )
+    def test_seconds(self, count, words):
+        """A span of time is written in the largest unit of which it is at least one."""
+        assert output.seconds(count) == words
+
+    def test_ago(self):
+        """A moment is told by how long ago it was; none where there is none."""
+        assert output.ago(100.0, 220.0) == "2.0 min ago"
+        assert output.ago(100.0, 100.5) == "now"
+        assert output.ago(0.0) == output.date(0.0) == ""
+
+
+class TestGroup:
+    @pytest.mark.parametrize("name", cli.COMMANDS)
+    def test_commands(self, name):
+        """Every command of the table is there, under the name of an attribute of its module, and has a help."""
+        command = getattr(importlib.import_module(cli.COMMANDS[name]), name)
+        assert isinstance(command, click.Command)
+        assert command.help
+        done = CliRunner().invoke(cli.main, [name, "--help"])
+        assert done.exit_code == output.FINE
+        assert name in CliRunner().invoke(cli.main, ["--help"]).stdout
+
+    def test_unknown(self):
+        """A command that is not there is a wrong use."""
+        assert CliRunner().invoke(cli.main, ["stauts"]).exit_code == output.WRONG_USE
+
+    def test_imports(self, child):
+        """A command imports its own file, and neither rich nor another command's."""
+        code = """
+            import json, sys
+            from click.testing import CliRunner
+            from kcl.cli import main
+            assert CliRunner().invoke(main, ["purge", "--dry-run"]).exit_code == 0
+            found = [name for name in sys.modules if name.startswith(("kcl.cli.", "rich"))]
+            print(json.dumps(sorted(found)))
+            """
+        assert child.json(code) == ["kcl.cli.output", "kcl.cli.purge"]

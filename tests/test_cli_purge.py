@@ -1,0 +1,178 @@
+"""`kcl purge`: what it shows, asks and removes, beside caches that real runs have filled."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from project import files
+
+
+def kcl(project, *arguments, text="", **variables):
+    """Run `python -m kcl` beside a project's cache."""
+    command = [sys.executable, "-m", "kcl", *arguments]
+    environment = project.child.environment(**variables)
+    return subprocess.run(
+        command, env=environment, cwd=project.folder, input=text, text=True, capture_output=True, timeout=120
+    )
+
+
+def left(project) -> list[str]:
+    """Return the files that lie in home and cache of a project."""
+    folders = (project.child.cache, project.child.home)
+    return [str(path) for folder in folders for path in folder.rglob("*") if path.is_file() or path.is_symlink()]
+
+
+class TestAll:
+    def test_leaves_nothing(self, warm):
+        """After loopy, pyopencl, the driver and kcl ran in an otherwise empty home, --all leaves no file."""
+        assert len(left(warm)) > 20
+        done = kcl(warm, "purge", "--all", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert left(warm) == []
+
+    def test_nothing_reappears(self, project):
+        """Right after a run, while the helper works, --all ends it first: nothing is left, and nothing comes back."""
+        project.run("warned")
+        done = kcl(project, "purge", "--all", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert not _processes(project)
+        assert left(project) == []
+
+    @pytest.mark.one_platform
+    def test_dry_run(self, warm):
+        """A dry run shows paths and sizes, and removes nothing."""
+        before = files(warm.child.cache)
+        done = kcl(warm, "purge", "--all", "--dry-run")
+        assert done.returncode == 0, done.stderr
+        assert files(warm.child.cache) == before
+        for name in ("generator", "binary", "kcl", "loopy", "pyopencl", "all"):
+            assert f"\n{name} " in f"\n{done.stdout}"
+        assert warm.rows.location in done.stdout
+        assert warm.binaries.location in done.stdout
+
+    @pytest.mark.one_platform
+    def test_neighbours_stay(self, project):
+        """Caches of other compilers and Mesa's are left alone unless they are named."""
+        kept = project.child.home / ".triton" / "cache" / ("A" * 52) / "__grp__k.json"
+        mesa = project.child.cache / "mesa_shader_cache" / "ab" / ("0" * 38)
+        for path in (kept, mesa):
+            path.parent.mkdir(parents=True)
+            path.write_text("{}")
+        assert kcl(project, "purge", "--all", "--yes").returncode == 0
+        assert kept.exists()
+        assert mesa.exists()
+        assert kcl(project, "purge", "triton", "mesa", "--yes").returncode == 0
+        assert left(project) == []
+
+
+@pytest.mark.one_platform
+class TestNamed:
+    def test_own_by_default(self, warm):
+        """Without a name kcl's own go, and nothing of anybody else."""
+        own = warm.own_files()
+        others = files(warm.child.cache).keys() - own.keys()
+        done = kcl(warm, "purge", "--yes")
+        assert done.returncode == 0, done.stderr
+        now = files(warm.child.cache).keys()
+        assert not [path for path in warm.own_files() if "kcl" in path]
+        assert others <= now
+
+    def test_one_layer(self, warm):
+        """A layer goes alone; the next run fills it again."""
+        done = kcl(warm, "purge", "generator", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert not os.path.exists(warm.rows.location)
+        assert list(warm.binaries.scan())
+
+    def test_kernel(self, warm):
+        """--kernel removes the entries of one kernel from both layers."""
+        kernels = _kernels(warm)
+        assert "control" in kernels
+        done = kcl(warm, "purge", "--kernel", "control", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert _kernels(warm) == kernels - {"control"}
+
+    def test_older(self, warm):
+        """Nothing of a minute ago is older than a day."""
+        before = len(list(warm.binaries.scan()))
+        done = kcl(warm, "purge", "--older", "1d", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert "nothing to remove" in done.stdout
+        assert len(list(warm.binaries.scan())) == before
+
+
+@pytest.mark.one_platform
+class TestAsking:
+    def test_no(self, project):
+        """Whoever does not say yes keeps everything, and the exit status is 1."""
+        place = _junk(project)
+        for text in ("n\n", ""):
+            done = kcl(project, "purge", text=text)
+            assert done.returncode == 1
+            assert str(place) in done.stdout
+            assert place.exists()
+        assert kcl(project, "purge", text="y\n").returncode == 0
+        assert not place.exists()
+
+    def test_nothing(self, project):
+        """Where there is nothing, nobody is asked, and nothing is made."""
+        done = kcl(project, "purge", "--all")
+        assert (done.returncode, done.stdout) == (0, "there is nothing to remove\n")
+        assert not project.child.cache.exists()
+
+    @pytest.mark.parametrize(
+        "words",
+        [["nonsense"], ["--older", "soon"], ["--kernel", "x", "pocl"], ["--kernel", "x", "--all"], ["--older", "1"]],
+    )
+    def test_wrong_use(self, project, words):
+        """A layer, an age or a combination that there is not is a wrong use, and nothing happens."""
+        place = _junk(project)
+        done = kcl(project, "purge", "--yes", *words)
+        assert done.returncode == 2
+        assert place.exists()
+
+    def test_refused(self, project):
+        """A link in a cache's place is said and left alone; the rest goes, and the exit status is 1."""
+        place = _junk(project)
+        treasure = project.folder / "treasure"
+        treasure.write_text("kept")
+        (project.child.cache / "pytools").mkdir()
+        (project.child.cache / "pytools" / "pdict-v5-kcl-generated-v1-x.sqlite").symlink_to(treasure)
+        done = kcl(project, "purge", "--yes")
+        assert done.returncode == 1
+        assert "link" in done.stderr
+        assert treasure.read_text() == "kept"
+        assert not place.exists()
+
+
+def _junk(project) -> pathlib.Path:
+    place = project.child.cache / "pyopencl" / "kcl-binary-v1"
+    place.mkdir(parents=True)
+    (place / "something").write_text("x")
+    return place
+
+
+def _kernels(project) -> set[str]:
+    from kcl.entry import Entry
+
+    found = set()
+    for store in (project.binaries, project.rows):
+        found |= {Entry.unpack(store.get(address)).metadata["kernel"] for address in store.scan()}
+    return found
+
+
+def _processes(project) -> list[str]:
+    """Return the command lines of the helpers of this cache that are alive."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if "kcl.promote.helper" in line and str(project.child.cache) in line:
+            found.append(line)
+    return found

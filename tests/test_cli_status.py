@@ -1,0 +1,161 @@
+"""`kcl status`: every layer and every foreign cache."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from kcl import adapters, notes, option
+from kcl.adapters.late import Late
+from kcl.cli import main
+from kcl.entry import Entry
+from kcl.key import Key, Part
+from kcl.promote.jobs import Queue
+
+
+def status(*arguments, code=0):
+    """Run the command in this process and return what it prints."""
+    done = CliRunner().invoke(main, ["status", *arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def said():
+    """Return what --json says: all of it, and the rows by name."""
+    document = json.loads(status("--json"))
+    return document, {row["layer"]: row for row in document["layers"]}
+
+
+@pytest.mark.one_platform
+class TestJson:
+    def test_layers(self, warm, monkeypatch):
+        """--json lists both layers with state, directory and why, entries, bytes, hit rate and what was saved."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(warm.child.cache))
+        monkeypatch.delenv("POCL_CACHE_DIR")
+        document, rows = said()
+        assert [row["layer"] for row in document["layers"]] == ["generator", "binary", *adapters.names()]
+        generator, binary = rows["generator"], rows["binary"]
+        assert generator["on"] is binary["on"] is True
+        assert binary["directory"] == warm.binaries.location
+        assert generator["directory"] == os.path.dirname(warm.rows.location)
+        assert binary["why"] == generator["why"] == "XDG_CACHE_HOME"
+        assert binary["entries"] == len(list(warm.binaries.scan()))
+        assert generator["entries"] == len(list(warm.rows.scan()))
+        assert generator["bytes"] == os.path.getsize(warm.rows.location)
+        assert binary["oldest"] <= binary["newest"]
+        assert 0.4 < binary["hit_rate"] < 0.6
+        assert binary["saved"] > 0
+        assert binary["fault"] == generator["fault"] == ""
+        assert rows["loopy"]["entries"] == 0  # kcl runs loopy without its dictionaries
+        assert rows["loopy"]["version"]
+
+    def test_same_fields(self):
+        """Each row has the same fields, so that a program may rely on them."""
+        _document, rows = said()
+        fields = {"layer", "kind", "title", "on", "reason", "directory", "why", "entries", "bytes", "oldest", "newest"}
+        fields |= {"version", "hit_rate", "saved", "fault", "remark"}
+        assert {tuple(sorted(row)) for row in rows.values()} == {tuple(sorted(fields))}
+        assert {row["kind"] for row in rows.values()} == {"kcl", "below", "neighbour"}
+
+    def test_switched_off(self, monkeypatch):
+        """What is off says by which switch; a layer that is off for some recipes says so too."""
+        for name, value in (("KCL_NO_CACHE", "binary"), ("LOOPY_NO_CACHE", "1"), ("POCL_KERNEL_CACHE", "true")):
+            monkeypatch.setenv(name, value)
+        _document, rows = said()
+        assert not rows["binary"]["on"]
+        assert "KCL_NO_CACHE" in rows["binary"]["reason"]
+        assert rows["generator"]["on"]
+        assert rows["generator"]["reason"] == "LOOPY_NO_CACHE=1"
+        assert not rows["pocl"]["on"]
+        assert "partly off: LOOPY_NO_CACHE=1" in status()
+
+    def test_empty(self, tmp_path):
+        """An empty cache is no fault, and stays empty."""
+        document, rows = said()
+        assert rows["binary"]["entries"] == rows["generator"]["entries"] == 0
+        assert rows["binary"]["hit_rate"] is None
+        assert document["pending"] == {"programs": 0, "since": 0.0, "helper": False}
+        assert document["late"] == document["notes"] == []
+        assert not (tmp_path / "cache").exists()
+
+
+class TestText:
+    def test_table(self):
+        """A person gets a line for each cache of OpenCL, and for a neighbour where it holds something."""
+        printed = status()
+        assert [line.split()[0] for line in printed.splitlines()][:5] == [
+            "layer",
+            "generator",
+            "binary",
+            "comgr",
+            "cuda",
+        ]
+        assert os.path.join(option.folder("pyopencl"), "kcl-binary-v1") in printed
+        assert "triton" not in printed
+
+    def test_neighbour(self, monkeypatch, tmp_path):
+        """A neighbour that holds something is shown, with its directory and the variable that decided."""
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+        (tmp_path / "triton" / ("A" * 52)).mkdir(parents=True)
+        (tmp_path / "triton" / ("A" * 52) / "__grp__k.json").write_text("{}")
+        (line,) = [line for line in status().splitlines() if line.startswith("triton")]
+        assert line.split()[:5] == ["triton", "on", "1", "2", "B"]
+        assert line.endswith(f"{tmp_path / 'triton'} (TRITON_CACHE_DIR)")
+
+    def test_pending(self):
+        """Programs that wait to be completed are counted."""
+        queue = Queue(option.folder("kcl"))
+        for number in range(2):
+            queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
+        assert "2 programs are still being completed" in status()
+        document, _rows = said()
+        assert document["pending"]["programs"] == 2
+        assert document["pending"]["helper"] is False
+
+    def test_late(self):
+        """A switch that came too late in a program of the last week is said, with the program's name."""
+        notes.keep([Late("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True)])
+        assert "POCL_CACHE_DIR=/x was set too late" in status()
+        document, _rows = said()
+        assert document["late"][0]["variable"] == "POCL_CACHE_DIR"
+        assert document["late"][0]["driver"]
+
+    def test_rejected(self, monkeypatch):
+        """A setting that is not understood is said."""
+        monkeypatch.setenv("KCL_STRICT", "hits")
+        assert "KCL_STRICT: 'hits' is not one of" in status()
+
+
+class TestFaults:
+    def test_unusable(self, tmp_path):
+        """A directory that cannot be used is told with the remedy, and the exit status is 1."""
+        (tmp_path / "cache").mkdir(mode=0o700)
+        (tmp_path / "cache" / "pyopencl").write_text("in the way")
+        assert "KCL_CACHE_DIR" in status(code=1)
+
+    def test_damaged(self, tmp_path):
+        """A file of the generator layer that is no database is told, and the exit status is 1."""
+        folder = tmp_path / "cache" / "pytools"
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "pdict-v5-kcl-generated-v1-3.99.sqlite").write_text("no database")
+        assert "3.99.sqlite: file is not a database" in status(code=1)
+
+
+class TestImports:
+    def test_nothing_slow(self, child):
+        """The command imports neither loopy nor pyopencl, numpy, pytools or, without a terminal, rich."""
+        code = """
+            import json, sys, forbid
+            forbid.loopy()
+            from click.testing import CliRunner
+            from kcl.cli import main
+            codes = [CliRunner().invoke(main, words).exit_code for words in (["status"], ["--help"], ["status", "-h"])]
+            slow = {"pyopencl", "numpy", "loopy", "pytools", "rich", "platformdirs"}
+            print(json.dumps([codes, sorted(set(sys.modules) & slow)]))
+            """
+        path = os.path.dirname(os.path.abspath(__file__))
+        environment = child.environment()
+        assert child.json(code, PYTHONPATH=f"{environment['PYTHONPATH']}{os.pathsep}{path}") == [[0, 0, 0], []]

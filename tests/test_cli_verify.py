@@ -1,0 +1,139 @@
+"""`kcl verify`: damaged entries are named, and stored programs compared with their source."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kcl.entry import Entry
+
+
+def verify(project, *options):
+    """Run `kcl verify --json` beside a project's cache: (exit status, what it says)."""
+    command = [sys.executable, "-m", "kcl", "verify", "--json", *options]
+    environment = project.child.environment()
+    done = subprocess.run(command, env=environment, cwd=project.folder, text=True, capture_output=True, timeout=300)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def path_of(project, kernel):
+    """Return the file of a kernel's program."""
+    return os.path.join(project.binaries.location, project.binary_of(kernel)[0])
+
+
+def flip(path, position):
+    """Flip a bit in a file."""
+    with open(path, "r+b") as stream:
+        stream.seek(position, os.SEEK_SET if position >= 0 else os.SEEK_END)
+        (byte,) = stream.read(1)
+        stream.seek(-1, os.SEEK_CUR)
+        stream.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.one_platform
+class TestDigests:
+    def test_fine(self, warm):
+        """All entries that were just written are whole, by their headers and by every byte."""
+        counts = {"generator": len(list(warm.rows.scan())), "binary": len(list(warm.binaries.scan()))}
+        for options in ([], ["--all"]):
+            status, said = verify(warm, *options)
+            assert (status, said["damaged"], said["checked"]) == (0, [], counts)
+
+    def test_damaged(self, warm):
+        """A changed header, an entry cut short and one in another's place are found at once; --all finds the rest."""
+        header, body, short = (path_of(warm, kernel) for kernel in ("control", "body", "helped"))
+        flip(header, 200)
+        flip(body, -1)
+        os.truncate(short, os.path.getsize(short) - 1)
+        address, entry = warm.row_of("closed")
+        (other, _entry) = warm.row_of("defaulted")
+        warm.rows.put(other, entry.pack())
+        status, said = verify(warm)
+        places = {fault["place"] for fault in said["damaged"]}
+        assert status == 1
+        assert {header, short} <= places
+        assert body not in places
+        assert any(other in place for place in places)
+        assert not any(address in place for place in places)
+        status, said = verify(warm, "--all")
+        assert status == 1
+        assert {header, short, body} <= {fault["place"] for fault in said["damaged"]}
+        assert len(said["damaged"]) == 4
+
+    def test_words(self, warm):
+        """A person reads how many were checked, which are damaged, and what becomes of them."""
+        path = path_of(warm, "control")
+        flip(path, -1)
+        command = [sys.executable, "-m", "kcl", "verify", "--all"]
+        done = subprocess.run(command, env=warm.child.environment(), text=True, capture_output=True)
+        assert "damaged: 1\n" in done.stdout
+        assert f"binary: {path}: the digest over the entry does not fit its bytes\n" in done.stdout
+        assert "makes it anew" in done.stdout
+
+    def test_empty(self, project):
+        """An empty cache is fine, and stays empty."""
+        status, said = verify(project, "--rebuild")
+        assert (status, said["checked"], said["rebuilt"]) == (0, {"generator": 0, "binary": 0}, [])
+        assert not project.child.cache.exists()
+
+
+RECIPES = """
+def crash():
+    code = "__kernel void crash(__global const float *x, __global float *y, int n)"
+    code += "{ volatile __global float *p = 0; int i = get_global_id(0); if (x[i] != 0) p[i] = 1; y[i] = x[i]; }"
+    return kcl.Source(code, entry="crash", arguments=factors.ARGUMENTS, global_size="(n,)")
+
+
+def wrong():
+    return factors.scaled("body", 3)
+
+
+def launches(queue, group):
+    x = np.zeros(100, np.float32)
+    for recipe in (crash, wrong):
+        yield recipe.__name__, kcl.kernel(recipe)()(queue, x=x)
+
+
+def main("""
+
+
+@pytest.mark.one_platform
+class TestRebuild:
+    def test_compared(self, warm):
+        """Stored programs compute what their source computes; one that does not is named, and one that cannot be known.
+
+        Besides two that are right there is one with the binary of another source, one whose binary is none, one that
+        ends the process where it is launched with other numbers than it was, and one that was never launched.
+        """
+        warm.edit("driver.py", "def main(", RECIPES)
+        warm.run("recipes")
+        warm.finish()
+        address, entry = warm.binary_of("body")
+        _place, other = warm.binary_of("wrong")
+        exchanged = Entry(entry.key, entry.metadata, {**entry.parts, "binary": other.parts["binary"]})
+        warm.binaries.put(address, exchanged.pack())
+        address, entry = warm.binary_of("helped")
+        warm.binaries.put(address, Entry(entry.key, entry.metadata, {**entry.parts, "binary": b"none"}).pack())
+        address, entry = warm.binary_of("elsewhere")
+        about = {name: value for name, value in entry.metadata.items() if name != "launch"}
+        warm.binaries.put(address, Entry(entry.key, about, entry.parts).pack())
+        kept = {"control", "typed", "body", "helped", "elsewhere", "crash"}
+        for address in list(warm.binaries.scan()):
+            if Entry.unpack(warm.binaries.get(address)).metadata["kernel"] not in kept:
+                warm.binaries.delete(address)
+
+        status, said = verify(warm, "--rebuild")
+        found = {one["kernel"]: (one["verdict"], one["reason"]) for one in said["rebuilt"]}
+        assert (status, said["damaged"]) == (1, [])
+        assert found.keys() == kept
+        assert found["control"] == found["typed"] == ("fine", "")
+        assert found["body"][0] == found["helped"][0] == "different"
+        assert "it computes something else than its source" in found["body"][1]
+        assert found["crash"][0] == "not comparable"
+        assert "built from source it ends the process" in found["crash"][1]
+        assert found["elsewhere"] == ("not comparable", "no launch of it is recorded")

@@ -1,0 +1,100 @@
+"""kcl.completing: when entries are completed, and what is done about a hit that was a partial one. PoCL only."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from kcl.promote import poclbin
+
+SIZES = """
+    import json, sys
+    import numpy as np
+    import pyopencl as cl
+    import kcl
+
+    @kcl.kernel
+    def twice():
+        return kcl.Source(
+            "__kernel void twice(__global float *x, int n, int w) { x[get_global_id(0)] *= 2; }",
+            entry="twice",
+            arguments=[kcl.Array("x", np.float32, "(n,)", "inout"), *(kcl.Scalar(name, np.int32) for name in "nw")],
+            global_size="(n,)",
+            local_size="(w,)",
+        )
+
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    for size in map(int, sys.argv[1].split(",")):
+        event, (x,) = twice()(queue, x=np.ones(64, np.float32), w=np.int32(size))
+        assert (x == 2).all()
+"""
+FLUSH = """
+    shown = []
+    done = kcl.flush(progress=lambda done, total: shown.append([done, total]))
+    print(json.dumps([done, shown[-1], kcl.flush()]))
+"""
+ON_POCL = {"PYOPENCL_CTX": "portable"}
+
+
+def libraries(folder):
+    """Return the code that lies in a PoCL cache, by its path below the program's folder."""
+    return {
+        "/" + str(path.relative_to(folder).as_posix()).split("/", 2)[2]: path.read_bytes()
+        for path in folder.rglob("*.so")
+    }
+
+
+@pytest.fixture
+def pocl(project, platform_name):
+    """A project on PoCL; other drivers give out their binaries at once."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
+    return project
+
+
+def entries(project):
+    """Return the addresses of the binary entries."""
+    return sorted(project.binaries.scan())
+
+
+class TestWhen:
+    def test_exit(self, pocl):
+        """Under `KCL_PROMOTE=exit` all entries are completed after the process."""
+        pocl.run("pair", KCL_PROMOTE="exit")
+        pocl.finish()
+        assert len(entries(pocl)) == 2
+
+    def test_batch(self, pocl):
+        """By default under a batch scheduler no entry is completed, and no job written."""
+        pocl.run("pair", SLURM_JOB_ID="1")
+        assert entries(pocl) == []
+        assert not (pocl.child.cache / "kcl" / "pending").exists()
+
+    def test_flush(self, pocl):
+        """`kcl.flush` completes what was launched though nothing is completed by itself, and says how far it is."""
+        code = SIZES + FLUSH
+        assert pocl.child.json(code, "16", KCL_PROMOTE="off", **ON_POCL) == [True, [1, 1], True]
+        assert len(entries(pocl)) == 1
+
+
+class TestPartialHits:
+    def test_new_size(self, pocl):
+        """A local size that the entry lacks is reported and added; then PoCL generates no code for either."""
+        child = pocl.child
+        child.json(SIZES + "\n    print(1)", "16", **ON_POCL)
+        pocl.finish()
+        partial = child.run(SIZES, "32", KCL_REPORT="1", **ON_POCL)
+        assert "partial hit: twice was compiled for 32-1-1" in partial.stderr
+        pocl.finish()
+        _address, entry = pocl.binary_of("twice")
+        held = {
+            file.path: file.content for kernel in poclbin.read(entry.parts["binary"]).kernels for file in kernel.files
+        }
+        assert len(held) == 2
+        shutil.rmtree(child.cache / "pocl")
+        both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
+        assert both.returncode == 0, both.stderr
+        assert "partial" not in both.stderr
+        assert libraries(child.cache / "pocl" / "kcache") == held

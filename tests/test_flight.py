@@ -1,0 +1,167 @@
+"""kcl.flight: one process makes what many miss at once, and no holder can keep the others from going on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from project import NUMBERS, Run
+
+from kcl import flight, layers, option
+
+LEAD = """
+    import sys, time
+    from kcl import flight
+    joined = flight.join("a" * 64, "matmul")
+    print("leads", flush=True)
+    sys.stdin.read()
+    joined.land()
+"""
+WAIT = """
+    import json, sys
+    from kcl import flight
+    joined = flight.join("a" * 64, "matmul")
+    print(json.dumps([joined.waited_for, joined.leads]))
+"""
+
+
+@pytest.fixture
+def leader(child):
+    """A process that leads until its standard input is closed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(LEAD)],
+        env=child.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "leads\n"
+        yield process
+        process.send_signal(signal.SIGCONT)
+        process.stdin.close()
+
+
+def waiting(child):
+    """Start a process that joins the same flight."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WAIT)],
+        env=child.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def is_waiting(child, process):
+    """Wait until a process has the lock file open; it can only wait then."""
+    path = str(child.cache / "kcl" / "flight" / ("a" * 64))
+    while process.poll() is None:
+        for number in os.listdir(f"/proc/{process.pid}/fd"):
+            try:
+                if os.readlink(f"/proc/{process.pid}/fd/{number}") == path:
+                    return True
+            except OSError:
+                pass
+    return False
+
+
+class TestJoin:
+    def test_alone(self):
+        """Who is alone leads at once, and leaves no file when it lands; landing again does nothing."""
+        joined = flight.join("b" * 64, "matmul")
+        folder = os.path.join(option.folder("kcl"), "flight")
+        assert (joined.leads, joined.waited_for, os.listdir(folder)) == (True, "", ["b" * 64])
+        joined.land()
+        joined.land()
+        assert os.listdir(folder) == []
+
+    def test_landed(self, child, leader):
+        """Who waited for a leader that landed goes on without the lead, and knows for whom it has waited."""
+        process = waiting(child)
+        assert is_waiting(child, process)
+        leader.stdin.close()
+        output, _ = process.communicate(timeout=60)
+        assert output.strip() == f'["{leader.pid}", false]'
+
+    def test_killed(self, child, leader):
+        """The lead of a process that is killed passes to one that waits."""
+        process = waiting(child)
+        assert is_waiting(child, process)
+        leader.kill()
+        output, _ = process.communicate(timeout=60)
+        assert output.strip() == f'["{leader.pid}", true]'
+
+    def test_stopped(self, child, leader):
+        """A stopped leader is left behind, though it holds the lock."""
+        leader.send_signal(signal.SIGSTOP)
+        output, _ = waiting(child).communicate(timeout=60)
+        assert output.strip() == f'["{leader.pid}", false]'
+
+    def test_shown(self, child, leader):
+        """A long wait says for whom and for what."""
+        process = waiting(child)
+        assert process.stderr.readline() == f"waiting 3 s for process {leader.pid}: matmul\n"
+        leader.stdin.close()
+        process.communicate(timeout=60)
+
+    def test_other_key(self):
+        """A lock is no wider than its key."""
+        with flight.join("b" * 64, "matmul") as one, flight.join("c" * 64, "other") as other:
+            assert one.leads
+            assert other.leads
+
+    def test_forked(self, child):
+        """A child that is forked during a flight does not keep the lock when its parent has landed."""
+        found = child.json(
+            """
+            import json, os, signal
+            from kcl import flight
+            joined = flight.join("a" * 64, "matmul")
+            pid = os.fork()
+            if not pid:
+                signal.pause()
+            joined.land()
+            with flight.join("a" * 64, "matmul") as again:
+                print(json.dumps([again.leads, again.waited_for]))
+            os.kill(pid, signal.SIGKILL)
+            """
+        )
+        assert found == [True, ""]
+
+    @pytest.mark.parametrize("kind", ["file", "link", "fifo", "directory"])
+    def test_hindered(self, tmp_path, kind, monkeypatch):
+        """Whatever lies in the way of the lock, the layer goes alone after one warning, and the target stays."""
+        monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "cache"))
+        target = tmp_path / "cache" / "kcl" / "flight"
+        os.makedirs(target.parent, mode=0o700)
+        place = target / ("d" * 64)
+        if kind == "file":
+            target.write_text("mine")
+        else:
+            os.mkdir(target, 0o700)
+            plant = {"link": lambda: place.symlink_to(tmp_path / "t"), "fifo": lambda: os.mkfifo(place)}
+            plant.get(kind, place.mkdir)()
+        layers.reset()
+        with pytest.warns(layers.CacheWarning, match="wait for other processes"):
+            assert layers.binary().join("d" * 64, "matmul") is None
+        assert not (tmp_path / "t").exists()
+
+
+class TestStorm:
+    def test_cold(self, project):
+        """Of four processes that start cold at once one runs each recipe and builds each program."""
+        command = [sys.executable, str(project.folder / "driver.py"), project.platform, "pair"]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        environment = project.child.environment()
+        processes = [subprocess.Popen(command, env=environment, cwd=project.folder, **streams) for _ in range(4)]
+        ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
+        runs = [Run(subprocess.CompletedProcess(command, code, output, errors)) for output, errors, code in ended]
+        for layer in ("generator", "binary"):
+            outcomes = [outcome for run in runs for found in run.outcomes(layer).values() for outcome in found]
+            assert outcomes.count("miss") == len(runs[0].outcomes(layer))
+            assert set(outcomes) == {"miss", "hit"}
+        assert all(number == NUMBERS[name] for run in runs for name, number in run.numbers.items())

@@ -1,0 +1,308 @@
+"""kcl.inventory and kcl.listing: what lies in the layers, by headers alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from kcl import inventory, listing, option
+from kcl.entry import Entry
+from kcl.errors import DamagedEntry
+from kcl.inventory import Fault
+from kcl.key import Key, Part
+from kcl.stores.base import address
+from kcl.stores.directory import Directory
+from kcl.stores.persistentdict import Rows
+
+
+def entry(kernel: str, number: int = 0, **metadata) -> Entry:
+    """Return an entry of a program."""
+    about = {"kernel": kernel, "created": 1000 + number, "seconds": 0.5, "kernels": [kernel], "options": ["-DN=1"]}
+    device = {"platform": {"name": "a platform"}, "device": {"name": "a device"}}
+    return Entry(Key([Part("source", f"{kernel} {number}")]), {**about, **device, **metadata}, {"binary": b"1234"})
+
+
+def code(kernel: str, number: int = 0) -> list[Entry]:
+    """Return the rows of generated code: base, pointer, code."""
+    direct = [Part("code", f"{kernel} {number}"), Part("parameter n", "1")]
+    key = Key([*direct, Part("argument x", "<f4")])
+    about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
+    return [
+        Entry(Key(direct), about, {"reached.json": b"{}"}),
+        Entry(Key([Part("unit", f"{kernel} {number}")]), {**about, "row": [list(part) for part in key.parts]}, {}),
+        Entry(key, {**about, "function": "invoke", "base": {"open": ["x"]}}, {"source.cl": b"// code"}),
+    ]
+
+
+@pytest.fixture
+def stores(tmp_path):
+    """Return the stores of both layers: programs, rows."""
+    option.cache_dir(tmp_path / "root")
+    binaries = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+    return binaries, Rows(option.folder("pytools"))
+
+
+def fill(stores, *kernels, count=1):
+    """Put a program and the rows of code for each kernel into the stores."""
+    binaries, rows = stores
+    for kernel in kernels:
+        for number in range(count):
+            made = entry(kernel, number)
+            binaries.put(address(made.key.digest, "a device", kernel), made.pack())
+            for row in code(kernel, number):
+                rows.put(row.key.digest, row.pack())
+
+
+def path_of(summary) -> str:
+    """Return the file of a program."""
+    return os.path.join(option.folder("pyopencl"), "kcl-binary-v1", summary.address)
+
+
+class TestSummaries:
+    def test_nothing(self, tmp_path):
+        """Where there is no cache there is nothing, and nothing is made."""
+        option.cache_dir(tmp_path / "root")
+        assert list(inventory.summaries()) == list(inventory.entries()) == inventory.find("axpy") == []
+        assert not (tmp_path / "root").exists()
+
+    def test_both_layers(self, stores):
+        """A program and the row that holds code are listed with what their headers say; other rows are not."""
+        fill(stores, "axpy")
+        generated, program = inventory.summaries()
+        assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
+            "generator",
+            "code",
+            "axpy",
+            2,
+        )
+        assert generated.built == 1000.0
+        assert (program.layer, program.kind, program.device, program.platform) == (
+            "binary",
+            "binary",
+            "a device",
+            "a platform",
+        )
+        assert program.size == os.path.getsize(path_of(program))
+        assert abs(program.built - os.path.getmtime(path_of(program))) < 1
+
+    def test_one_layer(self, stores):
+        """A layer can be listed alone."""
+        fill(stores, "axpy", "sum")
+        assert {found.layer for found in inventory.summaries("binary")} == {"binary"}
+        assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "sum"}
+
+    def test_directory_of_rows(self, stores):
+        """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
+        fill(stores, "axpy")
+        row = code("elsewhere")[-1]
+        Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
+        assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "elsewhere"}
+        assert inventory.read("generator", row.key.digest) == row
+
+    def test_other_python(self, stores):
+        """The rows of another Python version are listed too."""
+        fill(stores, "axpy")
+        os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))
+        assert [found.kernel for found in inventory.summaries("generator")] == ["axpy"]
+
+    def test_imports(self, child, stores):
+        """A listing imports neither pyopencl nor numpy, loopy or pytools."""
+        fill(stores, "axpy")
+        found = child.json(
+            """
+            import json, sys
+            from kcl import inventory
+            count = len([*inventory.summaries(), *inventory.entries()])
+            print(json.dumps([count, sorted({"pyopencl", "numpy", "loopy", "pytools"} & set(sys.modules))]))
+            """,
+            KCL_CACHE_DIR=option.get_cache_dir(),
+        )
+        assert found == [4, []]
+
+
+class TestEntries:
+    def test_all_rows(self, stores):
+        """All rows are there for who asks: base, pointer and code, each with its full key."""
+        fill(stores, "axpy")
+        found = {listed.kind: listed for listed in inventory.entries("generator", all_rows=True)}
+        base, pointer, whole = code("axpy")
+        assert {kind: listed.key for kind, listed in found.items()} == {
+            "base": base.key,
+            "pointer": pointer.key,
+            "code": whole.key,
+        }
+        assert found["code"].metadata == whole.metadata
+        assert found["code"].sizes == {"source.cl": 7}
+
+    def test_named(self, stores):
+        """Only what belongs to the named kernels is read."""
+        fill(stores, "axpy", "sum", "max")
+        assert {listed.kernel for listed in inventory.entries(kernels={"sum", "max"})} == {"sum", "max"}
+        assert len(list(inventory.entries("generator", kernels={"sum"}, all_rows=True))) == 3
+
+    def test_long_header(self, stores):
+        """A header that is longer than what is read at once is read whole, in a file and in a row."""
+        long = entry("axpy", text="x" * 20_000)
+        stores[0].put(address(long.key.digest, "a device", "axpy"), long.pack())
+        row = code("sum")[-1]
+        row.metadata["text"] = "é" * 20_000
+        stores[1].put(row.key.digest, row.pack())
+        assert [len(listed.metadata["text"]) for listed in inventory.entries()] == [20_000, 20_000]
+
+
+class TestFaults:
+    @pytest.mark.parametrize("blob", [b"", b"garbage", b"kclentry" + bytes(200), None])
+    def test_damaged(self, stores, blob):
+        """What cannot be read is named with a reason, every time; the others are listed."""
+        fill(stores, "axpy", "sum")
+        victim = next(found for found in inventory.summaries("binary") if found.kernel == "sum")
+        with open(path_of(victim), "r+b") as stream:
+            stream.truncate(len(blob) if blob is not None else victim.size - 1)
+            stream.write(blob or b"")
+        for _ in range(2):
+            faults: list[Fault] = []
+            assert [found.kernel for found in inventory.summaries("binary", faults=faults)] == ["axpy"]
+            (fault,) = faults
+            assert fault.place == path_of(victim)
+            assert fault.reason
+
+    def test_damaged_row(self, stores):
+        """So is a row."""
+        fill(stores, "axpy")
+        stores[1].put("ab" * 32, b"garbage")
+        faults: list[Fault] = []
+        assert len(list(inventory.summaries("generator", faults=faults))) == 1
+        assert len(faults) == 1
+        assert "ab" * 32 in faults[0].place
+
+    def test_damaged_database(self, stores):
+        """A database that is none is a fault of its layer, and stays as it is."""
+        fill(stores, "axpy")
+        with open(stores[1].location, "wb") as stream:
+            stream.write(b"no database at all" * 100)
+        faults: list[Fault] = []
+        assert [found.layer for found in inventory.summaries(faults=faults)] == ["binary"]
+        assert [fault.place for fault in faults] == [stores[1].location]
+        assert os.path.exists(stores[1].location)
+
+    def test_links(self, stores, tmp_path):
+        """A link in an entry's place is not followed."""
+        fill(stores, "axpy")
+        (found,) = inventory.summaries("binary")
+        os.rename(path_of(found), tmp_path / "elsewhere")
+        os.symlink(tmp_path / "elsewhere", path_of(found))
+        assert list(inventory.summaries("binary")) == []
+
+    def test_loose(self, stores):
+        """A directory that others can write is a fault."""
+        fill(stores, "axpy")
+        os.chmod(option.folder("pyopencl"), 0o777)
+        faults: list[Fault] = []
+        assert list(inventory.summaries("binary", faults=faults)) == []
+        assert "chmod" in faults[0].reason
+
+    def test_read(self, stores):
+        """An entry is read whole and verified; one that is not there is a KeyError."""
+        fill(stores, "axpy")
+        generated, program = inventory.summaries()
+        assert inventory.read("binary", program.address) == entry("axpy")
+        assert inventory.read("generator", generated.address) == code("axpy")[-1]
+        with pytest.raises(KeyError):
+            inventory.read("binary", "ab" * 32)
+        with open(path_of(program), "r+b") as stream:
+            stream.seek(-1, os.SEEK_END)
+            stream.write(b"X")
+        with pytest.raises(DamagedEntry):
+            inventory.read("binary", program.address)
+
+
+class TestFind:
+    def test_names(self, stores):
+        """An entry is found by its kernel, by the start of its digest and by its address."""
+        fill(stores, "axpy", "sum")
+        generated, program = (found for found in inventory.summaries() if found.kernel == "sum")
+        assert inventory.find("sum") == [generated, program]
+        assert inventory.find(program.digest[:10]) == inventory.find(program.address) == [program]
+        assert inventory.find("nothing") == inventory.find("") == []
+
+    def test_rows_that_lead(self, stores):
+        """The digest of a base row or a pointer, which events name, stands for the code that it leads to."""
+        fill(stores, "axpy", "sum")
+        (generated,) = (found for found in inventory.summaries("generator") if found.kernel == "sum")
+        base, pointer, _code = code("sum")
+        assert inventory.find(base.key.digest) == inventory.find(pointer.key.digest[:12]) == [generated]
+
+
+class TestListing:
+    @pytest.fixture
+    def many(self, stores, monkeypatch):
+        """A cache that counts as large, and has not changed for a while."""
+        monkeypatch.setattr(listing, "FEW", 3)
+        fill(stores, "axpy", count=5)
+        settle(stores)
+        return stores
+
+    @pytest.mark.usefixtures("many")
+    def test_same(self):
+        """The second listing of a large cache says the same, and opens no entry: shown by making them unreadable."""
+        first = list(inventory.summaries())
+        assert len(first) == 10
+        for found in first[5:]:
+            status = os.stat(path_of(found))
+            with open(path_of(found), "r+b") as stream:
+                stream.write(b"XXXXXXXX")
+            os.utime(path_of(found), ns=(status.st_atime_ns, status.st_mtime_ns))
+        faults: list[Fault] = []
+        assert list(inventory.summaries(faults=faults)) == first
+        assert not faults
+
+    def test_changes(self, many):
+        """What is added, replaced and removed is noticed."""
+        list(inventory.summaries())
+        added = entry("sum")
+        many[0].put(address(added.key.digest, "a device", "sum"), added.pack())
+        replaced = entry("axpy", 1, seconds=7.0)
+        many[0].put(address(replaced.key.digest, "a device", "axpy"), replaced.pack())
+        many[0].delete(address(entry("axpy", 2).key.digest, "a device", "axpy"))
+        many[1].delete(code("axpy", 3)[-1].key.digest)
+        found = list(inventory.summaries())
+        assert len(found) == 9
+        assert {one.seconds for one in found if one.layer == "binary"} == {0.5, 7.0}
+        assert [one.kernel for one in found if one.kernel != "axpy"] == ["sum"]
+
+    def test_small(self, stores):
+        """A small cache is read anew each time, and no file is written."""
+        fill(stores, "axpy", count=2)
+        settle(stores)
+        assert len(list(inventory.summaries())) == 4
+        assert not os.path.exists(option.folder("kcl"))
+
+    @pytest.mark.usefixtures("many")
+    @pytest.mark.parametrize("content", [b"", b"garbage" * 100, b"0" * 64 + b"\n{}"])
+    def test_damaged(self, content):
+        """A damaged summary is made anew."""
+        first = list(inventory.summaries())
+        folder = os.path.join(option.folder("kcl"), "listing")
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "wb") as stream:
+                stream.write(content)
+        assert list(inventory.summaries()) == first
+
+    @pytest.mark.usefixtures("many")
+    def test_moved(self, tmp_path):
+        """A copy of the cache elsewhere is read for itself."""
+        first = list(inventory.summaries())
+        shutil.copytree(tmp_path / "root", tmp_path / "copy")
+        option.cache_dir(tmp_path / "copy")
+        os.remove(path_of(first[-1]))
+        assert len(list(inventory.summaries())) == 9
+
+
+def settle(stores) -> None:
+    """Make everything an hour old."""
+    root = stores[0].location
+    for path in (stores[1].location, root, *(os.path.join(root, name) for name in os.listdir(root))):
+        status = os.stat(path)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 3600 * 10**9))

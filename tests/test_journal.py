@@ -1,0 +1,339 @@
+"""kcl.journal: statistics and misses that outlive a process, written by many at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+
+from kcl import events, journal, option, records
+from kcl.events import Event
+from kcl.key import Key, Part
+
+KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
+MISS = Event("binary", "axpy", KEY.digest, "miss", "not in the cache", 0.5, 100)
+HIT = Event("generator", "axpy", KEY.digest, "hit", "", 0.25, 10, 2.0)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path):
+    """A cache directory of its own."""
+    option.cache_dir(tmp_path / "root")
+    return tmp_path / "root"
+
+
+def end(*emitted, key=KEY, entries=()):
+    """Do what a process does that emits events and ends."""
+    for event in emitted:
+        events.emit(event, key, entries if event.outcome == "hit" else ())
+    journal.flush()
+
+
+def names(root: pathlib.Path) -> list[str]:
+    """Return the names of all records."""
+    return sorted(name for name in os.listdir(root / "kcl" / "journal") if name != "lock")
+
+
+class TestKept:
+    def test_totals(self):
+        """The counters of all processes add up by layer."""
+        end(HIT, MISS)
+        end(HIT)
+        found = journal.totals()
+        assert found["generator"] == {
+            **dict.fromkeys(journal.COUNTERS, 0),
+            "hits": 2,
+            "seconds": 0.5,
+            "saved": 4.0,
+            "bytes": 20,
+        }
+        assert (found["binary"]["misses"], found["binary"]["hits"]) == (1, 0)
+
+    def test_rows(self):
+        """They also add up by day, layer and kernel."""
+        end(HIT, HIT._replace(kernel="sum"))
+        end(HIT)
+        today = time.strftime("%Y-%m-%d")
+        assert [(row.day, row.layer, row.kernel, row.counters["hits"]) for row in journal.rows()] == [
+            (today, "generator", "axpy", 2),
+            (today, "generator", "sum", 1),
+        ]
+
+    def test_uses(self):
+        """Each entry has its number of hits and the time of the last."""
+        end(HIT, entries=[KEY.digest])
+        before = time.time()
+        end(HIT, HIT, entries=[KEY.digest, "ff" * 32])
+        found = journal.uses()
+        assert found[KEY.digest[: journal.DIGITS]].uses == 3
+        assert found["ff" * (journal.DIGITS // 2)].uses == 2
+        assert before <= found[KEY.digest[: journal.DIGITS]].last <= time.time()
+
+    def test_misses(self):
+        """What was no hit is kept with the parts of its key, its reason, the run and the driver; hits are not."""
+        end(MISS, HIT)
+        end(MISS._replace(outcome="bypass", key="", reason="draws random numbers"), key=None)
+        miss, bypass = journal.last_misses()
+        assert miss.key == KEY
+        assert (miss.layer, miss.kernel, miss.outcome, miss.reason) == ("binary", "axpy", "miss", "not in the cache")
+        assert bypass.key is None
+        assert miss.process == bypass.process
+        assert (miss.pid, os.sep in miss.driver, bool(miss.driver)) == (os.getpid(), False, True)
+
+    def test_of_this_process(self):
+        """What this process missed is told before it is written, and not twice afterwards."""
+        events.emit(MISS, KEY)
+        assert [missed.key for missed in journal.last_misses()] == [KEY]
+        journal.flush()
+        assert [missed.key for missed in journal.last_misses()] == [KEY]
+
+    def test_private(self, root):
+        """Directory and files are the user's alone."""
+        end(HIT)
+        (name,) = names(root)
+        assert (root / "kcl" / "journal").stat().st_mode & 0o777 == 0o700
+        assert (root / "kcl" / "journal" / name).stat().st_mode & 0o777 == 0o600
+
+    def test_reset(self, root):
+        """A reset forgets everything, also what was not written yet."""
+        end(HIT, MISS)
+        events.emit(HIT)
+        journal.reset()
+        assert journal.totals() == journal.uses() == {}
+        assert journal.last_misses() == journal.rows() == []
+        journal.flush()
+        assert names(root) == []
+
+
+class TestNothing:
+    def test_no_look_up(self, root):
+        """A process without look-ups writes nothing, and reading makes nothing."""
+        journal.flush()
+        assert journal.totals() == {}
+        assert journal.rows() == []
+        journal.reset()
+        assert not root.exists()
+
+    def test_all_off(self, root):
+        """Where every layer that was asked is off, nothing is written."""
+        off = MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=1")
+        end(off, off._replace(layer="generator"), key=None)
+        assert not root.exists()
+
+    def test_one_off(self):
+        """A layer that is off is counted where the other one is on."""
+        end(MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=binary"), HIT)
+        assert journal.totals()["binary"]["bypassed"] == 1
+
+
+class TestFolding:
+    def test_bounded(self, root):
+        """Many records become one, with the same contents."""
+        for number in range(records.MANY + 5):
+            end(HIT, MISS._replace(kernel=f"kernel {number}"), entries=[KEY.digest])
+        assert len(names(root)) < journal.MANY_READ
+        assert journal.totals()["generator"]["hits"] == records.MANY + 5
+        assert journal.uses()[KEY.digest[: journal.DIGITS]].uses == records.MANY + 5
+        assert len(journal.last_misses()) == records.MANY + 5
+
+    def test_death_of_who_folds(self, root):
+        """What was folded and not yet removed does not count twice, now or after the next folding."""
+        for _ in range(journal.MANY_READ + 1):
+            end(HIT)
+        folder = root / "kcl" / "journal"
+        before = {name: (folder / name).read_bytes() for name in names(root)}
+        assert journal.rows()[0].counters["hits"] == journal.MANY_READ + 1  # reading folds
+        assert len(names(root)) == 1
+        for name, content in before.items():
+            path = folder / name
+            path.touch(0o600)
+            path.write_bytes(content)
+        assert journal.totals()["generator"]["hits"] == journal.MANY_READ + 1
+        for _ in range(2 * journal.MANY_READ):
+            end(HIT)
+        journal.rows()
+        assert len(names(root)) == 1
+        assert journal.totals()["generator"]["hits"] == 3 * journal.MANY_READ + 1
+
+    def test_months(self):
+        """Where there are very many rows the days become months, then the kernels become one."""
+        for number in range(10):
+            for place in range(1200):
+                events.emit(HIT._replace(kernel=f"kernel {number} {place}"))
+            journal.flush()
+        end(*[HIT] * (journal.MANY_READ + 1))
+        for _ in range(journal.MANY_READ):
+            end(HIT)
+        journal.rows()
+        found = journal.rows()
+        assert len(found) <= 10_001
+        assert sum(row.counters["hits"] for row in found) == 12_000 + 2 * journal.MANY_READ + 1
+
+    def test_many_names(self):
+        """A process that makes names without end keeps a bounded number of them, and counts all."""
+        for number in range(events._PLACES + 10):
+            events.emit(HIT._replace(kernel=f"kernel {number}"))
+        journal.flush()
+        found = journal.rows()
+        assert len(found) == events._PLACES + 1
+        assert [row.counters["hits"] for row in found if row.kernel == events.OTHERS] == [10]
+
+
+class TestFaults:
+    @pytest.mark.parametrize("content", [b"", b"garbage", b"\xff" * 100, b"{}\n[]\n{}\n{}"])
+    def test_damaged(self, root, content):
+        """A record that is damaged, or planted under another name, counts for nothing and harms nothing."""
+        end(HIT)
+        (name,) = names(root)
+        (root / "kcl" / "journal" / name).write_bytes(content)
+        end(HIT)
+        assert journal.totals()["generator"]["hits"] == 1
+        assert len(journal.rows()) == 1
+
+    def test_link(self, root, tmp_path):
+        """A link in a record's place is not followed."""
+        end(HIT)
+        (name,) = names(root)
+        path = root / "kcl" / "journal" / name
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+        assert journal.totals() == {}
+
+    def test_loose_directory(self, root, recwarn):
+        """A directory that others can write is not used; the run goes on, and nothing is raised."""
+        end(HIT)
+        (root / "kcl").chmod(0o777)
+        end(HIT)
+        assert journal.totals() == {}
+        (root / "kcl").chmod(0o700)
+        assert journal.totals()["generator"]["hits"] == 1
+        assert not recwarn.list
+
+    def test_file_in_the_way(self, root):
+        """Where there can be no directory nothing is kept, and nothing is raised."""
+        root.mkdir(mode=0o700)
+        (root / "kcl").write_bytes(b"")
+        end(HIT)
+        assert journal.totals() == {}
+        assert journal.rows() == journal.last_misses() == []
+
+
+WRITERS = """
+import json, os, sys
+from kcl import events, journal, option, records
+from kcl.events import Event
+from kcl.key import Key
+option.cache_dir(sys.argv[1])
+gate, start = os.pipe()
+children = []
+for number in range(64):
+    child = os.fork()
+    if not child:
+        os.close(start)
+        os.read(gate, 1)
+        for turn in range(5):
+            events.emit(Event("generator", "axpy", "", "hit", "", 0.5, 1, 1.0), None, ["ab" * 32])
+            events.emit(Event("binary", "axpy", "", "miss", "new", 0.5, 1), Key([("number", str(number))]))
+            journal.flush()
+        os._exit(0)
+    children.append(child)
+os.close(start)
+ends = [os.waitpid(child, 0)[1] for child in children]
+missed = journal.last_misses()
+print(json.dumps([ends, journal.totals(), len(missed), len({one.process for one in missed}),
+    [used.uses for used in journal.uses().values()], len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
+"""
+
+
+class TestProcesses:
+    def test_64_at_once(self, child, root):
+        """64 processes that write at the same moment, five times each and folding meanwhile, lose nothing."""
+        ends, totals, missed, processes, uses, left = child.json(WRITERS, str(root))
+        assert set(ends) == {0}
+        assert (totals["generator"]["hits"], totals["binary"]["misses"], missed, uses) == (320, 320, 320, [320])
+        assert totals["generator"]["saved"] == 320.0
+        assert processes == 64
+        assert left < 320
+
+    def test_killed(self, child, root):
+        """A process that is killed loses its own record, and leaves nothing in the way of the others."""
+        code = """
+            import os, signal, sys
+            from kcl import events, journal, option, records
+            option.cache_dir(sys.argv[1])
+            events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
+            journal.flush()
+            events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+        assert child.run(code, str(root)).returncode == -signal.SIGKILL
+        assert journal.totals()["generator"]["hits"] == 1
+        end(HIT)
+        assert journal.totals()["generator"]["hits"] == 2
+
+    def test_children(self, child, root):
+        """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
+        (child.directory / "work.py").write_text(
+            "import kcl\n"
+            "from kcl import events, option, reporting\n"
+            "def work(root, name):\n"
+            "    option.cache_dir(root)\n"
+            "    reporting.at_exit()\n"
+            "    events.emit(events.Event('generator', name, '', 'hit', '', 0.5, 1))\n"
+        )
+        code = """
+            import multiprocessing, os, sys, work
+            if __name__ == "__main__":
+                work.work(sys.argv[1], "parent")
+                for method in ("fork", "spawn", "forkserver"):
+                    process = multiprocessing.get_context(method).Process(target=work.work, args=(sys.argv[1], method))
+                    process.start()
+                    process.join()
+                    assert process.exitcode == 0
+                child = os.fork()
+                if not child:
+                    work.work(sys.argv[1], "forked")
+                    sys.exit()
+                os.waitpid(child, 0)
+        """
+        done = child.run(code, str(root))
+        assert done.returncode == 0, done.stderr
+        found = {row.kernel: row.counters["hits"] for row in journal.rows()}
+        assert found == dict.fromkeys(("parent", "fork", "spawn", "forkserver", "forked"), 1)
+
+
+@pytest.mark.one_platform
+class TestRuns:
+    def test_saved(self, filled):
+        """Of a cold and a warm run every look-up is there, and the hits saved what their entries say they cost."""
+        option.cache_dir(filled.project.child.cache)
+        found = journal.totals()
+        for layer in ("generator", "binary"):
+            runs = filled.cold.said["stats"][layer], filled.second.said["stats"][layer]
+            for name in ("hits", "misses", "bypassed", "errors", "bytes"):
+                assert found[layer][name] == sum(run[name] for run in runs), (layer, name)
+            assert found[layer]["saved"] == pytest.approx(runs[1]["saved"])
+            assert found[layer]["saved"] > 0
+        missed = journal.last_misses()
+        assert {one.driver for one in missed} == {"driver.py"}
+        assert all(one.key is not None for one in missed)
+
+    def test_off(self, project):
+        """With all layers off a run leaves no journal, nor anything else of kcl."""
+        project.run("pair", KCL_NO_CACHE="1")
+        assert not project.own_files()
+
+    def test_not_imported(self, filled):
+        """A warm run imports the journal only as it ends."""
+        assert not {"kcl.journal", "kcl.records"} & set(filled.second.said["modules"])
+
+
+def test_json(root):
+    """A record is JSON, line by line."""
+    end(HIT, MISS)
+    (name,) = names(root)
+    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 4

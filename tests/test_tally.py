@@ -1,0 +1,69 @@
+"""kcl.tally: what lies in the folders of a large store, without looking at each file again."""
+
+from __future__ import annotations
+
+import os
+
+from kcl import option, tally
+
+
+def store(root, folders, number):
+    """Make a store of folders with so many entries of five bytes each, all an hour old."""
+    for folder in folders:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for each in range(number):
+            (root / folder / f"kernel-{each:064x}").write_bytes(b"12345")
+        age(root / folder)
+
+
+def age(folder):
+    """Let a folder and its files be an hour old, by then nothing more happens in it."""
+    for path in [*folder.iterdir(), folder]:
+        os.utime(path, (1e9, 1e9))
+
+
+def kept():
+    """Return whether a summary was written."""
+    return os.path.isdir(os.path.join(option.folder("kcl"), "listing"))
+
+
+class TestOf:
+    def test_small(self, tmp_path):
+        """Of a small store everything is looked at, and nothing is written; what is being written is no entry."""
+        store(tmp_path / "store", ["a", "b"], 3)
+        (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
+        assert tally.of(str(tmp_path / "store"))[:3] == (6, 31, 1e9)
+        assert not kept()
+        assert tally.of(str(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
+
+    def test_large(self, tmp_path):
+        """A folder that did not change counts as it was counted; one that did is looked at again."""
+        root = tmp_path / "store"
+        store(root, ["a", "b"], tally.FEW)
+        assert tally.of(str(root))[:2] == (2 * tally.FEW, 10 * tally.FEW)
+        assert kept()
+        # in the place of an entry, without a trace in the folder: what nobody does
+        next((root / "a").iterdir()).write_bytes(b"longer than five")
+        assert tally.of(str(root)).size == 10 * tally.FEW
+        (root / "b" / ("one-" + "0" * 64)).write_bytes(b"1")
+        assert tally.of(str(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 1)
+
+    def test_just_changed(self, tmp_path):
+        """What a folder holds that changed a moment ago is not kept: it may change again at the same time."""
+        root = tmp_path / "store"
+        store(root, ["a"], tally.FEW + 1)
+        os.utime(root / "a")
+        tally.of(str(root))
+        next((root / "a").iterdir()).write_bytes(b"longer than five")
+        assert tally.of(str(root)).size > 5 * (tally.FEW + 1)
+
+    def test_damaged(self, tmp_path):
+        """A summary that is none is made anew."""
+        root = tmp_path / "store"
+        store(root, ["a"], tally.FEW + 1)
+        tally.of(str(root))
+        (path,) = [item.path for item in os.scandir(os.path.join(option.folder("kcl"), "listing"))]
+        for text in (b"[]", b"{", b'{"x": 1}', b'{"x": [1, 2, "3", 4, 5, 6]}', b""):
+            with open(path, "wb") as stream:
+                stream.write(text)
+            assert tally.of(str(root)).entries == tally.FEW + 1

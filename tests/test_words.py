@@ -1,0 +1,161 @@
+"""Parts of keys in words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcl import words
+from kcl.key import Difference
+from kcl.words import About, Origin, sentence
+
+ONE, OTHER = "1" * 64, "2" * 64
+RECIPE = About(
+    recipe="code matmul",
+    origins={
+        "code matmul": Origin("driver", 10),
+        "code tile": Origin("geometry", 3),
+        "code edge": Origin("driver", 30),
+        "class Layout": Origin("geometry", 9),
+    },
+    line=lambda _name: 12,
+)
+PROGRAM = About(binary=True)
+
+
+class TestSentences:
+    """What is said of a part is what the user changed."""
+
+    @pytest.mark.parametrize(
+        ("name", "before", "after", "said"),
+        [
+            ("code matmul", ONE, OTHER, "recipe `matmul`: body changed at line 12"),
+            ("code tile", ONE, OTHER, "helper `tile` in geometry changed"),
+            ("code edge", ONE, OTHER, "helper `edge` changed"),
+            ("code tile", None, OTHER, "helper `tile` in geometry is called now"),
+            ("code tile", ONE, None, "helper `tile` in geometry is not called any more"),
+            ("class Layout", "bases object; a: 1; b: 2", "bases object; a: 3; b: 2", "in geometry: a 1 -> 3"),
+            ("class Layout", f"sha256 {ONE}", f"sha256 {OTHER}", "class `Layout` in geometry changed"),
+            ("class Layout", None, "bases object", "class `Layout` in geometry is used now"),
+            ("parameter block", "16", "32", "parameter block: 16 -> 32"),
+            ("parameter dtype", "dtype('<f4')", "dtype('<f8')", "parameter dtype: float32 -> float64"),
+            ("parameter table", f"sha256 {ONE}", f"sha256 {OTHER}", "parameter table changed"),
+            ("parameter table", "[" + "1, " * 90 + "7]", "[" + "1, " * 90 + "8]", "1, 7] -> ..., 1, "),
+            ("parameter a", f"array({ONE})", f"array({OTHER})", "parameter a: array(11111111) -> array(22222222)"),
+            ("parameter by", None, "2", "parameter by is new: 2"),
+            ("parameter by", "2", None, "parameter by is no longer there"),
+            ("default by in matmul", "1", "2", "default of by in `matmul`: 1 -> 2"),
+            ("closure factor in scale", "5", "6", "closure variable factor of `scale`: 5 -> 6"),
+            ("global TILE in matmul", "7", "8", "global TILE in `matmul`: 7 -> 8"),
+            (
+                "replaced numpy.sum in matmul",
+                "function a",
+                "function b",
+                "the program replaced: function a -> function b",
+            ),
+            ("language version in driver", "A_1", "A_2", "loopy's language version in driver: A_1 -> A_2"),
+            ("sys.platform in matmul", "'linux'", "'win32'", "sys.platform in `matmul`: 'linux' -> 'win32'"),
+            ("__doc__ of code matmul", "'a'", "'b'", "docstring of code matmul: 'a' -> 'b'"),
+            ("module geometry", ONE, OTHER, "module geometry changed"),
+            ("python", "cpython 3.11 cpython-311", "cpython 3.12 cpython-312", "Python: cpython 3.11 cpython-311 ->"),
+            ("declared version", "'1'", "'2'", "declared version: '1' -> '2'"),
+            ("declared read", None, "data/*", "input data/* is declared now"),
+            ("depends 0", "1", "2", "declared dependency 0: 1 -> 2"),
+            ("argument checks", None, "skipped", "loopy leaves argument checks out"),
+        ],
+    )
+    def test_recipe(self, name, before, after, said):
+        """Parts of the direct key: code by its name and module, values with what they were and are."""
+        assert said in sentence(Difference(name, before, after), RECIPE)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            (f"2025.2.4 {ONE}", f"2025.2.5 {OTHER}", "islpy 2025.2.4 -> 2025.2.5"),
+            (f"2025.2.4 {ONE}", f"2025.2.4 {OTHER}", "islpy 2025.2.4: installed files changed"),
+            (f"2025.2.4 {ONE}", "absent", "islpy 2025.2.4 is not used any more"),
+            (None, f"2025.2.4 {ONE}", "islpy 2025.2.4 is used now"),
+            (f"editable {ONE}", f"editable {OTHER}", "islpy: its editable install changed"),
+            (f"1 {ONE}; numpy 2.0 {ONE}", f"1 {ONE}; numpy 2.1 {OTHER}", "what islpy requires: numpy 2.0 -> 2.1"),
+            (f"1 {ONE}", f"1 {ONE}; numpy 2.1 {OTHER}", "what islpy requires: numpy was installed"),
+        ],
+    )
+    def test_distribution(self, before, after, said):
+        """An installed package by its versions, or by its files where the version stayed."""
+        assert sentence(Difference("distribution islpy", before, after)) == said
+
+    def test_distribution_told_once(self):
+        """What is required says nothing where the required package has a sentence of its own."""
+        changed = Difference("distribution islpy", f"1 {ONE}; numpy 2 {ONE}", f"1 {ONE}; numpy 3 {OTHER}")
+        assert sentence(changed, About(told=["islpy", "numpy"])) == ""
+
+    @pytest.mark.parametrize(
+        ("name", "before", "after", "said"),
+        [
+            ("argument x", "<f4", "<f8", "argument x: float32 -> float64"),
+            ("argument n", "|b1", "<u2", "argument n: bool -> uint16"),
+            ("argument x", None, "<c16", "argument x: not given -> complex128"),
+            ("module table.txt", ONE, OTHER, "file 'table.txt' that the recipe reads changed"),
+            ("module data/table", ONE, OTHER, "file 'table' that the recipe reads changed"),
+            ("resolved module ../data/table", ONE, "absent", "file 'table' that the recipe reads is gone"),
+            ("cwd a b.txt", "absent", OTHER, "file 'a b.txt' that the recipe reads is new"),
+            ("absolute /data/t.txt", ONE, OTHER, "file 't.txt' that the recipe reads changed"),
+            ("variable TILE", ONE, OTHER, "variable TILE changed"),
+            ("variable TILE", "absent", OTHER, "variable TILE was set"),
+            ("variable TILE", ONE, "absent", "variable TILE is not set any more"),
+            ("directory", ONE, OTHER, "working directory changed"),
+            ("link module current", ONE, OTHER, "link 'current' that the recipe follows changed"),
+            ("declared module data/*.txt", ONE, OTHER, "declared input data/*.txt changed"),
+            ("declared absolute /d/*", ONE, OTHER, "declared input /d/* changed"),
+        ],
+    )
+    def test_special(self, name, before, after, said):
+        """Parts of rows that depend on dtypes and on what the recipe reads."""
+        assert sentence(Difference(name, before, after), About(files={"module data/table"})) == said
+
+    @pytest.mark.parametrize(
+        ("name", "before", "after", "said"),
+        [
+            ("options", "", "-cl-fast-relaxed-math", "build option -cl-fast-relaxed-math added"),
+            ("options", "-cl-mad-enable -DA", "-DA", "build option -cl-mad-enable removed"),
+            ("options", "-DN=1 -DM=1", "-DN=2 -DM=1", "build option -DN: 1 -> 2"),
+            ("options", "-DN=1 -DN=2", "-DN=2 -DN=1", "build options: another order"),
+            ("options", "'-DT=a b'", "'-DT=a c'", "build option -DT: a b -> a c"),
+            ("header stencil.h", ONE, OTHER, "header stencil.h changed"),
+            ("header stencil.h", None, OTHER, "header stencil.h is included now"),
+            ("source", ONE, OTHER, "OpenCL C changed"),
+            ("driver", "535.1", "550.2", "device: driver 535.1 -> 550.2"),
+            ("device", "A100", "H100", "device: A100 -> H100"),
+            ("platform version", "OpenCL 2.0", "OpenCL 3.0", "platform: version OpenCL 2.0 -> OpenCL 3.0"),
+            ("driver library", "ab12", "cd34", "device: build of the driver's library ab12 -> cd34"),
+            ("cpu features", "avx sse", "avx avx512f", "device: CPU features: avx512f added, sse removed"),
+            ("extensions", "cl_a", "cl_a cl_b", "device: extensions: cl_b added"),
+            ("variable POCL_EXTRA_BUILD_FLAGS", None, "-O0", "variable POCL_EXTRA_BUILD_FLAGS is new: -O0"),
+        ],
+    )
+    def test_program(self, name, before, after, said):
+        """Parts of the program key."""
+        assert sentence(Difference(name, before, after), PROGRAM) == said
+
+    def test_unknown_name(self):
+        """A name that is in no table stands for itself."""
+        assert sentence(Difference("something", "1", "2")) == "something: 1 -> 2"
+
+    _names = st.one_of(
+        st.sampled_from([*words._WHOLE, "code matmul", "variable X", "directory"]),
+        st.builds(lambda first, rest: f"{first} {rest}", st.sampled_from(sorted(words._FIRST)), st.text(max_size=30)),
+        st.text(max_size=30),
+    )
+    _values = (
+        st.none() | st.text(max_size=200) | st.just(ONE) | st.sampled_from([f"1 {ONE}", "absent", f"2 {OTHER}; a 1"])
+    )
+
+    @given(_names, _values, _values, st.sampled_from([About(), RECIPE, PROGRAM]))
+    def test_any(self, name, before, after, about):
+        """Whatever a key holds, a short sentence comes out."""
+        if before == after:
+            return
+        said = sentence(Difference(name, before, after), about)
+        assert len(said) < 3 * len(name) + 600
+        assert said or name.startswith("distribution ")
