@@ -105,8 +105,7 @@ class Bench:
             # loopy's executor and pyopencl's kernel are no good for several threads: each has its own.
             sides = Sides(context, case) if case.threads > 1 else shared
             sides.kernel = shared.kernel
-            arrays = [_arrays(queue, case) for _ in range(SETS)]
-            for side, calls in sides.calls(queue, arrays).items():
+            for side, calls in sides.calls(queue).items():
                 made.setdefault(side, []).append(calls)
         self.sides = {side: self._turns(calls) for side, calls in made.items()}
 
@@ -178,24 +177,31 @@ class Sides:
         buffers: list[Any] = [None] * (len(case.arrays) + 1)
         self.typed.set_scalar_arg_dtypes([*buffers, *[np.float32] * len(case.scalars), np.int32])
 
-    def calls(self, queue: cl.CommandQueue, sets: list[dict[str, Any]]) -> dict[str, list[Call]]:
-        """Return by side a call for each set of arrays."""
+    def calls(self, queue: cl.CommandQueue) -> dict[str, list[Call]]:
+        """Return by side a call for each set of arrays; no side finds the events of another on its arrays."""
         launching = {"loopy": self.executor, "kcl": self.kernel}
         if self.case.outputs:
             launching |= {"loopy, events unmanaged": self.executor_unmanaged, "kcl, events unmanaged": self.unmanaged}
         found = {
-            side: [self.written("launch(queue, {keywords})", arrays, launch=launch, queue=queue) for arrays in sets]
+            side: [
+                self.written("launch(queue, {keywords})", one, launch=launch, queue=queue) for one in self.sets(queue)
+            ]
             for side, launch in launching.items()
         }
         if not self.case.outputs:
             return found
         if self.case.threads == 1:
+            sets = self.sets(queue)
             bound = self.kernel.bind(queue, **sets[0], **self.case.scalars)
-            found["kcl, bound"] = [self.written("bound({keywords})", arrays, bound=bound) for arrays in sets]
+            found["kcl, bound"] = [self.written("bound({keywords})", one, bound=bound) for one in sets]
         for side, values in {"typed": "data", "typed, buffers at hand": "buffers"}.items():
             text = f"kernel(queue, size, local, {{{values}}}, n)"
-            found[side] = [self.written(text, arrays, kernel=self.typed, queue=queue) for arrays in sets]
+            found[side] = [self.written(text, one, kernel=self.typed, queue=queue) for one in self.sets(queue)]
         return found
+
+    def sets(self, queue: cl.CommandQueue) -> list[dict[str, cl_array.Array]]:
+        """Return new arrays for calls to rotate over."""
+        return [_arrays(queue, self.case) for _ in range(SETS)]
 
     def written(self, call: str, arrays: dict[str, Any], **names: Any) -> Call:
         """Write out a call with its arguments by name or in order, as a driver has it."""

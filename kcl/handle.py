@@ -12,7 +12,7 @@ import pyopencl as cl
 from kcl import layers, program
 from kcl.declarations import NOTHING, Declared
 from kcl.errors import UnknownInput
-from kcl.launch import Kernels, Launcher, MissingArguments, unpack
+from kcl.launch import Kernels, Launcher, MissingArguments, Play, unpack
 from kcl.pipeline import Line, dtypes_of
 from kcl.rows import Ready
 from kcl.running import Task
@@ -22,19 +22,24 @@ if TYPE_CHECKING:
     from kcl.key import Key
 
 _ATTRIBUTE = "_kcl_bindings"
+_ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
 _lock = threading.Lock()
+
+Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 
 
 class Bindings:
     """What is bound for one queue or context object of the user; it dies with that object.
 
-    Launchers are kept by the digest of their code and by thread, since no `cl.Kernel` may be shared by two.
+    Launchers are kept by the digest of their code and by thread, since no `cl.Kernel` may be shared by two. `own` are
+    events known to be of the queue.
     """
 
-    __slots__ = ("home", "launchers")
+    __slots__ = ("home", "launchers", "own")
 
     def __init__(self, home: program.Home) -> None:
         self.home = home
+        self.own: dict[int, cl.Event] = {}
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
 
@@ -56,6 +61,7 @@ class Kernel:
         self._parameters = arguments
         self._line = Line(Task(name, function, arguments, declared))
         self._open: tuple[str, ...] | None = None
+        self._sole = ""  # the digest of the code where nothing is open: there is no other
         self._packed: dict[str, list[tuple[Any, str]]] = {}
         self._ready: dict[tuple[Any, ...], Ready] = {}
         self._lock = threading.Lock()
@@ -76,6 +82,14 @@ class Kernel:
         numpy where every array given is one. Raises what the executor raises for a missing argument or one of a
         wrong dtype, shape, strides or offset. Thread-safe.
         """
+        try:
+            hot = queue._kcl_bindings.launchers[self._sole, get_ident()].hot
+        except (AttributeError, KeyError):
+            hot = None
+        if hot is not None and wait_for is None and out_host is None:
+            result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
+            if result is not None:
+                return result
         names = self._open
         if names is not None:
             flat = unpack(self._packed, arguments) if self._packed else arguments
@@ -89,6 +103,28 @@ class Kernel:
                     except MissingArguments as error:
                         raise self._missing(error.names) from None
         return self._first(queue, allocator, wait_for, out_host, arguments)
+
+    def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
+        """Return `launch(**arguments)`, which launches on `queue` with the least work and returns the event.
+
+        `arguments` are those of a call, as an example: every array is given, outputs too, and lies on the device;
+        nothing is launched. The function takes the same names, and refuses what a call refuses; a scalar is converted
+        to the dtype that it has now. It is for the thread that bound it. It waits for no event of an array and leaves
+        none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
+        """
+        from pyopencl.array import Array
+
+        from kcl import replay
+
+        ready = self._code(queue, arguments)
+        arrays = [argument.name for argument in ready.generated.arguments if argument.kind in _ARRAYS]
+        elsewhere = [name for name in arrays if not isinstance(arguments.get(name), Array)]
+        if elsewhere:
+            names = ", ".join(elsewhere)
+            raise TypeError(f"kernel {self.name!r}: bind takes every array, on the device, and these are not: {names}")
+        launcher = self._launcher(_bindings(queue), ready, arguments)
+        program.launched(launcher.program)
+        return replay.bind(launcher, queue, arguments)
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: afterwards no recipe is left to run and no program to build.
@@ -183,13 +219,15 @@ class Kernel:
             self._packed = opened.packed
             self._ready[tuple([dtypes.get(name) for name in opened.names])] = found
             self._open = opened.names
+            if not opened.names and not opened.packed:
+                self._sole = found.digest
         return found
 
     def _launcher(self, bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None = None) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            launcher = bindings.launchers[place] = _bind(bindings.home, ready, arguments)
+            launcher = bindings.launchers[place] = _bind(bindings, ready, arguments)
         return launcher
 
     def _verified(
@@ -209,7 +247,7 @@ class Kernel:
         right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
         if right is None:
             return launcher
-        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right)
+        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, _learn)
         return new
 
     def _missing(self, names: list[str]) -> Exception:
@@ -223,16 +261,26 @@ class Kernel:
         return missing_arguments(self.name, names)
 
 
-def _bind(home: program.Home, ready: Ready, arguments: Mapping[str, Any] | None) -> Launcher:
-    return launcher_of(ready, program.built(home, ready.generated, ready.digest, arguments))
+def _bind(bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None) -> Launcher:
+    found = program.built(bindings.home, ready.generated, ready.digest, arguments)
+    return launcher_of(ready, found, bindings.own, _learn)
 
 
-def launcher_of(ready: Ready, found: program.Built) -> Launcher:
+def launcher_of(
+    ready: Ready, found: program.Built, own: dict[int, cl.Event] | None = None, learn: Learn | None = None
+) -> Launcher:
     """Return what launches the kernels of a program, with kernel objects that nobody else has."""
     kernels = Kernels()
     for name, kernel in found.kernels(ready.generated.kernels).items():
         setattr(kernels, name, kernel)
-    return Launcher(ready.invoke, kernels, found, _required(ready.generated))
+    return Launcher(ready.invoke, kernels, found, _required(ready.generated), own, learn)
+
+
+def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
+    # Imported when a kernel turns out to be called often.
+    from kcl import replay
+
+    return replay.learn(launcher, queue, arguments)
 
 
 def _required(generated: Generated) -> frozenset[str]:

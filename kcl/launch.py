@@ -7,15 +7,25 @@ from typing import Any
 
 from kcl.errors import KclError
 
+# Calls that the invoker takes itself before what it does is written out: that costs as much as it saves in so many.
+HOT = 40
+_VARIANTS = 8
+
+Play = Callable[[Any, Any, dict[str, Any]], Any]
+
 
 class Kernels:
     """The device kernels of one program for one thread, as attributes: the invoker takes them by name."""
 
 
 class Launcher:
-    """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL."""
+    """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL.
 
-    __slots__ = ("invoke", "kernels", "program", "required")
+    `hot` is what played the last call that could be played; it returns None for a call that it cannot play. `learn`
+    makes such a function for calls that give the same names, or raises. `own` are events known to be of the queue.
+    """
+
+    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "own", "program", "required", "variants")
 
     def __init__(
         self,
@@ -23,19 +33,47 @@ class Launcher:
         kernels: Kernels,
         program: Any,
         required: frozenset[str],
+        own: dict[int, Any] | None = None,
+        learn: Callable[[Launcher, Any, dict[str, Any]], Play | None] | None = None,
     ) -> None:
         self.invoke = invoke
         self.kernels = kernels
         self.program = program
         self.required = required
+        self.own = {} if own is None else own
+        self.learn = learn
+        self.calls = 0
+        self.hot: Play | None = None
+        self.variants: dict[frozenset[str], Play | None] = {}
 
     def __call__(
         self, queue: Any, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Enqueue; returns (event, outputs) as loopy's executor does."""
+        if self.calls < HOT:
+            self.calls += 1
+        elif wait_for is None and out_host is None:
+            play = self._variant(queue, arguments)
+            result = play(queue, allocator, arguments) if play is not None else None
+            if result is not None:
+                self.hot = play
+                return result  # type: ignore[no-any-return]
         if not self.required <= arguments.keys():
             raise MissingArguments(sorted(self.required - arguments.keys()))
         return self.invoke(self.kernels, queue, allocator, wait_for, out_host, **arguments)  # type: ignore[no-any-return]
+
+    def new_kernels(self) -> Any:
+        """Return kernel objects that nobody else has, by name."""
+        return self.program.kernels(tuple(vars(self.kernels)))
+
+    def _variant(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
+        names = frozenset(arguments)
+        try:
+            return self.variants[names]
+        except KeyError:
+            if self.learn is None or len(self.variants) >= _VARIANTS:
+                return None
+            return self.learn(self, queue, arguments)
 
 
 class MissingArguments(KclError):

@@ -26,6 +26,18 @@ ENTRIES = {
 }
 
 
+# Cases whose calls are the invoker's, however often they are made: numpy arrays, events to wait for, temporaries.
+NEVER_PLAYED = {
+    *("numpy_in_and_out", "numpy_given_outputs", "a_mix_of_numpy_and_device", "scalars_of_every_type"),
+    *("bool_like_arguments", "booleans", "open_dtypes", "open_scalars_without_dtype", "open_sizes_given_or_not"),
+    *("open_sizes_given_first", "open_output_of_another_dtype", "partly_open_dtypes", "work_groups_of_any_number"),
+    *("shapes_that_are_not_known", "reductions", "functions_and_preambles", "callee_kernels", "options_of_the_build"),
+    *("errors_of_wrong_arrays", "errors_of_a_first_call", "errors_of_a_first_open_call"),
+    *("errors_of_missing_arguments", "errors_of_missing_inputs", "errors_of_open_arguments"),
+    *("events_to_wait_for", "events_of_arrays_are_waited_for", "several_device_kernels"),
+}
+
+
 @pytest.fixture(scope="module")
 def runs(platform_name, tmp_path_factory):
     """Run every case in two processes on one cache directory; return (cold, warm) by the name of the case."""
@@ -57,6 +69,20 @@ def differences(expected, found, place=""):
     return [] if expected == found else [f"{place or 'all'}: loopy {expected!r}, kcl {found!r}"]
 
 
+def one_event(outcome):
+    """Take the number of events on an array as none or some, wherever an outcome tells it."""
+    if isinstance(outcome, dict):
+        return {name: _some(value) if name == "events" else one_event(value) for name, value in outcome.items()}
+    return [one_event(value) for value in outcome] if isinstance(outcome, list) else outcome
+
+
+def _some(events):
+    if isinstance(events, dict):
+        return {name: _some(value) for name, value in events.items()}
+    number, among = events
+    return [number > 0, among]
+
+
 def ran(outcome):
     """Return the outcome of a case; fail with its traceback where it raised."""
     assert not (isinstance(outcome, dict) and "failed" in outcome), outcome["traceback"]
@@ -76,6 +102,12 @@ class TestEveryCase:
         assert differences(ran(cold[name]["loopy"]), ran(warm[name]["kcl"])) == []
         if name not in executor_cases.LOOPYS_OWN:
             assert {outcome for _layer, outcome, _reason in warm[name]["looks"]} == {"hit"}
+
+    def test_hot(self, runs, name):
+        """Called again and again the same comes back; of several events of one queue in order the last one is left."""
+        cold, warm = runs
+        assert differences(one_event(ran(cold[name]["loopy"])), one_event(ran(warm[name]["hot"]))) == []
+        assert (warm[name]["played"] > 0) == (name not in NEVER_PLAYED), warm[name]["played"]
 
 
 @pytest.mark.parametrize("name", ENTRIES)

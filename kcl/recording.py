@@ -1,0 +1,327 @@
+"""A recording: what an invoker does with a call, found by running it on stand-ins. Nothing is launched.
+
+An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it is given stand-ins:
+for an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's
+functions something that takes notes. Whatever an invoker does beyond that is `Unusual`, and is left to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pyopencl.tools as cl_tools
+
+# The setters that take several arguments in one tuple, with the number of items that each argument has there.
+WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}
+_CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None))
+
+
+class Unusual(Exception):
+    """The invoker does something that cannot be played again."""
+
+
+class Mark:
+    """A value that is not known while recording, as the Python expression for it in a call.
+
+    It can be handed on, and complex numbers be taken apart; comparing it or computing with it fails.
+    """
+
+    __slots__ = ("text",)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @property
+    def real(self) -> Mark:
+        return Mark(f"{self.text}.real")
+
+    @property
+    def imag(self) -> Mark:
+        return Mark(f"{self.text}.imag")
+
+    def __eq__(self, _other: object) -> bool:
+        raise Unusual("a value decides")
+
+    def __ne__(self, _other: object) -> bool:
+        raise Unusual("a value decides")
+
+    def __bool__(self) -> bool:
+        raise Unusual("a value decides")
+
+
+class Queue(Mark):
+    """The stand-in of the queue."""
+
+    __slots__ = ()
+
+    @property
+    def context(self) -> Mark:
+        return Mark("_kcl_context")
+
+
+class Allocator(Mark):
+    """The stand-in of the allocator."""
+
+    __slots__ = ()
+
+    def __call__(self, size: int) -> Allocation:
+        return Allocation(size)
+
+
+class Allocation(NamedTuple):
+    """A buffer of so many bytes, to be allocated in each call."""
+
+    size: int
+
+
+class Made(NamedTuple):
+    """An output array that is allocated in each call, with the arguments of its constructor."""
+
+    name: str
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One enqueue: the kernel, (setter, items) by the index of each argument, sizes, and the flags at the end."""
+
+    kernel: str
+    arguments: dict[int, tuple[str, tuple[Any, ...]]]
+    sizes: tuple[Any, Any, Any]
+    flags: tuple[Any, ...]
+
+
+class Recording(NamedTuple):
+    """What one call does: values are constants or Marks, and no array is held.
+
+    `waited` names the arrays whose events are waited for, `written` those that get the new one, `outputs` what is
+    returned: a tuple of names, or a dictionary of them. `names` is what the expressions of Marks use.
+    """
+
+    made: list[Made]
+    steps: list[Step]
+    waited: list[str]
+    written: list[str]
+    outputs: tuple[str, ...] | dict[str, str]
+    names: dict[str, Any]
+
+
+def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]) -> Recording:
+    """Run `invoke` on stand-ins of `values`, Marks in place of those in `passed`.
+
+    Raises Unusual, or what the invoker raises where it refuses the call.
+    """
+    notes = _Notes()
+    given = {
+        name: _Layout(notes, name, value.shape, value.strides, value.offset, value.dtype, value.flags.c_contiguous)
+        if isinstance(value, cl_array.Array)
+        else (Mark(name) if name in passed else value)
+        for name, value in values.items()
+    }
+    queue = Queue("_kcl_queue")
+    event, outputs = _on_stand_ins(invoke, notes, passed)(_Kernels(kernels), queue, None, None, None, **given)
+    if event is not notes.last or event is None:
+        raise Unusual("the event of another launch is returned")
+    named = {key: _name(value) for key, value in outputs.items()} if isinstance(outputs, dict) else None
+    return Recording(
+        notes.made,
+        notes.steps,
+        notes.waited,
+        notes.written,
+        tuple(_name(value) for value in outputs) if named is None else named,
+        notes.names,
+    )
+
+
+class _Event:
+    """The event of a noted enqueue."""
+
+
+class _Notes:
+    """What is noted while one call is recorded."""
+
+    def __init__(self) -> None:
+        self.made: list[Made] = []
+        self.steps: list[Step] = []
+        self.waited: list[str] = []
+        self.written: list[str] = []
+        self.last: _Event | None = None
+        self.names: dict[str, Any] = {}
+
+    def enqueue(
+        self, queue: Any, kernel: Any, size: Any, local: Any, offset: Any = None, wait_for: Any = None, *flags: Any
+    ) -> _Event:
+        waited = [self.last] if self.last else []
+        if not isinstance(queue, Queue) or not isinstance(kernel, _Kernel) or list(wait_for or ()) != waited:
+            raise Unusual("enqueues in another way")
+        plain = all(isinstance(part, (int, np.integer)) for sizes in (size, local, offset) for part in sizes or ())
+        if not plain or not all(flag in (None, False, True) for flag in flags):
+            raise Unusual("sizes or flags are no numbers")
+        if len(kernel.noted) != kernel.num_args or any(step.kernel == kernel.name for step in self.steps):
+            raise Unusual("sets arguments in another way")
+        self.steps.append(Step(kernel.name, kernel.noted, (size, local, offset), flags))
+        self.last = _Event()
+        return self.last
+
+    def array(self, *positional: Any, **keywords: Any) -> _Layout:
+        """Take the place of pyopencl's class of arrays."""
+        made = Made(f"_kcl_made{len(self.made)}", positional, keywords)
+        _queue, shape, dtype = positional
+        strides, data, size = (keywords.get(name) for name in ("strides", "data", "_size"))
+        numbers = (*shape, *(strides or ()), size or 0, data.size if isinstance(data, Allocation) else 0)
+        if not {*keywords} <= _ARRAY_KEYWORDS or not all(isinstance(one, (int, np.integer)) for one in numbers):
+            raise Unusual("allocates in another way")
+        self.made.append(made)
+        return _Layout(self, made.name, shape, strides, 0, dtype, strides is None)
+
+    def pack(self, form: str, *values: Any) -> Any:
+        """Take the place of struct.pack."""
+        if not any(isinstance(value, Mark) for value in values):
+            return struct.pack(form, *values)
+        self.names["_kcl_pack"] = struct.pack
+        texts = [value.text if isinstance(value, Mark) else repr(value) for value in values]
+        return Mark(f"_kcl_pack({form!r}, {', '.join(texts)})")
+
+
+_ARRAY_KEYWORDS = {"strides", "data", "allocator", "_fast", "_size", "_context", "_queue"}
+
+
+class _Layout:
+    """The stand-in of an array: its layout, without its memory."""
+
+    def __init__(
+        self, notes: _Notes, name: str, shape: Any, strides: Any, offset: int, dtype: Any, contiguous: bool
+    ) -> None:
+        self._notes = notes
+        self.name = name
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.dtype = dtype
+        self.flags = _Flags(contiguous)
+        self.base_data = Mark(f"{name}.base_data")
+
+    @property
+    def events(self) -> list[Any]:
+        self._notes.waited.append(self.name)
+        return []
+
+    def add_event(self, event: Any) -> None:
+        if event is not self._notes.last:
+            raise Unusual("adds another event")
+        self._notes.written.append(self.name)
+
+
+class _Flags(NamedTuple):
+    """The one flag of an array that invokers ask for."""
+
+    c_contiguous: bool
+
+
+class _Kernels:
+    """The stand-in of a program's device kernels."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> _Kernel:
+        return _Kernel(name, getattr(self._real, name).num_args)
+
+
+class _Kernel:
+    """The stand-in of a device kernel: notes its arguments."""
+
+    def __init__(self, name: str, num_args: int) -> None:
+        self.name = name
+        self.num_args = num_args
+        self.noted: dict[int, tuple[str, tuple[Any, ...]]] = {}
+
+    def __getattr__(self, setter: str) -> Callable[[tuple[Any, ...]], None]:
+        width = WIDTH.get(setter)
+        if width is None:
+            raise Unusual(f"calls {setter} of a kernel")
+
+        def noted(items: tuple[Any, ...]) -> None:
+            for start in range(0, len(items), width):
+                self._note(items[start], setter, tuple(items[start + 1 : start + width]))
+
+        return noted
+
+    def set_args(self, *values: Any) -> None:
+        if len(values) != self.num_args:
+            raise TypeError("wrong number of arguments")
+        for index, value in enumerate(values):
+            self._note(index, "_set_arg_multi", (value,))
+
+    def _note(self, index: int, setter: str, items: tuple[Any, ...]) -> None:
+        if not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
+            raise Unusual("sets an argument of another kind")
+        self.noted[index] = (setter, items)
+
+
+class _Module:
+    """The stand-in of a module: what is not in it is Unusual."""
+
+    def __init__(self, **members: Any) -> None:
+        self.__dict__.update(members)
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unusual(f"uses {name}")
+
+
+class _Dtype:
+    """The stand-in of a scalar's dtype, of which an invoker takes the type to convert with."""
+
+    def __init__(self, notes: _Notes, name: str, dtype: Any) -> None:
+        self._notes = notes
+        self._name = f"_kcl_type_{name}"
+        self._dtype = dtype
+
+    def type(self, value: Any) -> Any:
+        if not isinstance(value, Mark):
+            return self._dtype.type(value)
+        self._notes.names[self._name] = self._dtype.type
+        return Mark(f"{self._name}({value.text})")
+
+
+def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]) -> Callable[..., Any]:
+    """Return a copy of the invoker that uses stand-ins of pyopencl's functions."""
+
+    def allocator(_context: Any) -> Allocator:
+        return Allocator("_kcl_allocator")
+
+    def integer(value: Any) -> Any:
+        return Mark(f"_kcl_int({value.text})") if isinstance(value, Mark) else int(value)
+
+    stand_ins: dict[int, Any] = {
+        id(cl): _Module(enqueue_nd_range_kernel=notes.enqueue, LocalMemory=cl.LocalMemory),
+        id(cl_array): _Module(Array=notes.array),
+        id(cl_tools): _Module(DeferredAllocator=allocator),
+        id(cl_tools.DeferredAllocator): allocator,
+        id(struct.pack): notes.pack,
+    }
+    own = invoke.__globals__
+    namespace = {name: stand_ins.get(id(value), value) for name, value in own.items()}
+    namespace["int"] = integer
+    for name in passed:
+        dtype = own.get(f"_kcl_dtype_{name}")
+        if dtype is not None and not dtype.names:
+            namespace[f"_kcl_dtype_{name}"] = _Dtype(notes, name, dtype)
+    for name, value in own.items():
+        if isinstance(value, FunctionType) and value.__globals__ is own:
+            namespace[name] = FunctionType(value.__code__, namespace, name, value.__defaults__, value.__closure__)
+    return namespace[invoke.__name__]  # type: ignore[no-any-return]
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, _Layout):
+        raise Unusual("returns something else than arrays")
+    return value.name

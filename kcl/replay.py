@@ -1,0 +1,242 @@
+"""The hot call: what an invoker did with a call, played again. Imported for kernels that are called often.
+
+What an invoker checks and computes depends on the layouts of the arrays (shape, strides, offset, dtype) and on the
+scalars that it computes with: the *signature* of a call. For a signature that it took once it would find the same, so
+a call of the same signature as the last one sets buffers and the other scalars, and enqueues. Anything else is the
+invoker's. Signatures hold numbers and no array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import get_ident
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+from pyopencl.array import Array
+from pyopencl.tools import DeferredAllocator
+
+from kcl.recording import WIDTH, Unusual, record
+from kcl.script import Form, Script, script
+
+if TYPE_CHECKING:
+    from kcl.launch import Launcher
+
+# Bounds: signatures of one script, texts that stay compiled in a process, events known to be of one queue.
+_SIGNATURES = 32
+_CODES = 64
+_EVENTS = 64
+
+_codes: dict[str, CodeType] = {}
+
+
+def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) -> Callable[..., Any] | None:
+    """Have the launcher know how to play calls like that with `values`; returns the function that does.
+
+    `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call; so
+    does None. What the invoker refuses is not learned.
+    """
+    if not _suits(values):
+        return None
+    play: Callable[..., Any] | None = None
+    try:
+        play = _function(launcher, queue, values, None)
+    except Unusual:
+        pass
+    except Exception:
+        return None
+    launcher.variants[frozenset(values)] = play
+    return play
+
+
+def bind(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) -> Callable[..., cl.Event]:
+    """Return a function for calls like that with `values` in this thread: it takes keywords and leaves events alone.
+
+    Raises what the invoker raises.
+    """
+    slow = _unmanaged(launcher, queue, frozenset(values))
+    try:
+        return _function(launcher, queue, values, slow) if _suits(values) else slow
+    except Unusual:
+        return slow
+
+
+def _function(
+    launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], slow: Callable[..., cl.Event] | None
+) -> Callable[..., Any]:
+    """Write the function that plays calls; with `slow` it is bound, and that takes the others."""
+    signatures = _Signatures(launcher, queue, values, bound=slow is not None)
+    own, names = launcher.own, signatures.names()
+    if slow is not None:
+        names.update(_kcl_queue=queue, _kcl_ident=get_ident, _kcl_thread=get_ident(), _kcl_slow=slow)
+    else:
+        context = queue.context
+        names.update(_kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_most=_EVENTS)
+        names["_kcl_waits"] = lambda queue, lists: waits(own, queue, lists)
+    exec(_compiled(signatures.text), names)
+    # Taken out, so that function and names are no circle: what they hold is released with the launcher.
+    return names.pop("launch")  # type: ignore[no-any-return]
+
+
+class _Signatures:
+    """What is set for each signature of the calls that one function plays."""
+
+    def __init__(self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool) -> None:
+        self._code = (launcher.invoke, launcher.kernels)
+        record(*self._code, values, frozenset())
+        arrays = tuple(name for name, value in values.items() if isinstance(value, Array))
+        self._passed = frozenset(name for name in values if name not in arrays and self._hands_on(values, name))
+        deciding = tuple(name for name in values if name not in self._passed and name not in arrays)
+        if not arrays or not all(isinstance(values[name], (int, np.integer, type(None))) for name in deciding):
+            raise Unusual("no array is given, or something else than layouts and integers decides")
+        in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self._form = Form(tuple(values), arrays, deciding, in_order, bound)
+        self._dtypes = [values[name].dtype for name in arrays]
+        recording = record(*self._code, values, self._passed)
+        self._first, self._beside = script(self._form, recording), recording.names
+        self._kernels = launcher.new_kernels()
+        self._known: dict[tuple[Any, ...], Script | None] = {}
+        for name, setter in self._first.setters:
+            if not hasattr(self._kernels[name], setter):
+                raise Unusual(f"this pyopencl has no {setter}")
+
+    @property
+    def text(self) -> str:
+        """The function as Python."""
+        return self._first.text
+
+    def names(self) -> dict[str, Any]:
+        """Return the global names of the function; no signature is current."""
+        found: dict[str, Any] = {
+            **self._beside,
+            **{f"_kcl_d{i}": dtype for i, dtype in enumerate(self._dtypes)},
+            **{f"_kcl_{kind}{i}": None for i in range(len(self._form.arrays)) for kind in "sto"},
+            **{f"_kcl_{kind}{i}": None for i in range(len(self._form.deciding)) for kind in "vy"},
+            **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
+            **{f"_kcl_{one.__name__}": one for one in (Array, Exception, Unusual, globals, id, int, len, type)},
+            "_kcl_choose": self.choose,
+            "_kcl_enqueue": cl.enqueue_nd_range_kernel,
+        }
+        for number, name in enumerate(self._first.kernels):
+            kernel = found[f"_kcl_k{number}"] = self._kernels[name]
+            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter, None) for setter in WIDTH})
+        return found
+
+    def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:
+        """Make the signature of a call the current one; raises Unusual, or what the invoker raises."""
+        layouts = [(array.shape, array.strides, array.offset) for array in arrays]
+        key = (*layouts, *((type(value), value) for value in deciding))
+        try:
+            found = self._known[key]
+        except KeyError:
+            found = self._learned(key, arrays, deciding)
+        if found is None:
+            raise Unusual
+        names["_kcl_s0"] = None  # should anything go wrong on the way, none is current
+        for kernel, setter, items in found.constants:
+            getattr(self._kernels[kernel], setter)(items)
+        for i, (shape, strides, offset) in enumerate(layouts[1:], 1):
+            names[f"_kcl_s{i}"], names[f"_kcl_t{i}"], names[f"_kcl_o{i}"] = shape, strides, offset
+        for i, value in enumerate(deciding):
+            names[f"_kcl_v{i}"], names[f"_kcl_y{i}"] = value, type(value)
+        for i, value in enumerate(found.cells):
+            names[f"_kcl_c{i}"] = value
+        names["_kcl_s0"], names["_kcl_t0"], names["_kcl_o0"] = layouts[0]
+
+    def _learned(self, key: tuple[Any, ...], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> Script | None:
+        """Record a call of another signature; None where that cannot be played, or where too many are known."""
+        if len(self._known) >= _SIGNATURES:
+            return None
+        values = dict(zip((*self._form.arrays, *self._form.deciding), (*arrays, *deciding), strict=True))
+        given = {name: values.get(name) for name in self._form.names}
+        found: Script | None = None
+        try:
+            found = script(self._form, record(*self._code, given, self._passed))
+        except Unusual:
+            pass
+        if found is not None and (found.text, found.kernels) != (self._first.text, self._first.kernels):
+            found = None
+        self._known[key] = found
+        return found
+
+    def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
+        """Tell whether the invoker sets a scalar as an argument and does nothing else with it."""
+        if values[name] is None:
+            return False
+        try:
+            record(*self._code, values, frozenset([name]))
+        except Exception:
+            return False
+        return True
+
+
+def _suits(values: Mapping[str, Any]) -> bool:
+    numbers = (int, float, complex, np.generic, type(None))
+    return all(type(value) is Array or isinstance(value, numbers) for value in values.values())
+
+
+class _Silent:
+    """An array without its events."""
+
+    __slots__ = ("_array",)
+
+    events = ()
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def add_event(self, event: cl.Event) -> None:
+        """Forget it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+
+def _unmanaged(launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str]) -> Callable[..., cl.Event]:
+    """Return what takes the calls of a bound function that the invoker must see."""
+    thread = get_ident()
+
+    def launch(**arguments: Any) -> cl.Event:
+        if get_ident() != thread:
+            raise RuntimeError("this kernel was bound in another thread; bind it in the thread that calls it")
+        if arguments.keys() != names:
+            raise TypeError(f"a bound kernel takes the arguments that it was bound with: {', '.join(sorted(names))}")
+        silent = {name: _Silent(value) if isinstance(value, Array) else value for name, value in arguments.items()}
+        event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **silent)
+        return event
+
+    return launch
+
+
+def waits(own: dict[int, cl.Event], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]) -> list[cl.Event] | None:
+    """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
+
+    `own` are events known to be of the queue, by identity: being held here keeps that unique.
+    """
+    for events in lists:
+        for event in events:
+            if id(event) not in own:
+                if not _is_of(queue, event):
+                    return [event for events in lists for event in events]
+                if len(own) >= _EVENTS:
+                    own.clear()
+                own[id(event)] = event
+    return None
+
+
+def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:
+    try:
+        return bool(event.command_queue == queue)
+    except (cl.Error, RuntimeError, ValueError):
+        return False  # an event of the user has no queue
+
+
+def _compiled(text: str) -> CodeType:
+    code = _codes.get(text)
+    if code is None:
+        if len(_codes) >= _CODES:
+            _codes.clear()
+        code = _codes[text] = compile(text, "<kcl hot call>", "exec")
+    return code

@@ -1,0 +1,187 @@
+"""The Python of a hot call: a recording written out with the names of its arguments.
+
+Numbers that belong to a signature (sizes, layouts, what was computed) are global names of the function, so that one
+text serves every signature: `_kcl_s0`, `_kcl_t0`, `_kcl_o0` are shape, strides and offset of the first array,
+`_kcl_v0` the first scalar that decides, `_kcl_c0` the first size.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kcl.recording import Allocation, Made, Mark, Recording, Step, Unusual
+
+
+class Form(NamedTuple):
+    """How calls look that a script is for.
+
+    `names` are all arguments given, `arrays` and `deciding` those whose layout or value is the signature. A `bound`
+    script takes keywords, leaves events alone and returns the event only.
+    """
+
+    names: tuple[str, ...]
+    arrays: tuple[str, ...]
+    deciding: tuple[str, ...]
+    in_order: bool
+    bound: bool
+
+
+class Script(NamedTuple):
+    """The text, its kernels and the setters that it calls of each; and what belongs to one signature.
+
+    That is the values of `_kcl_c…`, and what is set once, as (kernel, setter, items).
+    """
+
+    text: str
+    kernels: tuple[str, ...]
+    setters: tuple[tuple[str, str], ...]
+    cells: tuple[Any, ...]
+    constants: tuple[tuple[str, str, tuple[Any, ...]], ...]
+
+
+def script(form: Form, recording: Recording) -> Script:
+    """Write the function `launch` for calls of this form."""
+    return _Writer(form, recording).script()
+
+
+class _Writer:
+    def __init__(self, form: Form, recording: Recording) -> None:
+        self.form = form
+        self.recording = recording
+        self.lines: list[str] = []
+        self.cells: list[Any] = []
+        self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
+        self.managed = [name for name in recording.waited if name in form.arrays] if not form.bound else []
+        if recording.written and not {*recording.written} <= {*recording.waited, *(one.name for one in recording.made)}:
+            raise Unusual("keeps events without waiting for them")
+
+    def script(self) -> Script:
+        form, otherwise = self.form, "raise _kcl_Unusual" if self.form.bound else "return None"
+        keywords = ", ".join(form.names)
+        self(0, f"def launch(*, {keywords}):" if form.bound else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):")
+        self(1, "try:")
+        if form.bound:
+            self(2, "if _kcl_ident() != _kcl_thread:", f"    {otherwise}")
+        else:
+            self(2, f"if _kcl_len(_kcl_given) != {len(form.names)}:", f"    {otherwise}")
+            self(2, *(f"{name} = _kcl_given[{name!r}]" for name in form.names))
+        self.checks(otherwise)
+        for made in self.recording.made:
+            self.allocation(made)
+        self.waits()
+        for number, step in enumerate(self.recording.steps):
+            self.setting(number, step)
+        self.enqueue(2, 0, self.recording.steps[0])
+        self(1, "except _kcl_Exception:", "    pass", "else:")
+        for number, step in enumerate(self.recording.steps[1:], 1):
+            self.enqueue(2, number, step)
+        self.marks()
+        self(2, f"return {self.result()}")
+        given = ", ".join(f"{name}={name}" for name in form.names)
+        self(1, f"return _kcl_slow({given})" if form.bound else "return None")
+        kernels = tuple(step.kernel for step in self.recording.steps)
+        setters = {(step.kernel, setter) for step in self.recording.steps for setter, _items in step.arguments.values()}
+        text = "\n".join(self.lines) + "\n"
+        return Script(text, kernels, tuple(setters), tuple(self.cells), tuple(self.constants))
+
+    def __call__(self, depth: int, *lines: str) -> None:
+        self.lines += ["    " * depth + line for line in lines]
+
+    def checks(self, otherwise: str) -> None:
+        """Compare with the current signature; another one is chosen, or raises."""
+        form = self.form
+        kinds = [f"_kcl_type({name}) is _kcl_Array" for name in form.arrays]
+        kinds += [f"({name}.dtype is _kcl_d{i} or {name}.dtype == _kcl_d{i})" for i, name in enumerate(form.arrays)]
+        same = [
+            f"{name}.shape == _kcl_s{i} and {name}.strides == _kcl_t{i} and {name}.offset == _kcl_o{i}"
+            for i, name in enumerate(form.arrays)
+        ]
+        same += [f"{name} == _kcl_v{i} and _kcl_type({name}) is _kcl_y{i}" for i, name in enumerate(form.deciding)]
+        self(2, f"if not ({' and '.join(kinds)}):", f"    {otherwise}")
+        self(2, f"if not ({' and '.join(same)}):")
+        self(3, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")
+
+    def allocation(self, made: Made) -> None:
+        """Allocate an output."""
+        if self.form.bound:
+            raise Unusual("allocates")
+        if made is self.recording.made[0]:
+            self(2, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
+        values = [self.value(value) for value in made.positional]
+        values += [f"{name}={self.value(value)}" for name, value in made.keywords.items()]
+        self(2, f"{made.name} = _kcl_Array({', '.join(values)})")
+
+    def waits(self) -> None:
+        """Find what to wait for: nothing, where the arrays carry events of the same queue in order only."""
+        self(2, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
+        lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
+        if self.managed and self.form.in_order:
+            unknown = [f"({e} and (_kcl_len({e}) != 1 or _kcl_id({e}[0]) not in _kcl_own))" for e in lists]
+            self(2, f"if {' or '.join(unknown)}:", f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))")
+            self(2, "else:", "    _kcl_w = None")
+        elif self.managed:
+            self(2, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
+
+    def setting(self, number: int, step: Step) -> None:
+        """Set the arguments of a kernel that change from call to call; note the others."""
+        moving: dict[str, list[str]] = {}
+        for index, (setter, items) in step.arguments.items():
+            if any(isinstance(item, Mark) for item in items):
+                texts = [item.text if isinstance(item, Mark) else repr(item) for item in items]
+                moving.setdefault(setter, []).extend([str(index), *texts])
+            else:
+                self.constants.append((step.kernel, setter, (index, *items)))
+        for setter, texts in moving.items():
+            self(2, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
+
+    def enqueue(self, depth: int, number: int, step: Step) -> None:
+        wait = ("_kcl_w" if self.managed else "None") if number == 0 else "None" if self.form.in_order else "[_kcl_evt]"
+        sizes = ", ".join(self.cell(size) for size in step.sizes)
+        flags = "".join(f", {flag!r}" for flag in step.flags)
+        self(depth, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k{number}, {sizes}, {wait}{flags})")
+
+    def marks(self) -> None:
+        """Leave the event on what was written."""
+        if self.form.bound or not self.recording.written:
+            return
+        made = [name for name in self.recording.written if name not in self.managed]
+        given = [name for name in self.recording.written if name in self.managed]
+        self(2, *(f"{name}.events.append(_kcl_evt)" for name in made))
+        if given and self.form.in_order:
+            self(2, "if _kcl_w is None:")
+            for name in given:
+                events = f"_kcl_e{self.managed.index(name)}"
+                self(3, f"if {events}:")
+                self(4, f"_kcl_own.pop(_kcl_id({events}[0]), None)", f"{events}[0] = _kcl_evt")
+                self(4, f"if _kcl_len({events}) > 1:", f"    del {events}[1:]")
+                self(3, "else:", f"    {events}.append(_kcl_evt)")
+            self(2, "else:", *(f"    {name}.add_event(_kcl_evt)" for name in given))
+        else:
+            self(2, *(f"{name}.add_event(_kcl_evt)" for name in given))
+        if self.form.in_order:
+            self(2, "if _kcl_len(_kcl_own) >= _kcl_most:", "    _kcl_own.clear()")
+            self(2, "_kcl_own[_kcl_id(_kcl_evt)] = _kcl_evt")
+
+    def result(self) -> str:
+        outputs = self.recording.outputs
+        if self.form.bound:
+            return "_kcl_evt"
+        if isinstance(outputs, dict):
+            return f"_kcl_evt, {{{', '.join(f'{key!r}: {name}' for key, name in outputs.items())}}}"
+        return f"_kcl_evt, ({_tuple(outputs)})"
+
+    def value(self, value: Any) -> str:
+        """Write a constructor's argument: a constant is one of the signature."""
+        if isinstance(value, Mark):
+            if value.text not in ("_kcl_queue", "_kcl_context", "_kcl_allocator"):
+                raise Unusual("allocates by what is not known")
+            return value.text
+        return f"_kcl_allocator({self.cell(value.size)})" if isinstance(value, Allocation) else self.cell(value)
+
+    def cell(self, value: Any) -> str:
+        self.cells.append(value)
+        return f"_kcl_c{len(self.cells) - 1}"
+
+
+def _tuple(texts: Any) -> str:
+    return "".join(f"{text}, " for text in texts)
