@@ -22,9 +22,10 @@ import sys
 import tempfile
 import time
 
-from kcl import events, journal, option
+from kcl import events, option
 from kcl.entry import Entry
 from kcl.events import Event
+from kcl.history import journal
 from kcl.key import Key, Part
 from kcl.stores.base import address
 

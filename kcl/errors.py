@@ -6,6 +6,7 @@ KclError
  +-- CacheFault         a fault of the cache itself; reaches the user only under KCL_STRICT=fault
  |    +-- DamagedEntry        the bytes of an entry are not what was written
  |    +-- UnusableDirectory   a directory is missing, not ours, or writable by others
+ |    +-- WrongEntry          KCL_VERIFY found that an entry is not what its recipe or its source gives
  +-- UnknownInput       what decides a recipe's outcome cannot be known: the look-up is bypassed
 """
 
@@ -34,6 +35,10 @@ class DamagedEntry(CacheFault):
 
 class UnusableDirectory(CacheFault):
     """A cache directory cannot be used, or cannot be trusted."""
+
+
+class WrongEntry(CacheFault):
+    """What is stored, or was just generated, is not what the recipe generates or what the source computes."""
 
 
 class UnknownInput(KclError):

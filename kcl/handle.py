@@ -114,7 +114,7 @@ class Kernel:
         """
         from pyopencl.array import Array
 
-        from kcl import replay
+        from kcl.launch import replay
 
         ready = self._code(queue, arguments)
         arrays = [argument.name for argument in ready.generated.arguments if argument.kind in _ARRAYS]
@@ -240,7 +240,7 @@ class Kernel:
         arguments: dict[str, Any],
     ) -> Launcher:
         """Compare what a stored binary computes; returns the launcher of the program that is right."""
-        from kcl import results
+        from kcl.verify import results
 
         for event in wait_for or ():
             event.wait()
@@ -278,7 +278,7 @@ def launcher_of(
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
     # Imported when a kernel turns out to be called often.
-    from kcl import replay
+    from kcl.launch import replay
 
     return replay.learn(launcher, queue, arguments)
 
@@ -312,7 +312,7 @@ def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
 def _differences(
     layer: str, kernel: str, key: Key, sources: Mapping[str, str], origins: Mapping[str, tuple[str, int]]
 ) -> list[str]:
-    from kcl import misses
+    from kcl.explain import misses
 
     return [f"    {line}" for line in misses.now(layer, kernel, key, sources, origins)]
 

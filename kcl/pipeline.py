@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl import adapters, events, frontends, layers, manifest, rows, running, verify
+from kcl import adapters, events, frontends, layers, manifest, rows, running
 from kcl.direct.reach import Reached
 from kcl.entry import Entry, recorded_seconds
-from kcl.errors import DamagedEntry, UnknownInput
+from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate
@@ -20,6 +20,8 @@ from kcl.rows import Base, Dtypes, Ready
 from kcl.running import Outcome, Task
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     import numpy as np
 
     from kcl.flight import Flight
@@ -86,10 +88,10 @@ class Line:
             try:
                 if look.outcome == "miss":
                     look, flight = self._joined(layer, values, look)
-                look = self._completed(layer, values, call, look, verify.chosen(layer.verify, digest))
+                look = self._completed(layer, values, call, look, _chosen(layer, digest))
             except BaseException as error:
                 # The recipe or the generator failed: the look-up was made all the same, and is counted.
-                if isinstance(error, verify.Wrong):
+                if isinstance(error, WrongEntry):
                     look = look._replace(outcome="error", reason=str(error))
                 seconds = time.perf_counter() - started
                 events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, 0), look.key)
@@ -219,7 +221,7 @@ class Line:
         code = self._code(layer, ran, used, lone=bool(off))
         refused = code.refused or off
         if check and not off and (code.reused or not (refused or look.outcome == "bypass")):
-            wrong = verify.check(self._task, self._reached, code.generated, used)
+            wrong = self._wrong(code.generated, used)
             if wrong is not None:
                 layer.fault("verify", wrong)
                 look = look._replace(outcome="error", reason=str(wrong))
@@ -240,7 +242,7 @@ class Line:
         dtypes = dtypes_of(unpack(self.base.open.packed, values))
         used = {name: dtypes[name] for name in look.entry.metadata["chosen"]}
         _generated, code = from_entry(look.entry)
-        wrong = verify.check(self._task, self._reached, look.ready.generated, used, code)
+        wrong = self._wrong(look.ready.generated, used, code)
         if wrong is None:
             return look._replace(reason=_VERIFIED)
         layer.set_aside(look.entry.key.digest, look.entry.pack(), wrong)
@@ -265,6 +267,11 @@ class Line:
         if ran.result.follows(used, self.base.open.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
         return ran, used
+
+    def _wrong(self, stored: Generated, used: Dtypes, code: CodeType | None = None) -> WrongEntry | None:
+        from kcl.verify import recipes
+
+        return recipes.check(self._task, self._reached, stored, used, code)
 
     def _off(self, layer: layers.Layer, result: frontends.Result) -> str:
         off = layer.off(frozenset({result.front_end}))
@@ -307,6 +314,14 @@ def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
         elif hasattr(value, "dtype"):
             found[name] = value.dtype
     return found
+
+
+def _chosen(layer: layers.Layer, digest: str) -> bool:
+    if not layer.verify:
+        return False
+    from kcl.verify import recipes
+
+    return recipes.chosen(layer.verify, digest)
 
 
 def _ready(code: Code) -> Ready:

@@ -398,7 +398,7 @@ def _launch(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """Describe the launch that a program is built for; nothing where that cannot be known."""
     if arguments is None:
         return {}
-    from kcl import shapes
+    from kcl.launch import shapes
 
     try:
         return {"launch": shapes.described(arguments)}

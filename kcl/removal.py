@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import NamedTuple
 
-from kcl import adapters, inventory, journal, option
+from kcl import adapters, inventory, option
 from kcl.errors import CacheFault
+from kcl.history import journal
 from kcl.promote.jobs import STATES, Queue, node
 
 OWN = ("generator", "binary", "kept")

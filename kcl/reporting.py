@@ -77,10 +77,10 @@ def _keep_journal() -> None:
 
 
 def _write_journal() -> None:
-    from kcl import records
+    from kcl.history import records
 
     if records.write():
-        from kcl import journal
+        from kcl.history import journal
 
         journal.fold()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
@@ -90,15 +90,16 @@ def _write_journal() -> None:
 def _keep_notes() -> None:
     """Leave a note of switches that came too late, for those who look later."""
     if adapters.changed():
-        from kcl import notes
         from kcl.adapters import late
+        from kcl.history import notes
 
         notes.keep(late.find())
 
 
 def _explained() -> str:
     """Say what missed in this process, and why."""
-    from kcl import journal, misses
+    from kcl.explain import misses
+    from kcl.history import journal
 
     found = misses.told(journal.of_this_run(), journal.last_misses())
     return "\n".join(line for one in found for line in misses.lines(one)) or "nothing missed"

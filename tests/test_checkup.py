@@ -9,11 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from kcl import adapters, checkup, notes, option
+from kcl import adapters, checkup, option
 from kcl.adapters.late import Late
 from kcl.adapters.table import ROWS
 from kcl.checkup import files, switches, system
 from kcl.entry import Entry
+from kcl.history import notes
 from kcl.key import Key, Part
 from kcl.promote.jobs import Queue
 from kcl.stores import trust

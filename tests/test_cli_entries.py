@@ -10,9 +10,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kcl import cli, events, inventory, journal, option
+from kcl import cli, events, inventory, option
 from kcl.cli import ls as ls_module
 from kcl.cli.assembly import NoAssembly, assembly
+from kcl.history import journal
 from kcl.key import Key
 from kcl.stores.base import address
 from kcl.stores.directory import Directory

@@ -133,9 +133,9 @@ class TestExplain:
 
     def test_words_for_all(self, filled):
         """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
-        from kcl import words
+        from kcl.explain import words
+        from kcl.explain.words import About, sentence
         from kcl.key import Difference
-        from kcl.words import About, sentence
 
         for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
             for address in store.scan():

@@ -8,10 +8,11 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from kcl import adapters, notes, option
+from kcl import adapters, option
 from kcl.adapters.late import Late
 from kcl.cli import main
 from kcl.entry import Entry
+from kcl.history import notes
 from kcl.key import Key, Part
 from kcl.promote.jobs import Queue
 

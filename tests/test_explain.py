@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kcl.entry import Entry
 from kcl.explain import FIRST_TIME, Known, Texts, changes, explain, nearest, short_diff, texts_of
+from kcl.explain.words import Origin
 from kcl.key import Key
-from kcl.words import Origin
 
 HEAD = [("kcl", "1"), ("python", "cpython 3.11")]
 BODY = "def matmul():\n    block = 16\n    return block\n"

@@ -1,4 +1,4 @@
-"""kcl.inventory and kcl.listing: what lies in the layers, by headers alone."""
+"""kcl.inventory and kcl.inventory.listing: what lies in the layers, by headers alone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
-from kcl import inventory, listing, option
+from kcl import inventory, option
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
-from kcl.inventory import Fault
+from kcl.inventory import Fault, listing
 from kcl.key import Key, Part
 from kcl.stores.base import address
 from kcl.stores.directory import Directory

@@ -1,4 +1,4 @@
-"""kcl.journal: statistics and misses that outlive a process, written by many at once."""
+"""kcl.history.journal: statistics and misses that outlive a process, written by many at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from kcl import events, journal, option, records
+from kcl import events, option
 from kcl.events import Event
+from kcl.history import journal, records
 from kcl.key import Key, Part
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -224,7 +225,8 @@ class TestFaults:
 
 WRITERS = """
 import json, os, sys
-from kcl import events, journal, option, records
+from kcl import events, option
+from kcl.history import journal, records
 from kcl.events import Event
 from kcl.key import Key
 option.cache_dir(sys.argv[1])
@@ -263,7 +265,8 @@ class TestProcesses:
         """A process that is killed loses its own record, and leaves nothing in the way of the others."""
         code = """
             import os, signal, sys
-            from kcl import events, journal, option, records
+            from kcl import events, option
+            from kcl.history import journal, records
             option.cache_dir(sys.argv[1])
             events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
             journal.flush()
@@ -329,7 +332,7 @@ class TestRuns:
 
     def test_not_imported(self, filled):
         """A warm run imports the journal only as it ends."""
-        assert not {"kcl.journal", "kcl.records"} & set(filled.second.said["modules"])
+        assert not {"kcl.history.journal", "kcl.history.records"} & set(filled.second.said["modules"])
 
 
 def test_json(root):

@@ -1,4 +1,4 @@
-"""kcl.launch, kcl.replay: hot calls compute and refuse what the invoker does. Whole answers: test_executor.py."""
+"""kcl.launch: hot calls compute and refuse what the invoker does. Whole answers: test_executor.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 from executor_cases import error_of
 
 import kcl
-from kcl import launch, recording, replay
+from kcl import launch
+from kcl.launch import recording, replay
 
 COMPLETE = cl.command_execution_status.COMPLETE
 OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE

@@ -25,7 +25,7 @@ ORDER = [
     "events",
     "key",
     "entry",
-    "words",
+    "explain.words",
     "explain",
     "stores.*",
     "direct.bytecode",
@@ -47,43 +47,43 @@ ORDER = [
     "observe",
     "generated",
     "launch",
-    "recording",
-    "script",
-    "replay",
-    "shapes",
+    "launch.recording",
+    "launch.script",
+    "launch.replay",
+    "launch.shapes",
     "frontends.*",
     "manifest",
     "declarations",
     "rows",
     "running",
-    "verify",
+    "verify.recipes",
     "flight",
     "layers",
-    "records",
-    "journal",
-    "listing",
+    "history.records",
+    "history.journal",
+    "inventory.listing",
     "inventory",
-    "misses",
-    "notes",
-    "tally",
+    "explain.misses",
+    "history.notes",
+    "inventory.tally",
     "reporting",
     "promote.*",
     "removal",
     "wishes",
     "completing",
     "program",
-    "results",
+    "verify.results",
     "pipeline",
     "handle",
-    "rebuild",
-    "rebuilding",
+    "verify.child",
+    "verify.rebuilding",
     "recipe",
     "checkup.*",
     "cli.*",
 ]
 
 # Imported by everybody, and importing nothing but lazily: the package itself.
-ROOTS = {"__init__", "__main__", "direct", "direct.__init__"}
+ROOTS = {"__init__", "__main__", "direct", "history", "verify"}
 
 
 def modules():
@@ -227,7 +227,7 @@ class TestFences:
 
     def test_hot_path(self):
         """The launcher imports nothing of kcl but its errors."""
-        path = PACKAGE / "launch.py"
+        path = PACKAGE / "launch" / "__init__.py"
         assert {inside(dotted) for dotted, _typing, _line in imported(path, "launch")} <= {None, "errors"}
 
     def test_never_unpickled(self):

@@ -63,7 +63,7 @@ WARM_MODULES = [
     "kcl.stores.memory",
     "kcl.stores.persistentdict",
     "kcl.stores.trust",
-    "kcl.verify",
+    "kcl.verify.recipes",
 ]
 
 # kernel -> file, text, other text, the number that follows

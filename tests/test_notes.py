@@ -1,12 +1,13 @@
-"""kcl.notes: what a later command should still say."""
+"""kcl.history.notes: what a later command should still say."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from kcl import notes, option
+from kcl import option
 from kcl.adapters.late import Late
+from kcl.history import notes
 
 LATE = Late("pocl", "POCL_CACHE_DIR", "/x", "words", True)
 

@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from kcl import adapters, journal, option, removal
+from kcl import adapters, option, removal
 from kcl.entry import Entry
+from kcl.history import journal
 from kcl.key import Key
 from kcl.promote.jobs import Queue, node
 from kcl.stores.base import address

@@ -1,10 +1,11 @@
-"""kcl.tally: what lies in the folders of a large store, without looking at each file again."""
+"""kcl.inventory.tally: what lies in the folders of a large store, without looking at each file again."""
 
 from __future__ import annotations
 
 import os
 
-from kcl import option, tally
+from kcl import option
+from kcl.inventory import tally
 
 
 def store(root, folders, number):

@@ -1,4 +1,4 @@
-"""kcl.verify and kcl.results: what is stored is compared with what the recipe generates and the source computes."""
+"""kcl.verify: what is stored is compared with what the recipe generates and the source computes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ import pyopencl.array as cl_array
 import pytest
 
 import kcl
-from kcl import layers, option, promote, results, verify
+from kcl import layers, option, promote
 from kcl.entry import Entry
+from kcl.verify import recipes as verify
+from kcl.verify import results
 
 ROOT = pathlib.Path(__file__).parent.parent
 ADD = "kernel void add(global float *x, float a)\n{ x[get_global_id(0)] += a; }\n"

@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from kcl import adapters, config, notes
+from kcl import adapters, config
 from kcl.adapters.table import ROWS, Switch
 from kcl.checkup.finding import NOTE, PROBLEM, WARNING, Finding
+from kcl.history import notes
 
 # Variables that job scripts set and nobody reads, and those that were meant.
 LOOK_ALIKES = {

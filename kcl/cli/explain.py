@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from kcl import journal, misses
 from kcl.cli import output
-from kcl.journal import Missed
-from kcl.misses import Told
+from kcl.explain import misses
+from kcl.explain.misses import Told
+from kcl.history import journal
+from kcl.history.journal import Missed
 
 
 @click.command()

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from kcl import config, inventory, journal
+from kcl import config, inventory
 from kcl.cli import output
+from kcl.history import journal
+from kcl.history.journal import DIGITS, Used
 from kcl.inventory import Fault
-from kcl.journal import DIGITS, Used
-from kcl.listing import Summary
+from kcl.inventory.listing import Summary
 
 HEAD = ("kernel", "layer", "device", "size", "built", "took", "last used", "uses", "key")
 _DIGITS = 12  # of a digest, for a person

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from kcl import inventory, journal
+from kcl import inventory
 from kcl.cli import output
 from kcl.cli.ls import complain
 from kcl.entry import Entry
 from kcl.errors import CacheFault
+from kcl.history import journal
+from kcl.history.journal import DIGITS, Used
 from kcl.inventory import Fault
-from kcl.journal import DIGITS, Used
-from kcl.listing import Summary
+from kcl.inventory.listing import Summary
 
 # What can be asked for, and the part of an entry that holds it.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import click
 
-from kcl import journal
 from kcl.cli import output
 from kcl.errors import CacheFault
-from kcl.journal import COUNTERS, Counters, Row
+from kcl.history import journal
+from kcl.history.journal import COUNTERS, Counters, Row
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.

@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
-from kcl import adapters, config, journal, layers, notes, option, tally
+from kcl import adapters, config, layers, option
 from kcl.adapters import contents
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
+from kcl.history import journal, notes
+from kcl.inventory import tally
 from kcl.stores import trust
 
 _ROWS = "pdict-v5-kcl-generated-v1"

@@ -16,7 +16,7 @@ from kcl.cli.ls import complain
 from kcl.entry import Entry
 from kcl.errors import CacheFault
 from kcl.inventory import Fault
-from kcl.listing import Summary
+from kcl.inventory.listing import Summary
 
 _ANY = "any-device"  # where generated code lies for which there is no program
 _FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}

@@ -76,7 +76,7 @@ def _check_place(digest: str, address: str) -> None:
 
 
 def _rebuilt() -> list[dict[str, Any]]:
-    from kcl import rebuilding
+    from kcl.verify import rebuilding
 
     programs = list(inventory.entries("binary"))
     rows = [row for row in inventory.entries("generator") if row.kind == CODE]

@@ -15,11 +15,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import events, layers, program
+from kcl.errors import WrongEntry
 from kcl.events import Event
 from kcl.launch import Launcher
 from kcl.program import Built
 from kcl.rows import Ready
-from kcl.verify import Wrong
 
 _ULPS = 4
 
@@ -55,7 +55,7 @@ def verified(
             events.logger.info("kernel %r differs from itself, results tell nothing: %s", ready.generated.kernel, said)
         return None
     name = ready.generated.kernel
-    error = Wrong(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
+    error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
     seconds = time.perf_counter() - started
     events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0), slots[0].key)
     for slot in slots:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from kcl import inventory
 from kcl.errors import CacheFault
 from kcl.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_of
+from kcl.explain.words import Origin
+from kcl.history.journal import Missed
 from kcl.inventory import Listed
-from kcl.journal import Missed
 from kcl.key import Key
-from kcl.words import Origin
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
 

@@ -1,4 +1,4 @@
-"""Records: what a process has to say when it ends, written once, as a file of its own; `kcl.journal` reads them.
+"""Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
 
     record = head rows uses missed    one line of JSON each, so that a reader of totals parses the first alone
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
@@ -74,7 +74,7 @@ def put(
     missed: Iterable[tuple[Any, ...]],
     sources: list[str],
 ) -> None:
-    """Write a record; `missed` has the fields of `kcl.journal.Missed`."""
+    """Write a record; `missed` has the fields of `kcl.history.journal.Missed`."""
     # Two records are never the same bytes, or one of them would not count.
     head = {"format": FORMAT, "id": os.urandom(8).hex(), "sources": sources, "totals": totals}
     counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
@@ -89,7 +89,7 @@ def put(
 
 
 def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
-    """Return look-ups of this process that were no hits, with the fields of `kcl.journal.Missed`."""
+    """Return look-ups of this process that were no hits, with the fields of `kcl.history.journal.Missed`."""
     global _run
     if _run[1] != os.getpid():
         _run = (os.urandom(8).hex(), os.getpid())

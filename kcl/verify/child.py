@@ -17,14 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from kcl import inventory, program, results, rows, shapes
+from kcl import inventory, program, rows
 from kcl.entry import Entry
 from kcl.errors import CacheFault, UnknownInput
 from kcl.explain import Known, Texts, changes
 from kcl.handle import launcher_of
-from kcl.launch import Launcher
+from kcl.launch import Launcher, shapes
 from kcl.program import Home, Slot
 from kcl.rows import Ready
+from kcl.verify import results
 
 SOURCE, BINARY = WAYS = ("source", "binary")
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"

@@ -18,8 +18,8 @@ import pyopencl as cl
 from pyopencl.array import Array
 from pyopencl.tools import DeferredAllocator
 
-from kcl.recording import WIDTH, Unusual, record
-from kcl.script import Form, Script, script
+from kcl.launch.recording import WIDTH, Unusual, record
+from kcl.launch.script import Form, Script, script
 
 if TYPE_CHECKING:
     from kcl.launch import Launcher

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl import running
-from kcl.errors import CacheFault
+from kcl.errors import WrongEntry
 from kcl.generated import Generated, file_name
 from kcl.running import Task
 
@@ -31,10 +31,6 @@ _PARTS = {
     "dtypes": "structure dtypes",
 }
 _STARTED = time.time_ns()
-
-
-class Wrong(CacheFault):
-    """What is stored, or was just generated, is not what the recipe generates."""
 
 
 def chosen(fraction: float, digest: str, started: int = _STARTED) -> bool:
@@ -60,7 +56,7 @@ def check(
     stored: Generated,
     dtypes: Mapping[str, np.dtype[Any]],
     code: CodeType | None = None,
-) -> Wrong | None:
+) -> WrongEntry | None:
     """Run the recipe and compare what it generates with `stored`; where that differs, run it twice to say why.
 
     `code` is the invoker's code object where that was stored too.
@@ -76,7 +72,7 @@ def check(
         if varies
         else "something decides it that is in no key: declare it with @kcl.kernel(...)"
     )
-    return Wrong(f"kernel {task.name!r}: what the recipe generates differs in {said}; {cause}")
+    return WrongEntry(f"kernel {task.name!r}: what the recipe generates differs in {said}; {cause}")
 
 
 def _anew(task: Task, reached: Reached | None, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:

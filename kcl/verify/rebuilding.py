@@ -1,8 +1,8 @@
 """Comparing stored programs with programs built anew, in child processes: `kcl verify --rebuild`.
 
-What is launched is what was recorded of the first launch (`kcl.shapes`). How far a child came names the program at
-which it died; the next one goes on behind it. Each way has driver caches of its own, which are thrown away: a driver
-that finds compiled code in its cache would look neither at the source nor at the stored binary.
+What is launched is what was recorded of the first launch (`kcl.launch.shapes`). How far a child came names the
+program at which it died; the next one goes on behind it. Each way has driver caches of its own, which are thrown away:
+a driver that finds compiled code in its cache would look neither at the source nor at the stored binary.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _run(way: str, folder: str, count: int) -> list[tuple[str, str]]:
 def _child(way: str, folder: str, start: int, count: int) -> str:
     """Run a child; say how it ended."""
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    code = f"import sys; sys.path.append({home!a}); from kcl.rebuild import main; main(*sys.argv[1:])"
+    code = f"import sys; sys.path.append({home!a}); from kcl.verify.child import main; main(*sys.argv[1:])"
     command = [sys.executable, "-c", code, way, folder, str(start)]
     seconds = _SECONDS + _SECONDS_EACH * (count - start)
     try:

@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
-from kcl import config, listing, option
+from kcl import config, option
 from kcl.entry import Entry, header_end, key_from, peek
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
+from kcl.inventory import listing
+from kcl.inventory.listing import KINDS, Summary
 from kcl.key import Key
-from kcl.listing import KINDS, Summary
 from kcl.stores import trust
 from kcl.stores.base import digest_of
 from kcl.stores.directory import Directory

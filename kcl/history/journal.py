@@ -1,8 +1,8 @@
 """The journal: what all processes looked up, kept across runs: counters, uses of entries, and the last misses.
 
-A process leaves one record when it ends (`kcl.records`). Whoever finds many of them folds them into one, alone under a
-lock. A record whose digest is among the sources of another counts no more: a process that folds may die before it has
-removed what it folded. Nothing here is needed for a right answer, so no fault passes this module.
+A process leaves one record when it ends (`kcl.history.records`). Whoever finds many of them folds them into one,
+alone under a lock. A record whose digest is among the sources of another counts no more: a process that folds may die
+before it has removed what it folded. Nothing here is needed for a right answer, so no fault passes this module.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kcl import events, records
+from kcl import events
 from kcl.errors import DamagedEntry
 from kcl.events import OTHERS
+from kcl.history import records
+from kcl.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
 from kcl.key import Key, Part
-from kcl.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
 from kcl.stores.base import digest_of
 from kcl.stores.directory import Directory
 

@@ -11,8 +11,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcl.explain.words import About, Origin, sentence
 from kcl.key import Difference, Key
-from kcl.words import About, Origin, sentence
 
 if TYPE_CHECKING:
     from kcl.entry import Entry

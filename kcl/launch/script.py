@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kcl.recording import Allocation, Made, Mark, Recording, Step, Unusual
+from kcl.launch.recording import Allocation, Made, Mark, Recording, Step, Unusual
 
 
 class Form(NamedTuple):

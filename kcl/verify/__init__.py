@@ -1,0 +1,1 @@
+"""Verification: is what is stored what the recipe generates now, and what its source computes?"""
