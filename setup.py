@@ -12,7 +12,8 @@ LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
 # The wheels of pocl-binary-distribution exist for Linux x86-64 only.
 POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
 INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
-TEST = [*POCL, "pytest>=8,<10", "pytest-timeout>=2.3,<3", "hypothesis>=6.100,<7", "sybil>=9,<11"]
+PYTEST = ["pytest>=8,<10", "pytest-timeout>=2.3,<3", "pytest-xdist>=3.6,<4"]
+TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11"]
 LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
 # matplotlib draws what `make bench` measured; zstandard is compared with zlib there, kcl itself does not use it.
 BENCH = ["matplotlib>=3.8,<4", "zstandard>=0.22,<1"]

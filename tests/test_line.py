@@ -20,6 +20,7 @@ WARM_MODULES = [
     "kcl.adapters",
     "kcl.adapters.table",
     "kcl.buildoptions",
+    "kcl.completing",
     "kcl.config",
     "kcl.declarations",
     "kcl.device",
@@ -63,7 +64,6 @@ WARM_MODULES = [
     "kcl.stores.memory",
     "kcl.stores.persistentdict",
     "kcl.stores.trust",
-    "kcl.verify.recipes",
 ]
 
 # kernel -> file, text, other text, the number that follows

@@ -12,7 +12,7 @@ import pytest
 
 from kcl import adapters, option, removal
 from kcl.entry import Entry
-from kcl.history import journal
+from kcl.history import journal, records
 from kcl.key import Key
 from kcl.promote.jobs import Queue, node
 from kcl.stores.base import address
@@ -271,4 +271,4 @@ class TestQuiet:
 
 def _use(place: str) -> None:
     used = {place[-64:][: journal.DIGITS]: journal.Used(1, time.time())}
-    journal._put(journal._store(), journal.Record({}, {}, used, []), [])
+    records.put(records.store(), {}, {}, used, [], [])
