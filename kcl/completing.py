@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kcl import adapters, config, events, layers, option, promote
 from kcl.entry import Entry
@@ -44,9 +44,12 @@ class Loaded(NamedTuple):
     options: str
 
 
+Thing = TypeVar("Thing", Job, Loaded)
+
 _lock = threading.Lock()
-_kept: list[Job] = []
-_loaded: list[Loaded] = []
+# By address: a program may be launched, or loaded, in any number of contexts.
+_kept: dict[str, Job] = {}
+_loaded: dict[str, Loaded] = {}
 _registered = 0  # the process that hands over what is left when it ends
 
 
@@ -63,7 +66,8 @@ def loaded(address: str, entry: Entry, options: str) -> None:
     place = entry.metadata.get("place")
     if place is not None and layers.binary().promote != "off":
         about = entry.metadata
-        _keep(_loaded, [Loaded(address, entry.key, about["kernel"], place, about["specialisations"], options)])
+        sizes = about["specialisations"]
+        _keep(_loaded, (Loaded(address, entry.key, about["kernel"], place, sizes, options),))
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
@@ -92,10 +96,10 @@ def reset() -> None:
         _loaded.clear()
 
 
-def _keep(kept: list[Job] | list[Loaded], new: tuple[Job, ...] | list[Loaded]) -> None:
+def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
     global _registered
     with _lock:
-        kept.extend(new)  # type: ignore[arg-type]
+        kept.update({one.address: one for one in new})
         if layers.binary().promote != "off" and _registered != os.getpid():
             _registered = os.getpid()
             atexit.register(_at_exit, _registered)
@@ -109,7 +113,7 @@ def _at_exit(process: int) -> None:
 
 def _hand_over() -> None:
     with _lock:
-        jobs, programs = tuple(_kept), tuple(_loaded)
+        jobs, programs = tuple(_kept.values()), tuple(_loaded.values())
         _kept.clear()
         _loaded.clear()
     try:
@@ -130,7 +134,7 @@ def _partial(programs: tuple[Loaded, ...]) -> tuple[Job, ...]:
     """Return the jobs of programs for which the driver compiled although their entry was found."""
     if not programs or not adapters.state("pocl").on:
         return ()
-    cache = os.path.abspath(adapters.directory("pocl"))
+    cache = os.path.abspath(adapters.directory_in_use("pocl"))
     jobs = []
     for program in programs:
         lacking = _lacking(cache, program)
@@ -161,6 +165,18 @@ def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:
     about = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)
+
+
+def _after_fork() -> None:
+    """Leave to the parent what is the parent's; a thread that is not here may hold the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _kept.clear()
+    _loaded.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _draw(done: int, total: int) -> None:

@@ -4,7 +4,8 @@
 
 It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
 still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
-that was stopped is waited for a second. The file goes away with the lock, so one is never wider than one key.
+that was stopped is waited for a second. The file goes away with the lock, so one is never wider than one key; that of
+a holder that died alone stays, and is swept by the next helper after a day (`kcl.promote`).
 """
 
 from __future__ import annotations
@@ -24,34 +25,38 @@ LONGEST_SECONDS = 60.0
 STOPPED_SECONDS = 1.0
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+# Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
+_ours: set[int] = set()
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Flight:
     """What `join` gives back: whether we have waited for another process, and the lock if it is ours to make it."""
 
-    __slots__ = ("_descriptor", "_path", "waited_for")
+    __slots__ = ("_descriptor", "_path", "_process", "waited_for")
 
     def __init__(self, path: str = "", descriptor: int = -1, waited_for: str = "") -> None:
         self._path = path
         self._descriptor = descriptor
+        self._process = os.getpid()
         self.waited_for = waited_for
 
     @property
     def leads(self) -> bool:
-        """Whether the others wait for us."""
-        return self._descriptor >= 0
+        """Whether the others wait for us; a forked child leads nobody."""
+        return self._descriptor >= 0 and self._process == os.getpid()
 
     def land(self) -> None:
         """Let the others go on: the entry is published, or will not be. Landing twice is no error."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
+        leads, descriptor = self.leads, self._descriptor
+        self._descriptor = -1
+        if leads:
             with suppress(OSError):
                 os.unlink(self._path)
             with suppress(OSError):
-                # a child that was forked meanwhile holds the file open too; closing alone would leave the lock to it
+                # a child that another library forked holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            _close(descriptor)
 
     def __enter__(self) -> Flight:
         return self
@@ -79,17 +84,33 @@ def join(digest: str, what: str) -> Flight:
     waiting = _Waiting(what)
     while True:
         descriptor = os.open(path, _OPEN_FLAGS, 0o600)
+        _ours.add(descriptor)
         try:
             locked = waiting.until_locked(descriptor)
             if locked and _is_at(path, descriptor):
                 _sign(descriptor)
                 return Flight(path, descriptor, waiting.holder)
         except BaseException:
-            os.close(descriptor)
+            _close(descriptor)
             raise
-        os.close(descriptor)  # it landed, or we wait no longer
+        _close(descriptor)  # it landed, or we wait no longer
         if waiting.holder:
             return Flight(waited_for=waiting.holder)
+
+
+def _close(descriptor: int) -> None:
+    _ours.discard(descriptor)
+    os.close(descriptor)
+
+
+def _after_fork() -> None:
+    while _ours:
+        with suppress(OSError):
+            os.close(_ours.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Waiting:

@@ -6,6 +6,7 @@ look-up is a miss.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -154,9 +155,7 @@ class Layer:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        # Numbers and paths differ from entry to entry; the cause is one.
-        words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", str(error))
-        cause = f"{self.name}: {type(error).__name__}: {words}"
+        cause = f"{self.name}: {_cause(error)}"
         if isinstance(error, DamagedEntry):
             warn_once(cause, f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}")
         else:
@@ -177,6 +176,17 @@ class Layer:
                 faults.append(error)
             self.fault(action, error)
         return None
+
+
+def _cause(error: Exception) -> str:
+    """Return what two errors of one cause have in common: not the numbers, not the paths, nor who speaks of it."""
+    said, number = str(error), getattr(error, "errno", None)
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in said:
+        return "not allowed"
+    if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in said:
+        return "no space"
+    words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", said)
+    return f"{type(error).__name__}: {words}"
 
 
 _lock = threading.RLock()

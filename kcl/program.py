@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyopencl as cl
 
 from kcl import completing, config, events, layers, option, promote
-from kcl.adapters import directory as adapter_directory
-from kcl.adapters import import_anyway, state
+from kcl.adapters import directory_in_use, import_anyway, state
 from kcl.buildoptions import BuildOptions, build_options, passed
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
@@ -389,7 +388,7 @@ def _entry(generated: Generated, slot: Slot, log: str, seconds: float, arguments
     if is_pocl(device):
         metadata["binaries"] = layers.binary().place
         metadata["build_options"] = slot.options.text
-        metadata["pocl_cache"] = os.path.abspath(adapter_directory("pocl")) if pocl_on else None
+        metadata["pocl_cache"] = os.path.abspath(directory_in_use("pocl")) if pocl_on else None
     source = generated.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
 

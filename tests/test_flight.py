@@ -28,6 +28,14 @@ WAIT = """
     print(json.dumps([joined.waited_for, joined.leads]))
 """
 
+# On a busy machine the helper that completes PoCL's entries is slower than a process waits for it.
+PATIENT = """
+import sys, driver
+from kcl import program
+program._PATIENCE = program._PATIENCE_IN_ALL = 120.0
+driver.main(*sys.argv[1:])
+"""
+
 
 @pytest.fixture
 def leader(child):
@@ -132,6 +140,47 @@ class TestJoin:
         )
         assert found == [True, ""]
 
+    def test_child_ends(self, child):
+        """A child that is forked during a flight leads nobody: when it lands, or ends, its parent leads as before."""
+        found = child.json(
+            """
+            import json, os, sys
+            from kcl import flight, option
+            joined = flight.join("a" * 64, "matmul")
+            pid = os.fork()
+            if not pid:
+                led = joined.leads
+                joined.land()
+                del joined
+                sys.exit(led)
+            _, status = os.waitpid(pid, 0)
+            folder = os.path.join(option.folder("kcl"), "flight")
+            descriptor = os.open(os.path.join(folder, "a" * 64), os.O_RDWR)
+            print(json.dumps([joined.leads, status, os.listdir(folder), flight._lock(descriptor)]))
+            """
+        )
+        assert found == [True, 0, ["a" * 64], False]
+
+    def test_killed_with_child(self, child):
+        """The lead of a process that is killed passes on though a child that it forked lives."""
+        code = """
+            import os, signal, sys
+            from kcl import flight
+            joined = flight.join("a" * 64, "matmul")
+            print(os.fork() or os.getpid(), flush=True)
+            signal.pause()
+        """
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        process = subprocess.Popen(command, env=child.environment(), stdout=subprocess.PIPE, text=True)
+        numbers = {int(process.stdout.readline()) for _ in range(2)}
+        process.kill()
+        process.wait()
+        try:
+            output, _ = waiting(child).communicate(timeout=60)
+        finally:
+            os.kill(numbers.pop(), signal.SIGKILL)
+        assert output.strip().endswith("true]")
+
     @pytest.mark.parametrize("kind", ["file", "link", "fifo", "directory"])
     def test_hindered(self, tmp_path, kind, monkeypatch):
         """Whatever lies in the way of the lock, the layer goes alone after one warning, and the target stays."""
@@ -154,9 +203,9 @@ class TestJoin:
 class TestStorm:
     def test_cold(self, project):
         """Of four processes that start cold at once one runs each recipe and builds each program."""
-        command = [sys.executable, str(project.folder / "driver.py"), project.platform, "pair"]
+        command = [sys.executable, "-c", PATIENT, project.platform, "pair"]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        environment = project.child.environment()
+        environment = project.child.environment(PYTHONPATH=project.path)
         processes = [subprocess.Popen(command, env=environment, cwd=project.folder, **streams) for _ in range(4)]
         ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
         runs = [Run(subprocess.CompletedProcess(command, code, output, errors)) for output, errors, code in ended]

@@ -6,12 +6,14 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import pytest
 from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, User, make_user, python, run, snapshot
 
 from kcl import promote
 from kcl.promote import poclbin
+from kcl.promote.complete import Task, Workshop
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +149,17 @@ class TestIncompleteEntry:
         bench.request(1, pocl_cache=None)
         assert promote.idle(bench.folder, 60)
         assert bench.store.get(bench.address(1)) == before
+
+    def test_other_directory(self, bench: Bench) -> None:
+        """Where a living process's PoCL has another directory than the job says, its code is not waited for long."""
+        workshop = Workshop(None, None)
+        (bitcode,) = (path.parent for path in bench.user.pocl.glob("*/*/only"))
+        place = bitcode.relative_to(bench.user.pocl).as_posix()
+        (bench.root / "there" / place).mkdir(parents=True)
+        (bench.root / "there" / place / "program.bc").touch()
+        for folder, ready in (("elsewhere", True), ("there", False)):
+            job = bench.job(1, pocl_cache=str(bench.root / folder), process=os.getpid())
+            assert workshop.is_ready(Task(job, time.time() - 3, place)) is ready
 
     def test_late_code(self, bench: Bench) -> None:
         """Code that PoCL is still making when the job is written is waited for."""

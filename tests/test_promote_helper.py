@@ -99,8 +99,8 @@ class TestLife:
     def test_second_helper_leaves(self, bench: Bench) -> None:
         """A helper that finds the lock held ends at once and touches nothing."""
         bench.queued(1)
-        before = snapshot(pathlib.Path(bench.queue.folder))
         with bench.locked():
+            before = snapshot(pathlib.Path(bench.queue.folder))
             bench.work()
             assert snapshot(pathlib.Path(bench.queue.folder)) == before
 

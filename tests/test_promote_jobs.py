@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+import time
 
 import pytest
 
 from kcl.entry import Entry
 from kcl.key import Key
-from kcl.promote.jobs import AGAIN, NEW, TRYING, Queue, node, remove_tree
+from kcl.promote.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, Queue, node, remove_tree
 
 
 def entry(name: str) -> Entry:
@@ -95,6 +96,34 @@ class TestLock:
         held = queue.lock()
         assert held is not None
         os.close(held)
+
+
+class TestSweep:
+    def test_dead_nodes(self, queue: Queue, tmp_path: pathlib.Path) -> None:
+        """What lay untouched for a day goes: other nodes' queues and leaders' locks; our own queue stays."""
+        queue.add(entry("mine"))
+        for name in ("dead", "alive"):
+            other = Queue(str(tmp_path / "kcl"))
+            other.folder = f"{tmp_path}/kcl/pending/{name}"
+            other._files.location = other.folder
+            other.add(entry(name))
+        (tmp_path / "kcl" / "flight").mkdir()
+        for name in ("old", "new"):
+            (tmp_path / "kcl" / "flight" / name).touch()
+        then = time.time() - LONGEST_AGE - 60
+        old = [queue.folder, f"{tmp_path}/kcl/pending/dead", f"{tmp_path}/kcl/flight/old"]
+        for path in old:
+            for place in (path, *pathlib.Path(path).rglob("*")):
+                os.utime(place, (then, then))
+        queue.sweep()
+        assert sorted(os.listdir(f"{tmp_path}/kcl/pending")) == sorted(["alive", node()])
+        assert os.listdir(f"{tmp_path}/kcl/flight") == ["new"]
+        assert len(queue.jobs()) == 1
+
+    def test_nothing_there(self, queue: Queue) -> None:
+        """Without a folder there is nothing to sweep, and none is made."""
+        queue.sweep()
+        assert not os.path.exists(queue.folder)
 
 
 class TestRemoveTree:

@@ -118,6 +118,18 @@ def directory(name: str) -> str:
     return os.path.dirname(path) if ROWS[name].own == "file" and path else path
 
 
+def directory_in_use(name: str) -> str:
+    """Return the directory of a cache whose driver reads the variables once and makes it then.
+
+    That is the one of now, and where a variable was changed too late one of those before that is there.
+    """
+    path = directory(name)
+    if os.path.isdir(path):
+        return path
+    earlier = (place_in(ROWS[name], environment).path for environment in environments()[1::-1])
+    return next((place for place in earlier if os.path.isdir(place)), path)
+
+
 def files(name: str) -> tuple[str, ...]:
     """Return the files and directories that are this cache's own and are there, sorted.
 

@@ -17,6 +17,7 @@ from kcl.errors import DamagedEntry, UnknownInput
 from kcl.promote import poclbin
 from kcl.promote.opencl import Device, Library, Program, Refused
 from kcl.promote.private import (
+    BITCODE,
     PrivateCache,
     sizes_by_kernel,
     specialised_files,
@@ -78,8 +79,10 @@ class Workshop:
         age = time.time() - task.written
         if all(kernel in there for kernel in task.launched) or age < 0:
             return True
-        patience = _LAUNCH_SECONDS if there or not _lives(task.entry.metadata.get("process")) else _COMPILE_SECONDS
-        return age > patience
+        # Where there is not even bitcode the directory is not the one that the process's PoCL has.
+        built = os.path.exists(f"{task.user_cache}/{task.place}/{BITCODE}")
+        alone = not there and built and _lives(task.entry.metadata.get("process"))
+        return age > (_COMPILE_SECONDS if alone else _LAUNCH_SECONDS)
 
     def make(self, task: Task, short_cut: bool = True) -> Task | None:
         """Publish the entry and return ``None``; or the task with its place if it should be tried again later.

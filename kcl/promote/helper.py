@@ -83,6 +83,7 @@ class Helper:
         for name in os.listdir(self._queue.folder):
             if name.startswith(jobs.WORK_PREFIX) and name != own:
                 jobs.remove_tree(os.path.join(self._queue.folder, name))
+        self._queue.sweep()
 
     def _take_up(self) -> None:
         """What the last helper was working on when it died is tried once more, without short cuts, then given up."""

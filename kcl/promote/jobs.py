@@ -28,7 +28,7 @@ if sys.platform != "win32":  # no flock, no helper
 
 NEW, TRYING, AGAIN = STATES = ("new", "trying", "again")
 WORK_PREFIX = "work-"
-LONGEST_JOB_AGE = 86400.0
+LONGEST_AGE = 86400.0
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -96,6 +96,19 @@ class Queue:
             with suppress(OSError):
                 return time.time() - os.stat(f"{self.folder}/{state}/{digest}").st_mtime
         return 0.0
+
+    def sweep(self) -> None:
+        """Remove what nobody looks after any more: queues of nodes that are gone, locks of leaders that were killed."""
+        limit = time.time() - LONGEST_AGE
+        pending = os.path.dirname(self.folder)
+        with suppress(OSError):
+            for item in os.scandir(pending):
+                if item.is_dir(follow_symlinks=False) and item.path != self.folder and _latest(item.path) < limit:
+                    remove_tree(item.path)
+        with suppress(OSError):
+            for item in os.scandir(f"{os.path.dirname(pending)}/flight"):
+                if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
+                    os.unlink(item.path)
 
     def is_empty(self) -> bool:
         """Tell whether no job waits in any state."""
@@ -177,6 +190,18 @@ def remove_tree(path: str) -> None:
                 os.unlink(folder) if os.path.islink(folder) else os.rmdir(folder)
     with suppress(OSError):
         os.rmdir(path)
+
+
+def _latest(path: str) -> float:
+    """Return when anything in a directory was last changed; what cannot be asked was changed just now."""
+    latest = 0.0
+    for place, folders, files in os.walk(path):
+        for name in (".", *folders, *files):
+            try:
+                latest = max(latest, os.lstat(os.path.join(place, name)).st_mtime)
+            except OSError:
+                return time.time()
+    return latest
 
 
 def _holds_any(path: str) -> bool:
