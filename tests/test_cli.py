@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -39,3 +40,55 @@ class TestMain:
             pytest.skip("kcl is not installed here, only importable")
         done = subprocess.run([script, "--help"], env=project.child.environment(), text=True, capture_output=True)
         assert done.stdout.replace("kcl [", "[") == kcl(project, "--help").stdout.replace("python -m kcl [", "[")
+
+
+@pytest.mark.one_platform
+class TestOutput:
+    """What happens to the output, or to the command, leaves no traceback."""
+
+    def piped(self, project, stdout, *arguments):
+        """Start a command with this stdout."""
+        command = [sys.executable, "-m", "kcl", *arguments]
+        environment = project.child.environment()
+        return subprocess.Popen(
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.PIPE
+        )
+
+    def test_closed_early(self, project):
+        """A reader that has read enough, as `head` has, is no fault."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        started = self.piped(project, writer, "env")
+        os.close(writer)
+        assert started.communicate(timeout=60)[1] == ""
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+    def test_full(self, project):
+        """Output that cannot be written is said in one line, and the status is 1."""
+        with open("/dev/full", "w") as full:
+            started = self.piped(project, full, "env")
+            said = started.communicate(timeout=60)[1]
+        assert (started.returncode, said.count("\n")) == (1, 1)
+        assert "No space left on device" in said
+
+    @pytest.mark.skipif(os.name == "nt", reason="as sh closes it")
+    def test_none(self, project):
+        """Without a stdout a command does what it does, and ends as it ends."""
+        command = ["sh", "-c", f"exec '{sys.executable}' -m kcl ls >&-"]
+        done = subprocess.run(command, env=project.child.environment(), text=True, stderr=subprocess.PIPE, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+    def test_interrupted(self, project):
+        """Ctrl-C at a question ends the command with 1, and nothing was done."""
+        kept = project.child.cache / "pocl" / "kcache" / "AB"
+        kept.mkdir(parents=True)
+        started = self.piped(project, subprocess.PIPE, "purge", "pocl")
+        asked = ""
+        while not asked.endswith("Remove this?"):
+            asked += (letter := started.stdout.read(1))
+            assert letter, asked
+        started.send_signal(signal.SIGINT)
+        said = started.communicate(timeout=60)[1]
+        assert (started.returncode, said.strip()) == (1, "Aborted!")
+        assert kept.exists()

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
+import kcl
 from kcl.entry import Entry
+from kcl.verify import rebuilding
 
 
 def verify(project, *options):
@@ -104,6 +106,10 @@ def main("""
 
 @pytest.mark.one_platform
 class TestRebuild:
+    def test_home(self):
+        """The child finds kcl where this process did, also without PYTHONPATH."""
+        assert os.path.samefile(os.path.join(rebuilding._HOME, "kcl", "__init__.py"), kcl.__file__)
+
     def test_compared(self, warm):
         """Stored programs compute what their source computes; one that does not is named, and one that cannot be known.
 

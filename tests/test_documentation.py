@@ -104,7 +104,10 @@ class TestBlocks:
         monkeypatch.setenv("PYOPENCL_CTX", "portable")
         module = types.ModuleType(MODULE)
         monkeypatch.setitem(sys.modules, MODULE, module)
-        reader = Reader(child.directory, child.environment(PYOPENCL_CTX="portable", KCL_REPORT=""))
+        temporary = child.directory / ".tmp"  # what others keep among temporary files is not on the pages
+        temporary.mkdir()
+        variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "TMPDIR": str(temporary)}
+        reader = Reader(child.directory, child.environment(**variables))
         parsers = [
             CodeBlockParser("python", reader.python),
             CodeBlockParser("console", reader.console),

@@ -1,6 +1,6 @@
 """Rows of neighbours against the neighbours themselves: an optional run, skipped where a package is not installed.
 
-    pip install numba jax torch
+    pip install numba jax torch        (on Linux torch brings Triton)
     python -m pytest -m neighbours -rs
 
 Each compiles something in a process of its own and tells where its cache is; the row must find what it wrote.
@@ -45,6 +45,11 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 torch.compile(lambda x: torch.sin(x) + 1)(torch.ones(8))
 print(json.dumps([cache_dir(), bool(config.force_disable_caches), torch.__version__]))
 """
+TRITON = """
+import json, triton
+from triton import knobs
+print(json.dumps([knobs.cache.dir, bool(knobs.compilation.always_compile), triton.__version__]))
+"""
 
 
 @pytest.fixture
@@ -56,6 +61,7 @@ def neighbour(child, monkeypatch):
             pytest.skip(f"{name} is not installed here: pip install {name}")
         monkeypatch.setenv("HOME", str(child.home))
         monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
+        variables.setdefault("TMPDIR", str(child.directory))
         for variable in adapters.row(name).variables:
             if variable not in ("HOME", "XDG_CACHE_HOME"):
                 monkeypatch.delenv(variable, raising=False)
@@ -161,3 +167,20 @@ class TestTorch:
             print(json.dumps(default_cache_dir()))
             """
         assert neighbour("torch", code) == adapters.place("torch").path
+
+
+class TestTriton:
+    """Without a device Triton compiles nothing, but says what it would do."""
+
+    @pytest.mark.parametrize("name", ["", "TRITON_HOME", "TRITON_CACHE_DIR"])
+    def test_place(self, neighbour, child, name):
+        """Its directory is where the row says, whichever variable decides."""
+        place, _compiles, version = neighbour("triton", TRITON, **({name: str(child.directory)} if name else {}))
+        assert adapters.place("triton") == (place, name or "default")
+        assert contents.version("triton") == version
+
+    @pytest.mark.parametrize("value", ["0", "1", "false", "on", "yes", "x", ""])
+    def test_switch(self, neighbour, value):
+        """TRITON_ALWAYS_COMPILE means to Triton what the row says."""
+        _place, compiles, _version = neighbour("triton", TRITON, TRITON_ALWAYS_COMPILE=value)
+        assert adapters.state("triton").on is not compiles

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from kcl import config
@@ -189,8 +189,10 @@ def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
     if not user and sys.platform != "win32":
         import pwd
 
-        with suppress(KeyError):
+        try:
             user = pwd.getpwuid(os.getuid())[0]
+        except KeyError:
+            user = f"uid_{os.getuid()}"
     if not folder or not user:
         return Place("", "")
     for character in '\\/:*?"<>|':

@@ -1,7 +1,8 @@
 """Facts about the caches below kcl and beside it: one row each, sorted by name.
 
 Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names; those
-of Numba and JAX were also compared with the packages (tests/test_neighbours.py). On macOS and Windows none was tried.
+of Numba 0.68, JAX 0.10, torch 2.15 and Triton 3.9 were also compared with the packages (tests/test_neighbours.py). On
+macOS and Windows none was tried.
 A row is data: what is done with it stands once, for all rows, in `kcl.adapters` and the modules beside this one.
 """
 
@@ -422,7 +423,7 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # pytorch/pytorch: torch/_inductor/runtime/cache_dir_utils.py, torch/_inductor/config.py (fx_graph_cache,
-    # force_disable_caches), torch/utils/_config_module.py
+    # force_disable_caches), torch/_inductor/codecache.py (_HEADER_DIR), torch/utils/_config_module.py
     "torch": Row(
         "torch inductor",
         (
@@ -435,6 +436,7 @@ ROWS: dict[str, Row] = {
         read="at `import torch`",
         module="torch._inductor.config",
         package="torch",
+        remark="precompiled headers lie among the temporary files whatever the variable says",
         neighbour=True,
     ),
     # triton-lang/triton: python/triton/knobs.py (cache_knobs, compilation_knobs; read at each use),

@@ -6,7 +6,9 @@ through `kcl.cli.output`.
 
 from __future__ import annotations
 
+import errno
 import importlib
+from typing import Any
 
 import click
 
@@ -40,6 +42,15 @@ class Lazy(click.Group):
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what the system refuses is said in a line, and a pipe that is closed early is no fault."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # click ends quietly
+            raise click.ClickException(str(error)) from None
 
 
 @click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})

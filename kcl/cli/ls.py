@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -65,7 +64,7 @@ def ls(
         if (not kernel or fnmatch.fnmatchcase(one.kernel, kernel)) and _is_for(one, device)
     ]
     found.sort(key=SORTS[sort])
-    if limit is None and not as_json and sys.stdout.isatty():
+    if limit is None and not as_json and output.is_terminal():
         limit = _LINES
     shown = found[:limit] if limit else found
     if as_json:

@@ -22,12 +22,17 @@ _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows of text under a head."""
-    if sys.stdout.isatty():
+    if is_terminal():
         _rich(head, rows)
         return
     from kcl import reporting
 
     click.echo("\n".join(reporting.table(head, list(rows))))
+
+
+def is_terminal() -> bool:
+    """Tell whether a person reads what is printed; a closed stdout is None."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def dump(value: Any) -> None:
@@ -63,7 +68,7 @@ def ago(moment: float, now: float | None = None) -> str:
     if not moment:
         return ""
     past = (time.time() if now is None else now) - moment
-    return "now" if past < 1.0 else f"{seconds(past)} ago"
+    return f"{seconds(past) if past >= 1.0 else '<1 s'} ago"
 
 
 def date(moment: float) -> str:

@@ -112,7 +112,8 @@ def _home(entry: Entry, ready: Ready) -> tuple[Home, Slot]:
         try:
             (slot,) = program.slots_of(home, ready.generated)
         except UnknownInput as error:
-            raise NotComparable(str(error)) from error
+            fault = str(error).partition(";")[0]  # its cure is meant for the recipe
+            raise NotComparable(f"{fault}: run this in the directory of the recipe's module") from error
         if slot.key == entry.key:
             return home, slot
         other = slot

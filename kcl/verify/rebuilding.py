@@ -24,6 +24,7 @@ from kcl.inventory import Listed
 SOURCE, BINARY = "source", "binary"
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"
 _SECONDS, _SECONDS_EACH = 60.0, 30.0
+_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # where the package kcl lies
 
 
 class Compared(NamedTuple):
@@ -114,8 +115,7 @@ def _run(way: str, folder: str, count: int) -> list[tuple[str, str]]:
 
 def _child(way: str, folder: str, start: int, count: int) -> str:
     """Run a child; say how it ended."""
-    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    code = f"import sys; sys.path.append({home!a}); from kcl.verify.child import main; main(*sys.argv[1:])"
+    code = f"import sys; sys.path.append({_HOME!a}); from kcl.verify.child import main; main(*sys.argv[1:])"
     command = [sys.executable, "-c", code, way, folder, str(start)]
     seconds = _SECONDS + _SECONDS_EACH * (count - start)
     try:
