@@ -25,7 +25,7 @@ class Launcher:
     makes such a function for calls that give the same names, or raises. `own` are events known to be of the queue.
     """
 
-    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "own", "program", "required", "variants")
+    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "own", "program", "required", "vain", "variants")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Launcher:
         self.own = {} if own is None else own
         self.learn = learn
         self.calls = 0
+        self.vain = 0  # how often learning came to nothing
         self.hot: Play | None = None
         self.variants: dict[frozenset[str], Play | None] = {}
 

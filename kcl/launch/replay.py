@@ -24,10 +24,15 @@ from kcl.launch.script import Form, Script, script
 if TYPE_CHECKING:
     from kcl.launch import Launcher
 
-# Bounds: signatures of one script, texts that stay compiled in a process, events known to be of one queue.
+# Bounds: signatures of one script, texts that stay compiled in a process, calls that are learned in vain, and launches
+# that a queue is ahead of its device (a power of two).
 _SIGNATURES = 32
 _CODES = 64
-_EVENTS = 64
+_VAIN = 8
+_AHEAD = 128
+# Numbers of which an invoker can only ask the value: none is absent, or an array, or of a class of the user.
+_NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
+_COMPLETE = cl.command_execution_status.COMPLETE
 
 _codes: dict[str, CodeType] = {}
 
@@ -46,7 +51,11 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
     except Unusual:
         pass
     except Exception:
-        return None
+        # Most likely the invoker refuses it. Else it is no use to try again and again.
+        launcher.vain += 1
+        if launcher.vain < _VAIN:
+            return None
+        launcher.learn = None
     launcher.variants[frozenset(values)] = play
     return play
 
@@ -73,8 +82,10 @@ def _function(
         names.update(_kcl_queue=queue, _kcl_ident=get_ident, _kcl_thread=get_ident(), _kcl_slow=slow)
     else:
         context = queue.context
-        names.update(_kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_most=_EVENTS)
+        names.update(_kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_mask=_AHEAD - 1)
         names["_kcl_waits"] = lambda queue, lists: waits(own, queue, lists)
+        names["_kcl_leave"] = lambda array, event: _leave(own, array, event)
+        names["_kcl_trim"] = _trim
     exec(_compiled(signatures.text), names)
     # Taken out, so that function and names are no circle: what they hold is released with the launcher.
     return names.pop("launch")  # type: ignore[no-any-return]
@@ -91,8 +102,10 @@ class _Signatures:
         deciding = tuple(name for name in values if name not in self._passed and name not in arrays)
         if not arrays or not all(isinstance(values[name], (int, np.integer, type(None))) for name in deciding):
             raise Unusual("no array is given, or something else than layouts and integers decides")
+        _check_plain([values[name] for name in arrays])
         in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-        self._form = Form(tuple(values), arrays, deciding, in_order, bound)
+        passed = tuple(name for name in values if name in self._passed)
+        self._form = Form(tuple(values), arrays, deciding, passed, in_order, bound)
         self._dtypes = [values[name].dtype for name in arrays]
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
@@ -115,7 +128,12 @@ class _Signatures:
             **{f"_kcl_{kind}{i}": None for i in range(len(self._form.arrays)) for kind in "sto"},
             **{f"_kcl_{kind}{i}": None for i in range(len(self._form.deciding)) for kind in "vy"},
             **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
-            **{f"_kcl_{one.__name__}": one for one in (Array, Exception, Unusual, globals, id, int, len, type)},
+            **{
+                f"_kcl_{one.__name__}": one
+                for one in (Array, Exception, IndexError, Unusual, globals, id, int, len, type)
+            },
+            "_kcl_busy": False,
+            "_kcl_numbers": _NUMBERS,
             "_kcl_choose": self.choose,
             "_kcl_enqueue": cl.enqueue_nd_range_kernel,
         }
@@ -146,16 +164,17 @@ class _Signatures:
         names["_kcl_s0"], names["_kcl_t0"], names["_kcl_o0"] = layouts[0]
 
     def _learned(self, key: tuple[Any, ...], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> Script | None:
-        """Record a call of another signature; None where that cannot be played, or where too many are known."""
+        """Record a call of another signature; None where that cannot be played, is refused, or too many are known."""
         if len(self._known) >= _SIGNATURES:
             return None
         values = dict(zip((*self._form.arrays, *self._form.deciding), (*arrays, *deciding), strict=True))
         given = {name: values.get(name) for name in self._form.names}
         found: Script | None = None
         try:
+            _check_plain(arrays)
             found = script(self._form, record(*self._code, given, self._passed))
-        except Unusual:
-            pass
+        except Exception:
+            pass  # an error of the user is for the invoker to raise
         if found is not None and (found.text, found.kernels) != (self._first.text, self._first.kernels):
             found = None
         self._known[key] = found
@@ -173,8 +192,14 @@ class _Signatures:
 
 
 def _suits(values: Mapping[str, Any]) -> bool:
-    numbers = (int, float, complex, np.generic, type(None))
-    return all(type(value) is Array or isinstance(value, numbers) for value in values.values())
+    return all(type(value) is Array or value is None or type(value) in _NUMBERS for value in values.values())
+
+
+def _check_plain(arrays: Sequence[Array]) -> None:
+    # An integer of numpy equals Python's, but what is computed with it can wrap around.
+    for array in arrays:
+        if not all(type(number) is int for number in (*array.shape, *array.strides, array.offset)):
+            raise Unusual("a layout of numpy's integers")
 
 
 class _Silent:
@@ -213,17 +238,50 @@ def _unmanaged(launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str]
 def waits(own: dict[int, cl.Event], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]) -> list[cl.Event] | None:
     """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
 
-    `own` are events known to be of the queue, by identity: being held here keeps that unique.
+    `own` are events known to be of the queue, by identity: being held here keeps that unique. One that holds memory of
+    the host is held here only after it has let go of that.
     """
     for events in lists:
         for event in events:
             if id(event) not in own:
                 if not _is_of(queue, event):
                     return [event for events in lists for event in events]
-                if len(own) >= _EVENTS:
-                    own.clear()
-                own[id(event)] = event
+                if _holds_nothing(event):
+                    own[id(event)] = event
     return None
+
+
+def _holds_nothing(event: cl.Event) -> bool:
+    if type(event) is cl.Event:
+        return True
+    if type(event) is not cl.NannyEvent or event.command_execution_status != _COMPLETE:
+        return False
+    event.wait()
+    return True
+
+
+def _leave(own: dict[int, cl.Event], array: Array, event: cl.Event) -> None:
+    """Leave an event on an array in place of those that it stands for.
+
+    An event that holds memory of the host would wait for its end where it is dropped: it stays.
+    """
+    array.events[:] = [one for one in array.events if id(one) not in own]
+    array.add_event(event)
+
+
+def _trim(own: dict[int, cl.Event], wait: bool) -> None:
+    """Let go of the events of a queue that are done.
+
+    One that was taken off an array lives until then: another thread may be handing it to OpenCL, which does not hold
+    it. With `wait` those of long ago are waited for, as arrays do with their events: no queue grows without end.
+    """
+    older = list(own.items())[:-_AHEAD]
+    if not older or not (wait or older[-1][1].command_execution_status <= _COMPLETE):
+        return
+    for key, _event in older:
+        own.pop(key, None)
+    if wait:
+        cl.wait_for_events([event for _key, event in older])
 
 
 def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:

@@ -15,13 +15,14 @@ from kcl.launch.recording import Allocation, Made, Mark, Recording, Step, Unusua
 class Form(NamedTuple):
     """How calls look that a script is for.
 
-    `names` are all arguments given, `arrays` and `deciding` those whose layout or value is the signature. A `bound`
-    script takes keywords, leaves events alone and returns the event only.
+    `names` are all arguments given, `arrays` and `deciding` those whose layout or value is the signature, `passed` the
+    numbers that are handed on. A `bound` script takes keywords, leaves events alone and returns the event only.
     """
 
     names: tuple[str, ...]
     arrays: tuple[str, ...]
     deciding: tuple[str, ...]
+    passed: tuple[str, ...]
     in_order: bool
     bound: bool
 
@@ -51,34 +52,29 @@ class _Writer:
         self.lines: list[str] = []
         self.cells: list[Any] = []
         self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
+        if any(name.startswith("_kcl") for name in form.names):
+            raise Unusual("has a name of ours")
         self.managed = [name for name in recording.waited if name in form.arrays] if not form.bound else []
         if recording.written and not {*recording.written} <= {*recording.waited, *(one.name for one in recording.made)}:
             raise Unusual("keeps events without waiting for them")
 
     def script(self) -> Script:
-        form, otherwise = self.form, "raise _kcl_Unusual" if self.form.bound else "return None"
-        keywords = ", ".join(form.names)
-        self(0, f"def launch(*, {keywords}):" if form.bound else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):")
-        self(1, "try:")
-        if form.bound:
-            self(2, "if _kcl_ident() != _kcl_thread:", f"    {otherwise}")
-        else:
-            self(2, f"if _kcl_len(_kcl_given) != {len(form.names)}:", f"    {otherwise}")
-            self(2, *(f"{name} = _kcl_given[{name!r}]" for name in form.names))
-        self.checks(otherwise)
+        self.head()
+        self(1, "try:", "    try:")
+        self.arguments()
+        self.checks()
         for made in self.recording.made:
             self.allocation(made)
         self.waits()
         for number, step in enumerate(self.recording.steps):
             self.setting(number, step)
-        self.enqueue(2, 0, self.recording.steps[0])
-        self(1, "except _kcl_Exception:", "    pass", "else:")
+        self.enqueue(3, 0, self.recording.steps[0])
+        self(2, "except _kcl_Exception:", f"    {self.otherwise}")
         for number, step in enumerate(self.recording.steps[1:], 1):
             self.enqueue(2, number, step)
+        self(1, "finally:", "    _kcl_busy = False")
         self.marks()
-        self(2, f"return {self.result()}")
-        given = ", ".join(f"{name}={name}" for name in form.names)
-        self(1, f"return _kcl_slow({given})" if form.bound else "return None")
+        self(1, f"return {self.result()}")
         kernels = tuple(step.kernel for step in self.recording.steps)
         setters = {(step.kernel, setter) for step in self.recording.steps for setter, _items in step.arguments.values()}
         text = "\n".join(self.lines) + "\n"
@@ -87,7 +83,27 @@ class _Writer:
     def __call__(self, depth: int, *lines: str) -> None:
         self.lines += ["    " * depth + line for line in lines]
 
-    def checks(self, otherwise: str) -> None:
+    def head(self) -> None:
+        """Begin; a call from within a call (an allocator, a signal handler) would set the same kernel's arguments."""
+        form = self.form
+        keywords = ", ".join(form.names)
+        self(0, f"def launch(*, {keywords}):" if form.bound else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):")
+        busy = "_kcl_busy or _kcl_ident() != _kcl_thread" if form.bound else "_kcl_busy"
+        self(1, "global _kcl_busy", f"if {busy}:", f"    {self.otherwise}", "_kcl_busy = True")
+
+    @property
+    def otherwise(self) -> str:
+        """Leave the call to the invoker."""
+        given = ", ".join(f"{name}={name}" for name in self.form.names)
+        return f"return _kcl_slow({given})" if self.form.bound else "return None"
+
+    def arguments(self) -> None:
+        """Take the arguments out of their dictionary."""
+        if not self.form.bound:
+            self(3, f"if _kcl_len(_kcl_given) != {len(self.form.names)}:", "    raise _kcl_Unusual")
+            self(3, *(f"{name} = _kcl_given[{name!r}]" for name in self.form.names))
+
+    def checks(self) -> None:
         """Compare with the current signature; another one is chosen, or raises."""
         form = self.form
         kinds = [f"_kcl_type({name}) is _kcl_Array" for name in form.arrays]
@@ -96,31 +112,33 @@ class _Writer:
             f"{name}.shape == _kcl_s{i} and {name}.strides == _kcl_t{i} and {name}.offset == _kcl_o{i}"
             for i, name in enumerate(form.arrays)
         ]
-        same += [f"{name} == _kcl_v{i} and _kcl_type({name}) is _kcl_y{i}" for i, name in enumerate(form.deciding)]
-        self(2, f"if not ({' and '.join(kinds)}):", f"    {otherwise}")
-        self(2, f"if not ({' and '.join(same)}):")
-        self(3, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")
+        # Types first: comparing an array with a number would launch a kernel.
+        same += [f"_kcl_type({name}) is _kcl_y{i} and {name} == _kcl_v{i}" for i, name in enumerate(form.deciding)]
+        kinds += [f"_kcl_type({name}) in _kcl_numbers" for name in form.passed]
+        self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_Unusual")
+        self(3, f"if not ({' and '.join(same)}):")
+        self(4, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")
 
     def allocation(self, made: Made) -> None:
         """Allocate an output."""
         if self.form.bound:
             raise Unusual("allocates")
         if made is self.recording.made[0]:
-            self(2, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
+            self(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
         values = [self.value(value) for value in made.positional]
         values += [f"{name}={self.value(value)}" for name, value in made.keywords.items()]
-        self(2, f"{made.name} = _kcl_Array({', '.join(values)})")
+        self(3, f"{made.name} = _kcl_Array({', '.join(values)})")
 
     def waits(self) -> None:
         """Find what to wait for: nothing, where the arrays carry events of the same queue in order only."""
-        self(2, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
+        self(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
         lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
         if self.managed and self.form.in_order:
             unknown = [f"({e} and (_kcl_len({e}) != 1 or _kcl_id({e}[0]) not in _kcl_own))" for e in lists]
-            self(2, f"if {' or '.join(unknown)}:", f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))")
-            self(2, "else:", "    _kcl_w = None")
+            self(3, f"if {' or '.join(unknown)}:", f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))")
+            self(3, "else:", "    _kcl_w = None")
         elif self.managed:
-            self(2, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
+            self(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
 
     def setting(self, number: int, step: Step) -> None:
         """Set the arguments of a kernel that change from call to call; note the others."""
@@ -132,7 +150,7 @@ class _Writer:
             else:
                 self.constants.append((step.kernel, setter, (index, *items)))
         for setter, texts in moving.items():
-            self(2, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
+            self(3, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
 
     def enqueue(self, depth: int, number: int, step: Step) -> None:
         wait = ("_kcl_w" if self.managed else "None") if number == 0 else "None" if self.form.in_order else "[_kcl_evt]"
@@ -146,21 +164,24 @@ class _Writer:
             return
         made = [name for name in self.recording.written if name not in self.managed]
         given = [name for name in self.recording.written if name in self.managed]
-        self(2, *(f"{name}.events.append(_kcl_evt)" for name in made))
+        self(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
         if given and self.form.in_order:
-            self(2, "if _kcl_w is None:")
+            add = [f"    {name}.add_event(_kcl_evt)" for name in given]
+            self(1, "try:", "    if _kcl_w is None:")
             for name in given:
                 events = f"_kcl_e{self.managed.index(name)}"
-                self(3, f"if {events}:")
-                self(4, f"_kcl_own.pop(_kcl_id({events}[0]), None)", f"{events}[0] = _kcl_evt")
-                self(4, f"if _kcl_len({events}) > 1:", f"    del {events}[1:]")
-                self(3, "else:", f"    {events}.append(_kcl_evt)")
-            self(2, "else:", *(f"    {name}.add_event(_kcl_evt)" for name in given))
+                self(3, f"if not {events}:", f"    {events}.append(_kcl_evt)")
+                one = f"_kcl_len({events}) == 1 and _kcl_id({events}[0]) in _kcl_own"
+                self(3, f"elif {one}:", f"    {events}[0] = _kcl_evt")
+                self(3, "else:", f"    _kcl_leave({name}, _kcl_evt)")
+            self(2, "else:", *add)
+            # Another thread has emptied a list meanwhile.
+            self(1, "except _kcl_IndexError:", *add)
         else:
-            self(2, *(f"{name}.add_event(_kcl_evt)" for name in given))
+            self(1, *(f"{name}.add_event(_kcl_evt)" for name in given))
         if self.form.in_order:
-            self(2, "if _kcl_len(_kcl_own) >= _kcl_most:", "    _kcl_own.clear()")
-            self(2, "_kcl_own[_kcl_id(_kcl_evt)] = _kcl_evt")
+            self(1, "_kcl_own[_kcl_id(_kcl_evt)] = _kcl_evt")
+            self(1, "if not _kcl_len(_kcl_own) & _kcl_mask:", f"    _kcl_trim(_kcl_own, {bool(given)})")
 
     def result(self) -> str:
         outputs = self.recording.outputs

@@ -52,7 +52,8 @@ def _described(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, (np.ndarray, cl_array.Array)):
         if value.dtype.hasobject:
             raise Unknown(f"argument {name} holds objects")
-        about = {"array": layout_of(value.dtype), "shape": list(value.shape), "strides": list(value.strides)}
+        shape, strides = ([int(number) for number in numbers] for numbers in (value.shape, value.strides))
+        about = {"array": layout_of(value.dtype), "shape": shape, "strides": strides}
         offset = getattr(value, "offset", 0)
         return {**about, "offset": int(offset)} if offset else about
     if isinstance(value, cl.Buffer):

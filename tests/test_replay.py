@@ -1,0 +1,256 @@
+"""kcl.launch.replay: where a played call could do something else than its invoker. The plain cases: test_launch.py."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from fractions import Fraction
+
+import executor_cases
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pytest
+from executor_cases import error_of
+
+import kcl
+from kcl import launch
+from kcl.launch import replay
+
+lp = kcl.lazy("loopy")
+COMPLETE = cl.command_execution_status.COMPLETE
+SCALE = executor_cases.scale()
+
+
+@kcl.kernel
+def square():
+    """y[i, j] = x[i]: the output is as long as the square of the input."""
+    return lp.make_kernel(
+        "{[i,j]: 0<=i,j<n}",
+        "y[i,j] = x[i] + 0*j",
+        [
+            lp.GlobalArg("x", np.float32, shape="n"),
+            lp.GlobalArg("y", np.float32, shape="n,n", is_input=False),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="square",
+    )
+
+
+SQUARE = square()
+
+
+@pytest.fixture(autouse=True)
+def _hot(monkeypatch):
+    """Play every call that can be played."""
+    monkeypatch.setattr(launch, "HOT", 0)
+
+
+def on(queue, values, dtype=np.float32):
+    """Return a device array without events."""
+    array = cl_array.to_device(queue, np.asarray(values, dtype))
+    array.finish()
+    return array
+
+
+def launcher_on(queue):
+    """Return the one launcher of a queue."""
+    (launcher,) = queue._kcl_bindings.launchers.values()
+    return launcher
+
+
+def gated_copy(queue, array, values, gate):
+    """Begin to copy from memory of the host, once the gate opens, and leave the event on the array."""
+    array.add_event(cl.enqueue_copy(queue, array.base_data, values, is_blocking=False, wait_for=[gate]))
+    queue.flush()
+
+
+class TestCallsWithinCalls:
+    def test_of_an_allocator(self, queue):
+        """An allocator that calls the same Kernel with another shape changes nothing in the call that asked it."""
+        big, small, inner = on(queue, range(9)), on(queue, range(3)), []
+
+        def allocator(size):
+            if not inner:
+                inner.append(None)
+                inner.append(SQUARE(queue, x=small)[1][0])
+            return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
+
+        for x in (big, small, big, small):
+            SQUARE(queue, x=x)
+        for _ in range(3):
+            inner.clear()
+            _event, (y,) = SQUARE(queue, x=big, allocator=allocator)
+            assert y.get(queue).tolist() == [[float(i)] * 9 for i in range(9)]
+            assert inner[1].get(queue).tolist() == [[float(i)] * 3 for i in range(3)]
+
+    def test_of_an_allocator_that_raises(self, queue):
+        """The error of an allocator is the caller's, and the next call is a hot one."""
+        x = on(queue, range(4))
+
+        def allocator(_size):
+            raise OSError("no more")
+
+        for _ in range(3):
+            SCALE(queue, x=x, a=2.0)
+            with pytest.raises(OSError, match="no more"):
+                SCALE(queue, x=x, a=2.0, allocator=allocator)
+        launcher_on(queue).hot = None
+        assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
+        assert launcher_on(queue).hot is not None
+
+    def test_of_an_interrupt(self, queue):
+        """After an interrupt in the middle the next call is a hot one."""
+        x = on(queue, range(4))
+
+        def allocator(_size):
+            raise KeyboardInterrupt
+
+        for _ in range(3):
+            SCALE(queue, x=x, a=2.0)
+        with pytest.raises(KeyboardInterrupt):
+            SCALE(queue, x=x, a=2.0, allocator=allocator)
+        launcher_on(queue).hot = None
+        SCALE(queue, x=x, a=2.0)
+        assert launcher_on(queue).hot is not None
+
+
+class TestEventsThatHoldMemory:
+    def test_of_the_host_is_let_go(self, queue):
+        """Memory of the host from which an array was copied goes with the array."""
+        source = np.arange(5, dtype=np.float32)
+        kept = weakref.ref(source)
+        x, y = cl_array.to_device(queue, source), on(queue, range(5))
+        for _ in range(4):
+            SCALE(queue, x=x, y=y, a=2.0)
+        assert launcher_on(queue).hot is not None
+        assert len(x.events) == 1
+        del x, source
+        assert kept() is None
+
+    @pytest.mark.parametrize("written", [True, False])
+    def test_does_not_block_the_call(self, context, queue, written):
+        """A copy from the host that has not begun is waited for by the device, not by the caller."""
+        x, y = on(queue, range(5)), on(queue, range(5))
+        for _ in range(3):
+            SCALE(queue, x=x, y=y, a=2.0)
+        gate, opened = cl.UserEvent(context), []
+
+        def rescue():
+            opened.append("by the clock")
+            gate.set_status(COMPLETE)
+
+        timer = threading.Timer(20.0, rescue)
+        timer.start()
+        gated_copy(queue, y if written else x, np.full(5, 7, np.float32), gate)
+        event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
+        timer.cancel()
+        assert not opened
+        gate.set_status(COMPLETE)
+        event.wait()
+        assert y.get(queue).tolist() == ([2.0 * i + 1 for i in range(5)] if written else [15.0] * 5)
+        for _ in range(3):
+            event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
+        assert y.events[-1] == event
+
+
+class TestThrottle:
+    def test_a_queue_that_stands_still(self, context, queue):
+        """A caller that nobody stops waits before the queue has grown without end."""
+        x, y, z = (on(queue, range(5)) for _ in range(3))
+        for _ in range(3):
+            SCALE(queue, x=x, y=y, a=2.0)
+        gate, made, seen = cl.UserEvent(context), [], []
+        timer = threading.Timer(1.0, lambda: (seen.append(len(made)), gate.set_status(COMPLETE)))
+        gated_copy(queue, z, np.zeros(5, np.float32), gate)
+        timer.start()
+        for number in range(3000):
+            SCALE(queue, x=x, y=y, a=float(number))
+            made.append(None)
+        timer.join()
+        assert seen[0] <= 2 * replay._AHEAD
+        assert y.get(queue)[1] == 3000.0
+
+
+class TestArguments:
+    def test_an_array_after_none(self, queue):
+        """An output that was None in earlier calls, and now is given, is written."""
+        x, y = on(queue, range(4)), on(queue, [0.0] * 4)
+        for _ in range(3):
+            SCALE(queue, x=x, y=None, a=2.0)
+        _event, (out,) = SCALE(queue, x=x, y=y, a=2.0)
+        assert out is y
+        assert y.get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
+
+    @pytest.mark.parametrize(
+        "a",
+        [np.array(2.5), np.array([2.5]), Fraction(5, 2), np.longdouble(2.5), True, np.float16(2.5), 10**400, 1j],
+        ids=lambda a: type(a).__name__,
+    )
+    def test_scalars_of_other_kinds(self, queue, monkeypatch, a):
+        """What is no ordinary number goes the way of a first call: the same result or the same error."""
+        x, y = on(queue, range(4)), on(queue, range(4))
+        monkeypatch.setattr(launch, "HOT", 10**9)
+        expected = outcome(lambda: SCALE(cl.CommandQueue(queue.context), x=x, y=y, a=a)), y.get(queue).tolist()
+        monkeypatch.setattr(launch, "HOT", 0)
+        for _ in range(3):
+            SCALE(queue, x=x, y=y, a=2.0)
+        y = on(queue, range(4))
+        assert (outcome(lambda: SCALE(queue, x=x, y=y, a=a)), y.get(queue).tolist()) == expected
+
+    def test_layouts_of_numpy_integers(self, queue):
+        """Layouts in numpy's integers, with which sums can wrap around, are the invoker's."""
+        x = on(queue, range(4))
+        x.shape = (np.int16(4),)
+        for _ in range(3):
+            _event, (y,) = SCALE(queue, x=x, a=2.0)
+            assert y.get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
+        assert launcher_on(queue).hot is None
+
+    def test_refused_again_and_again(self, queue):
+        """Where the invoker refuses every call of a kind, kcl stops to learn it."""
+        x = on(queue, range(4))
+        for _ in range(replay._VAIN + 2):
+            assert error_of(lambda: SCALE(queue, x=x, a=2.0, bogus=1)) is not None
+        assert launcher_on(queue).learn is None
+        assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+class TestThreads:
+    def test_one_queue_and_one_output(self, queue):
+        """Threads that write one array on one queue while another empties its list of events raise nothing."""
+        x, y, failed, ended = on(queue, range(4)), on(queue, range(4)), [], threading.Event()
+
+        def work():
+            try:
+                for _ in range(300):
+                    SCALE(queue, x=x, y=y, a=2.0)
+            except Exception as error:
+                failed.append(error)
+
+        def finish():
+            while not ended.is_set():
+                y.finish()
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            cleaner = threading.Thread(target=finish)
+            for thread in (cleaner, *threads):
+                thread.start()
+            for thread in threads:
+                thread.join()
+            ended.set()
+            cleaner.join()
+        finally:
+            sys.setswitchinterval(interval)
+        assert failed == []
+        assert y.get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+def outcome(call):
+    """Return None, or the classes of the error that a call raises."""
+    found = error_of(call)
+    return found and found["classes"]
