@@ -309,16 +309,19 @@ class TestUnpack:
         assert len(list((tmp_path / "tree").rglob("program.bin"))) == 1
 
     def test_rebuild(self, cache, tmp_path):
-        """The script builds the program again, with pyopencl alone and from its own folder."""
-        run("unpack", str(tmp_path), "--kernel", "optioned")
+        """The script builds the program again, with pyopencl alone; it asks for the directory of headers."""
+        run("unpack", str(tmp_path), "--kernel", "included")
         (script,) = tmp_path.rglob("rebuild.py")
-        code = (
-            f"import runpy, sys; runpy.run_path({str(script)!r}, run_name='__main__'); assert 'kcl' not in sys.modules"
-        )
-        environment = cache.child.environment(KCL_NO_CACHE="1")
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, text=True, capture_output=True, timeout=120
-        )
+        header = next((cache.folder / "kernels").glob("*.h"))
+
+        def rebuild(*options):
+            code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+            command = [sys.executable, "-c", f"{code}; assert 'kcl' not in sys.modules", str(script), *options]
+            environment = cache.child.environment(KCL_NO_CACHE="1")
+            return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=120)
+
+        assert f"the source includes {header.name}: say where" in rebuild().stderr
+        done = rebuild("-I", str(header.parent))
         assert done.returncode == 0, done.stderr
         assert "rebuilt.bin" in done.stdout
         assert (script.parent / "rebuilt.bin").stat().st_size > 0
@@ -327,7 +330,9 @@ class TestUnpack:
     def test_not_writable(self, tmp_path):
         """What cannot be written is named, and the status is 1."""
         (tmp_path / "file").write_text("")
-        assert "cannot be written" in run("unpack", str(tmp_path / "file" / "below"), code=1).stderr
+        said = run("unpack", str(tmp_path / "file" / "below"), code=1).stderr
+        assert "cannot be made" in said
+        assert said.count("\n") == 1
 
 
 @pytest.mark.usefixtures("cache")

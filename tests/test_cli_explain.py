@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from kcl import promote
+from kcl.entry import Entry
+from kcl.key import Key
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -64,13 +66,21 @@ def install(project, version):
     return os.pathsep.join([str(site), project.path])
 
 
+def as_of_older_driver(project, kernel):
+    """Exchange a kernel's program for one that another version of the driver made."""
+    address, entry = project.binary_of(kernel)
+    key = Key((part.name, "0.9" if part.name == "driver" else part.value) for part in entry.key.parts)
+    project.binaries.put(address.replace(entry.key.digest, key.digest), Entry(key, entry.metadata, entry.parts).pack())
+    project.binaries.delete(address)
+
+
 @pytest.mark.one_platform
 class TestExplain:
     def test_changes(self, warm):
         """Each of many changes between two runs is named for the kernel that it makes miss, and for no other.
 
-        Another dtype, a build option, a header and the version of a distribution are among them; the words at exit are
-        those of the command.
+        A build option, a header, the version of a distribution and that of the driver are among them; the words at exit
+        are those of the command.
         """
         warm.edit("driver.py", 'scaled("control", 1)', 'scaled("control", scalelib.ONE)')
         warm.edit("driver.py", "def control():\n", "def control():\n    import scalelib\n\n")
@@ -83,6 +93,7 @@ class TestExplain:
         header = next((warm.folder / "kernels").glob("*.h"))
         header.write_text(header.read_text() + "#define UNUSED 1\n")
         path = install(warm, "1.5")
+        as_of_older_driver(warm, "control")
         run = warm.run("inputs", PYTHONPATH=path, KCL_REPORT="explain")
 
         found = explained(warm)
@@ -98,6 +109,8 @@ class TestExplain:
             '+    return factors.scaled("body", 3)',
         ]
         assert sentences(found["generator", "control"][0]) == ["scalelib 1.4 -> 1.5"]
+        (driver,) = sentences(found["binary", "control"][0])
+        assert driver.startswith("device: driver 0.9 -> ")
         assert sentences(found["binary", "optioned"][0]) == ["build option -cl-fast-relaxed-math added"]
         assert sentences(found["binary", "included"][0]) == [f"header {header.name} changed"]
         assert sentences(found["binary", "body"][0]) == ["OpenCL C changed"]
@@ -149,6 +162,4 @@ class TestExplain:
 
 
 def _entry(store, address):
-    from kcl.entry import Entry
-
     return Entry.unpack(store.get(address))

@@ -116,6 +116,18 @@ class TestChanges:
         before = known(Key([("kcl", "1"), ("python", "cpython 3.10"), ("code matmul", "2" * 64)]), texts=texts)
         assert [change.part for change in changes(before, recipe(), texts)] == ["python"]
 
+    def test_device(self):
+        """Another device brings its driver and all that with it; the driver says it alone where the device stayed."""
+        parts = [("platform", "A"), ("device", "a"), ("driver", "1"), ("OpenCL C", "1"), ("cpu features", "x")]
+        before = known(Key([("format", "1"), ("source", "s"), *parts]))
+        other = Key([("format", "1"), ("source", "s"), *((name, value + "2") for name, value in parts)])
+        assert [change.sentence for change in changes(before, other, Texts())] == [
+            "platform: A -> A2",
+            "device: a -> a2",
+        ]
+        newer = Key([("format", "1"), ("source", "s"), *((n, "2" if n == "driver" else v) for n, v in parts)])
+        assert [change.sentence for change in changes(before, newer, Texts())] == ["device: driver 1 -> 2"]
+
     def test_files(self):
         """A module of the user and a file that a recipe reads may bear one name."""
         base = {"function": "f", "base": {"reads": [["module", "table", "1" * 64]]}}

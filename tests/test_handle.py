@@ -16,6 +16,8 @@ from handle_recipes import ADD, add, scaled
 import kcl
 from conftest import PLATFORMS
 from kcl import layers, option, program, promote
+from kcl.explain import misses
+from kcl.history import journal
 
 HERE = str(pathlib.Path(__file__).parent)
 
@@ -216,7 +218,12 @@ class TestShown:
         assert "binary: hit" in after
         assert layers.binary().place in after
         assert ("binary", "hit") not in seen
-        assert "\n    parameter sizes: (8,) -> (4,)\n" in add(sizes=(4,)).explain(context)
+        said = add(sizes=(4,)).explain(context)
+        assert "\n    parameter sizes: (8,) -> (4,)\n" in said
+        add(sizes=(4,)).prepare(context)
+        told = misses.told(journal.of_this_run(), journal.last_misses())
+        by_command = next(one for one in reversed(told) if one.missed.layer == "generator")
+        assert "".join(f"\n    {line}" for line in misses.in_words(by_command.explanation)) in said  # as kcl explain
 
 
 class TestHolders:

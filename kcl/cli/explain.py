@@ -17,7 +17,7 @@ from kcl.history.journal import Missed
 @click.command()
 @click.argument("kernel", required=False)
 @click.option("--all", "every", is_flag=True, help="Every run that is remembered, not the last one only.")
-@click.option("--limit", default=40, show_default=True, help="So many look-ups, the last ones; 0 for all of them.")
+@click.option("--limit", type=click.IntRange(0), default=40, show_default=True, help="The last so many; 0 is all.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of look-ups that were no hits.")
 def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     """Say why the last run missed: what differs from the nearest earlier entry.

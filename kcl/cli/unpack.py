@@ -26,7 +26,9 @@ REBUILD = '''\
 #!/usr/bin/env python3
 """Build this program again from its source, with pyopencl alone, and write the binary to rebuilt.bin.
 
-Headers that the source includes must lie where options.txt says.
+    python rebuild.py [OPTION...]
+
+Each OPTION is one more for the compiler: -I DIRECTORY where the source includes headers, which are not kept here.
 """
 
 import json
@@ -37,14 +39,18 @@ import time
 import pyopencl as cl
 
 here = pathlib.Path(__file__).resolve().parent
-wanted = json.loads((here / "key.json").read_text())["metadata"]
+described = json.loads((here / "key.json").read_text())
+wanted = described["metadata"]
 names = wanted["platform"]["name"], wanted["device"]["name"]
 devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
 device = next((device for device in devices if (device.platform.name, device.name) == names), None)
 if device is None:
     sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[one.name for one in devices]}")
 source = (here / "source.cl").read_bytes().decode("utf-8", "surrogatepass")
-options = (here / "options.txt").read_text().splitlines()
+options = (here / "options.txt").read_text().splitlines() + sys.argv[1:]
+headers = [name.partition(" ")[2] for name, _digest in described["key"] if name.startswith("header ")]
+if headers and not any(option.startswith("-I") for option in options):
+    sys.exit(f"the source includes {', '.join(headers)}: say where that lies, as in  python rebuild.py -I DIRECTORY")
 
 started = time.perf_counter()
 program = cl.Program(cl.Context([device]), source).build(options=options, cache_dir=False)
@@ -66,6 +72,10 @@ def unpack(directory: str, kernel: str | None) -> None:
 
     Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
     """
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"{directory} cannot be made: {error}") from None
     faults: list[Fault] = []
     listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
     found = list(_read(listed, faults))

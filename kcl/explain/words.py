@@ -282,7 +282,7 @@ _WHOLE: dict[str, str | Writer] = {
     "device vendor": "device: vendor",
     "device version": "device: version",
     "driver": "device: driver",
-    "OpenCL C": "device: OpenCL C",
+    "OpenCL C": "device: language",
     "extensions": _features,
     "address bits": "device: address width",
     "driver library": "device: build of the driver's library",
