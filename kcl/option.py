@@ -40,7 +40,7 @@ def reason() -> str:
     """Say what decided where the files lie."""
     if _chosen:
         return "kcl.option.cache_dir()"
-    return config.read().cache_dir_reason or ("XDG_CACHE_HOME" if config.variable("XDG_CACHE_HOME") else "the default")
+    return config.read().cache_dir_reason or ("XDG_CACHE_HOME" if config.variable("XDG_CACHE_HOME") else "default")
 
 
 def on_change(listener: Callable[[], None]) -> None:

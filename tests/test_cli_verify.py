@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from printed import differs
 
 import kcl
 from kcl.entry import Entry
@@ -136,6 +137,7 @@ class TestRebuild:
         status, said = verify(warm, "--rebuild")
         found = {one["kernel"]: (one["verdict"], one["reason"]) for one in said["rebuilt"]}
         assert (status, said["damaged"]) == (1, [])
+        assert differs("verify", said) == []
         assert found.keys() == kept
         assert found["control"] == found["typed"] == ("fine", "")
         assert found["body"][0] == found["helped"][0] == "different"

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 import click  # noqa: E402  (after the path)
 
 from kcl import adapters, cli, config  # noqa: E402
+from kcl.cli.schema import SCHEMA, Field, Printed  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
@@ -115,7 +116,10 @@ def flagged() -> list[tuple[str, adapters.Row]]:
 def command_line() -> str:
     """Write the page of commands, from click's own description of them."""
     lines = [MADE, "# Command line", ""]
-    lines += ["`kcl` and `python -m kcl` are the same.", ""]
+    lines += [
+        "`kcl` and `python -m kcl` are the same. What `--json` prints is meant to be relied on: members may be added,"
+    ]
+    lines += ["but none goes or comes to mean something else. Times are in seconds since 1970, spans in seconds.", ""]
     context = click.Context(cli.main, info_name="kcl", **cli.main.context_settings)
     lines += described(cli.main, context, "kcl")
     for name in cli.main.list_commands(context):
@@ -123,6 +127,8 @@ def command_line() -> str:
         assert command is not None
         lines += [f"## kcl {name}", ""]
         lines += described(command, click.Context(command, info_name=name, parent=context), f"kcl {name}")
+        for said in SCHEMA.get(name, ()):
+            lines += printed(said)
     return "\n".join(lines)
 
 
@@ -135,6 +141,23 @@ def described(command: click.Command, context: click.Context, name: str) -> list
         if help_record is not None and isinstance(parameter, click.Option):
             lines.append(row(f"`{help_record[0]}`", help_record[1]))
     return [*lines, ""]
+
+
+def printed(said: Printed) -> list[str]:
+    """Write what a command prints with `--json`."""
+    lines: list[str] = []
+    for table, fields in said.tables.items():
+        what = "a list, of which each member has" if said.type.startswith("list") else "an object"
+        wish = f" and {said.wish}" if said.wish else ""
+        title = f"Each `{table}` has" if table else f"`--json`{wish} prints {what}"
+        lines += [f"{title}:", "", *head("name", "type", "is"), *[member(field) for field in fields], ""]
+    return lines
+
+
+def member(field: Field) -> str:
+    """Write a member of an object."""
+    asked = "" if field.always else ", where it is asked for"
+    return row(f"`{field.name}`", field.type.replace("<", "`").replace(">", "`") + asked, field.words)
 
 
 def head(*titles: str) -> list[str]:

@@ -1,0 +1,232 @@
+"""What `--json` prints, command by command: written into the reference, and compared with the commands by a test.
+
+A type is one of JSON's (`string`, `number`, `integer`, `boolean`, `object`), the name of another table of the same
+command in angles, `list of` a type, or a type `or null`. An `object` has names of its own, which the words explain.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """A member of an object; one that is not `always` there is there where it was asked for."""
+
+    name: str
+    type: str
+    words: str
+    always: bool = True
+
+
+class Printed(NamedTuple):
+    """What a command prints: its type, and the members of its objects, those of the outermost under an empty name."""
+
+    type: str
+    tables: dict[str, tuple[Field, ...]]
+    wish: str = ""
+    """With which options it is printed, where that is not `--json` alone."""
+
+
+_KERNEL = Field("kernel", "string", "the name of the recipe")
+_LAYER = Field("layer", "string", "`generator` or `binary`")
+_KEY = Field("key", "string", "the digest of its key, in full")
+_ENTRY = (
+    Field("bytes", "integer", "its size"),
+    Field("built", "number", "when it was made"),
+    Field("build_seconds", "number", "what making it took"),
+    Field("last_used", "number or null", "when it was last a hit; null where it never was"),
+    Field("uses", "integer", "how often it was a hit in processes that have ended"),
+)
+
+SCHEMA: dict[str, tuple[Printed, ...]] = {
+    "status": (
+        Printed(
+            "<>",
+            {
+                "": (
+                    Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
+                    Field("pending", "<pending>", "the programs that are still being completed"),
+                    Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
+                    Field("notes", "list of string", "settings that were not understood"),
+                ),
+                "layer": (
+                    Field("layer", "string", "the name that commands take"),
+                    Field("kind", "string", "`kcl`, `below` (the caches of OpenCL and loopy) or `neighbour`"),
+                    Field("title", "string", "the name for a person"),
+                    Field("on", "boolean", "whether it is on"),
+                    Field("reason", "string", "why not; with `on` true: for which recipes it is off"),
+                    Field("directory", "string", "where it lies; empty where it has no place"),
+                    Field("why", "string", "what decided that: a variable, a setting, or the default"),
+                    Field("entries", "integer", "how many there are; 0 where kcl's layer is off"),
+                    Field("bytes", "integer", "the size of its files"),
+                    Field("oldest", "number", "when its oldest file was written; 0 without files"),
+                    Field("newest", "number", "when its newest file was written; 0 without files"),
+                    Field("version", "string", "the installed version of its owner, as far as it is known"),
+                    Field("hit_rate", "number or null", "hits by look-ups over all runs; null where there were none"),
+                    Field(
+                        "saved", "number or null", "seconds that its hits saved over all runs; null for foreign ones"
+                    ),
+                    Field("remark", "string", "what else there is to know about it"),
+                    Field("fault", "string", "what is wrong with it; empty where nothing is"),
+                ),
+                "pending": (
+                    Field("programs", "integer", "how many wait to be completed"),
+                    Field("since", "number", "when the first of them was asked for; 0 where none waits"),
+                    Field("helper", "boolean", "whether a helper process is at it"),
+                ),
+                "late": (
+                    Field("time", "number", "when that was found last"),
+                    Field("driver", "string", "the file of the program, without its folder"),
+                    Field("cache", "string", "the cache that did not see it"),
+                    Field("variable", "string", "what was changed"),
+                    Field("value", "string or null", "to what; null where it was removed"),
+                    Field("words", "string", "the same as a sentence"),
+                    Field("sure", "boolean", "false where it may have come in time"),
+                ),
+            },
+        ),
+    ),
+    "ls": (
+        Printed(
+            "list of <>",
+            {
+                "": (
+                    _KERNEL,
+                    _LAYER,
+                    Field("platform", "string", "of a program; empty for generated code, which serves all"),
+                    Field("device", "string", "the same"),
+                    *_ENTRY,
+                    _KEY,
+                )
+            },
+        ),
+    ),
+    "show": (
+        Printed(
+            "list of <>",
+            {
+                "": (
+                    _KERNEL,
+                    _LAYER,
+                    _KEY,
+                    Field("file", "string", "the file in which it lies"),
+                    Field("parts", "list of list of string", "the parts of its key, each a name and a value"),
+                    Field("metadata", "object", "what kcl keeps beside it; may change with the format of entries"),
+                    Field("sizes", "object", "the bytes of each piece by its name"),
+                    *_ENTRY,
+                    Field("source", "string", "the OpenCL C", always=False),
+                    Field("log", "string", "what the compiler said", always=False),
+                    Field("invoker", "string", "the Python code that launches it", always=False),
+                    Field("asm", "string", "the native code", always=False),
+                )
+            },
+        ),
+    ),
+    "explain": (
+        Printed(
+            "list of <>",
+            {
+                "": (
+                    Field("time", "number", "when it was looked up"),
+                    Field("driver", "string", "the file of the program, without its folder"),
+                    Field("process", "integer", "its process id"),
+                    _LAYER,
+                    _KERNEL,
+                    Field("outcome", "string", "`miss`, `bypass` or `error`"),
+                    Field("times", "integer", "how often the same was so in that run"),
+                    Field("reason", "string", "the reason of the event; of a bypass with its cure"),
+                    Field("key", "string or null", "the digest of the key; null where it was not known"),
+                    Field("nearest", "string or null", "the digest of the nearest earlier entry, if there is one"),
+                    Field("changes", "list of <change>", "what differs from it; of a bypass nothing"),
+                ),
+                "change": (
+                    Field("part", "string", "the name of the part of the key"),
+                    Field("sentence", "string", "how it differs, in words"),
+                    Field("diff", "list of string", "the first lines that differ, as `diff -u` writes them"),
+                ),
+            },
+        ),
+    ),
+    "verify": (
+        Printed(
+            "<>",
+            {
+                "": (
+                    Field("checked", "object", "how many entries were checked, by layer"),
+                    Field("whole", "boolean", "whether every byte was read"),
+                    Field("damaged", "list of <damaged>", "the entries that are not what was written"),
+                    Field("rebuilt", "list of <rebuilt>", "what was compared; empty without `--rebuild`"),
+                ),
+                "damaged": (
+                    _LAYER,
+                    Field("place", "string", "the file, or the address in its store"),
+                    Field("reason", "string", "what is wrong"),
+                ),
+                "rebuilt": (
+                    _KERNEL,
+                    _KEY,
+                    Field("device", "string", "the device of the program"),
+                    Field("verdict", "string", "`fine`, `different` or `not comparable`"),
+                    Field("reason", "string", "why; empty where it is fine"),
+                ),
+            },
+        ),
+    ),
+    "stats": (
+        Printed(
+            "list of <>",
+            {
+                "": (
+                    Field("layer", "string", "`generator` or `binary`", always=False),
+                    Field("kernel", "string", "the name of the recipe", always=False),
+                    Field("day", "string", "as 2026-03-31; of older rows the month, or `earlier`", always=False),
+                    Field("hits", "integer", "look-ups that found their entry"),
+                    Field("misses", "integer", "look-ups that did not"),
+                    Field("bypassed", "integer", "look-ups that could not be, or were switched off"),
+                    Field("errors", "integer", "look-ups in which something failed"),
+                    Field("seconds", "number", "what all of them took, with the work of those that were no hits"),
+                    Field("saved", "number", "what making the entries took, less what loading them took"),
+                    Field("bytes", "integer", "of the entries that were read or published"),
+                )
+            },
+        ),
+    ),
+    "env": (
+        Printed(
+            "list of <>",
+            {
+                "": (
+                    Field("variable", "string", "its name"),
+                    Field(
+                        "value", "string or null", "its value, or that of the settings file; null where there is none"
+                    ),
+                    Field("read_by", "list of string", "`kcl` and names of caches; empty where nobody reads it"),
+                    Field("effect", "string", "what it does now, or what it is for"),
+                )
+            },
+        ),
+        Printed(
+            "<>",
+            {
+                "": (
+                    Field("set", "object", "what to set: values by variables"),
+                    Field("unset", "list of string", "the variables to remove"),
+                )
+            },
+            "a wish",
+        ),
+    ),
+    "doctor": (
+        Printed(
+            "list of <>",
+            {
+                "": (
+                    Field("check", "string", "what was looked at"),
+                    Field("severity", "string", "`ok`, `note`, `warning` or `problem`"),
+                    Field("words", "string", "what was found"),
+                    Field("cure", "string", "what to do about it; empty where there is nothing to do"),
+                )
+            },
+        ),
+    ),
+}

@@ -1,0 +1,79 @@
+"""What `--json` prints is what the reference says."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+from printed import differs
+
+from kcl import cli, option
+from kcl.adapters.late import Late
+from kcl.cli.schema import SCHEMA
+from kcl.history import notes
+
+pytestmark = pytest.mark.one_platform
+
+
+def printed(*arguments, codes=(0,)):
+    """Run a command in this process and return what it prints as JSON."""
+    result = CliRunner().invoke(cli.main, [*arguments, "--json"])
+    assert result.exit_code in codes, result.output
+    return json.loads(result.stdout)
+
+
+class TestSchema:
+    def test_every_command(self):
+        """Every command that takes --json has its place in the table, and no other."""
+        context = click.Context(cli.main)
+        commands = {name: cli.main.get_command(context, name) for name in cli.COMMANDS}
+        takes = {name for name, command in commands.items() if any(one.name == "as_json" for one in command.params)}
+        assert takes == SCHEMA.keys()
+
+    def test_types(self):
+        """Every type is one that is explained, or a table of the same command; every table is used."""
+        for name, forms in SCHEMA.items():
+            for form in forms:
+                types = [form.type, *(field.type for fields in form.tables.values() for field in fields)]
+                used = {table for text in types for table in re.findall(r"<(\w*)>", text)}
+                assert used == form.tables.keys(), name
+                plain = {re.sub(r"list of | or null|<\w*>", "", text) for text in types}
+                assert plain <= {"string", "number", "integer", "boolean", "object", ""}, name
+
+    def test_filled(self, warm):
+        """What the commands print of a cache that was used, damaged and told of late switches."""
+        option.cache_dir(warm.child.cache)
+        notes.keep([Late("pocl", "POCL_KERNEL_CACHE", None, "too late", True)])
+        address, entry = warm.binary_of("typed")
+        assert differs("status", said := printed("status")) == []
+        assert {row["kind"] for row in said["layers"]} == {"kcl", "below", "neighbour"}
+        assert said["late"]
+        assert differs("ls", listed := printed("ls")) == []
+        assert listed
+        for options in ([], ["--source", "--log"], ["--invoker"]):
+            assert differs("show", printed("show", "control", *options)) == []
+        assert differs("explain", explained := printed("explain")) == []
+        assert any(one["changes"] for one in explained)
+        for by in ("layer", "kernel,day"):
+            assert differs("stats", found := printed("stats", "--by", by)) == []
+            assert set(by.split(",")) < found[0].keys()
+        warm.binaries.put(address, entry.pack()[:-1])
+        for options in ([], ["--all"]):
+            assert differs("verify", said := printed("verify", *options, codes=(1,))) == []
+            assert said["damaged"]
+
+    def test_without_entries(self):
+        """What they print where there is nothing."""
+        for name in SCHEMA.keys() - {"show", "doctor"}:
+            assert differs(name, printed(name)) == [], name
+        assert differs("env", printed("env", "--off", "binary", "--on", "pocl"), 1) == []
+
+    def test_doctor(self, monkeypatch):
+        """What the doctor prints, findings of all kinds among it."""
+        monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
+        monkeypatch.setenv("CUDA_CACHE_DIR", "/scratch")
+        assert differs("doctor", found := printed("doctor", codes=(1,))) == []
+        assert {"ok", "warning", "problem"} <= {one["severity"] for one in found}
