@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from kcl import adapters, config, wishes
-from kcl.cli import output
+from kcl.cli import completion, output
 
 # What the switch of another cache does to kcl's layers; the conditions stand in `kcl.layers`.
 EFFECTS = {
@@ -34,8 +34,14 @@ class Line(NamedTuple):
 
 
 @click.command()
-@click.option("--off", multiple=True, metavar="LAYER", help="Switch this off; may be given often, or be a list a,b.")
-@click.option("--on", multiple=True, metavar="LAYER", help="Switch this on again.")
+@click.option(
+    "--off",
+    multiple=True,
+    metavar="LAYER",
+    shell_complete=completion.layers,
+    help="Switch this off; may be given often, or be a list a,b.",
+)
+@click.option("--on", multiple=True, metavar="LAYER", shell_complete=completion.layers, help="Switch this on again.")
 @click.option("--dir", "directory", metavar="PATH", help="Keep kcl's files and the drivers' caches below PATH.")
 @click.option(
     "--shell",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kcl.cli import output
+from kcl.cli import completion, output
 from kcl.explain import misses
 from kcl.explain.misses import Told
 from kcl.history import journal
@@ -15,7 +15,7 @@ from kcl.history.journal import Missed
 
 
 @click.command()
-@click.argument("kernel", required=False)
+@click.argument("kernel", required=False, shell_complete=completion.missed)
 @click.option("--all", "every", is_flag=True, help="Every run that is remembered, not the last one only.")
 @click.option("--limit", type=click.IntRange(0), default=40, show_default=True, help="The last so many; 0 is all.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of look-ups that were no hits.")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kcl import config, inventory
-from kcl.cli import output
+from kcl.cli import completion, output
 from kcl.history import journal
 from kcl.history.journal import DIGITS, Used
 from kcl.inventory import Fault
@@ -37,7 +37,11 @@ SORTS: dict[str, Callable[[Pair], Any]] = {
 
 @click.command()
 @click.option("--layer", "layer_names", type=click.Choice(config.LAYERS), multiple=True, help="Only this layer.")
-@click.option("--kernel", help="Only kernels of this name, or that match a pattern such as 'mat*'.")
+@click.option(
+    "--kernel",
+    shell_complete=completion.kernels,
+    help="Only kernels of this name, or that match a pattern such as 'mat*'.",
+)
 @click.option("--device", help="Only programs for devices with this in their name.")
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="built", show_default=True, help="By what to sort.")
 @click.option("--limit", type=click.IntRange(0), help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.")

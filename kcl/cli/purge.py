@@ -10,7 +10,7 @@ import time
 import click
 
 from kcl import adapters, option, removal
-from kcl.cli import output
+from kcl.cli import completion, output
 from kcl.errors import CacheFault
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -28,10 +28,15 @@ def _age(_ctx: click.Context, _param: click.Parameter, value: str | None) -> flo
 
 
 @click.command()
-@click.argument("layer", nargs=-1)
+@click.argument("layer", nargs=-1, shell_complete=completion.layers)
 @click.option("--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches.")
 @click.option("--older", callback=_age, metavar="AGE", help="Only what was not made or used for so long: 12h, 30d, 4w.")
-@click.option("--kernel", metavar="NAME", help="Only kcl's entries of that kernel; a shell pattern will do.")
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    shell_complete=completion.kernels,
+    help="Only kcl's entries of that kernel; a shell pattern will do.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(

@@ -63,9 +63,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                     Field("newest", "number", "when its newest file was written; 0 without files"),
                     Field("version", "string", "the installed version of its owner, as far as it is known"),
                     Field("hit_rate", "number or null", "hits by look-ups over all runs; null where there were none"),
-                    Field(
-                        "saved", "number or null", "seconds that its hits saved over all runs; null for foreign ones"
-                    ),
+                    Field("saved", "number or null", "seconds that its hits saved over all runs; null of foreign"),
                     Field("remark", "string", "what else there is to know about it"),
                     Field("fault", "string", "what is wrong with it; empty where nothing is"),
                 ),
@@ -197,9 +195,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             {
                 "": (
                     Field("variable", "string", "its name"),
-                    Field(
-                        "value", "string or null", "its value, or that of the settings file; null where there is none"
-                    ),
+                    Field("value", "string or null", "its value, or that of the settings file; null without one"),
                     Field("read_by", "list of string", "`kcl` and names of caches; empty where nobody reads it"),
                     Field("effect", "string", "what it does now, or what it is for"),
                 )

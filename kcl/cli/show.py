@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from kcl import inventory
-from kcl.cli import output
+from kcl.cli import completion, output
 from kcl.cli.ls import complain
 from kcl.entry import Entry
 from kcl.errors import CacheFault
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
 
 
 @click.command()
-@click.argument("key")
+@click.argument("key", shell_complete=completion.kernels)
 @click.option("--source", is_flag=True, help="The OpenCL C.")
 @click.option("--log", is_flag=True, help="What the compiler said.")
 @click.option("--options", is_flag=True, help="The build options, one a line.")

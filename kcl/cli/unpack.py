@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import click
 
 from kcl import inventory
-from kcl.cli import output
+from kcl.cli import completion, output
 from kcl.cli.ls import complain
 from kcl.entry import Entry
 from kcl.errors import CacheFault
@@ -63,7 +63,7 @@ print(f"{program.kernel_names}: built for {device.name} in {seconds:.2f} s; {len
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option("--kernel", help="Only the kernel of this name.")
+@click.option("--kernel", shell_complete=completion.kernels, help="Only the kernel of this name.")
 def unpack(directory: str, kernel: str | None) -> None:
     """Write every entry to files below DIRECTORY, as device/kernel/key.
 

@@ -1,0 +1,27 @@
+"""What the shell completes after a TAB: names of layers and of kernels."""
+
+from __future__ import annotations
+
+import click
+
+
+def layers(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Return the layers and caches whose names go on as the last one of a list is begun."""
+    from kcl import adapters, config
+
+    before, comma, last = begun.rpartition(",")
+    return [before + comma + name for name in (*config.LAYERS, *adapters.names()) if name.startswith(last)]
+
+
+def kernels(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Return the kernels that have an entry."""
+    from kcl import inventory
+
+    return sorted({one.kernel for one in inventory.summaries() if one.kernel.startswith(begun)})
+
+
+def missed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Return the kernels of which a miss is known."""
+    from kcl.history import journal
+
+    return sorted({one.kernel for one in journal.last_misses() if one.kernel.startswith(begun)})
