@@ -9,9 +9,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import bookkeeping
 import cold
 import entries
 import imports
+import listing
 import lookup
 import processes
 import storm
@@ -135,6 +137,10 @@ def _cost(kind: str) -> Callable[[Parts], Figure | None]:
     return _storm(lambda figures: Figure(storm.cost(figures, kind)))
 
 
+def _listing(command: str) -> Callable[[Parts], Figure | None]:
+    return _of("listing", lambda figures: Figure(*listing.ratio(figures, command)), entries=10_000)
+
+
 EXECUTOR_CASES = (
     "3 arrays",
     "3 arrays, Python scalar",
@@ -189,6 +195,15 @@ GOALS = (
         "bytes on disk per kernel: kcl's own / PoCL's",
         _of("entries", lambda figures: Figure(entries.share(figures)), count=42),
         most=1.0,
+    ),
+    *(
+        Goal(f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most)
+        for command, most in (("kcl status", 3.0), ("kcl ls", 10.0), ("kcl explain", 10.0))
+    ),
+    Goal(
+        "statistics, 42 kernels warm: their share of the processor time",
+        _of("bookkeeping", lambda figures: Figure(*bookkeeping.share(figures)), count=42),
+        most=0.01,
     ),
     Goal(
         "import kcl / import pyopencl",

@@ -1,19 +1,17 @@
 """How long the reading commands take on a large cache, as multiples of the start of `python -c "import rich"`.
 
-    python benchmarks/listing.py [--entries N] [--repeats N] [--keep DIRECTORY] [COMMAND...]
+    python benchmarks/listing.py [--quick]
 
-The cache is made up: N entries, half of them programs, half of them generated code with the rows that lead there, and a
-journal in which each was used and which ends in as many misses as it keeps. A COMMAND is one of kcl's with its options,
-as one word: "ls --json". The runs take turns.
+The cache is made up: half of its entries are programs, half of them generated code with the rows that lead there, and
+its journal has a use of each and as many misses as a journal keeps. The runs take turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import os
 import pathlib
 import random
+import resource
 import shlex
 import sqlite3
 import statistics
@@ -21,6 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from typing import Any
+
+import measure
+from measure import Effort, spread
 
 from kcl import events, option
 from kcl.entry import Entry
@@ -29,6 +32,7 @@ from kcl.history import journal
 from kcl.key import Key, Part
 from kcl.stores.base import address
 
+START = 'python -c "import rich"'
 COMMANDS = ("status", "ls", "ls --json", "ls --limit 20", "stats", "explain")
 PACKAGES = ("cgen", "genpy", "islpy", "loopy", "numpy", "pymbolic", "pyopencl", "pytools")
 BASE = {"needed": ["x"], "open": ["n", "x", "y"], "packed": [], "reads": [], "required": ["x"]}
@@ -134,39 +138,47 @@ def fill(root: pathlib.Path, count: int) -> None:
     journal.flush()
 
 
-def run(command: list[str], root: pathlib.Path) -> float:
-    """Return the seconds that a process takes; what it prints goes to a pipe."""
-    environment = {**os.environ, "KCL_CACHE_DIR": str(root)}
-    started = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True)
-    seconds = time.perf_counter() - started
+def run(command: list[str], cache: pathlib.Path) -> tuple[float, float]:
+    """Return the seconds that a process takes, and its processor seconds; what it prints goes to a pipe."""
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, env=measure.environment(cache), capture_output=True)
+    wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1):
-        raise SystemExit(f"{shlex.join(command)} ended with {done.returncode}: {done.stderr.decode()}")
-    return seconds
+        raise SystemExit(f"bench: {shlex.join(command)} ended with {done.returncode}: {done.stderr.decode()}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commands", nargs="*", metavar="COMMAND", default=COMMANDS)
-    parser.add_argument("--entries", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--keep", type=pathlib.Path, help="make the cache in this directory, or use the one in it")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        root = options.keep or pathlib.Path(temporary) / "cache"
-        if not (root / "pytools").exists():
-            fill(root.absolute(), options.entries)
-        commands = {'python -c "import rich"': [sys.executable, "-c", "import rich"]}
-        commands |= {f"kcl {text}": [sys.executable, "-m", "kcl", *shlex.split(text)] for text in options.commands}
-        taken: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(options.repeats):
-            for name, command in commands.items():
-                taken[name].append(run(command, root.absolute()))
-    start = statistics.median(next(iter(taken.values())))
-    for name, seconds in taken.items():
-        middle = statistics.median(seconds)
-        print(f"{name:28} {middle:.3f} s ({min(seconds):.3f} to {max(seconds):.3f})  {middle / start:.1f} x")
+def measured(effort: Effort) -> dict[str, Any]:
+    """Return seconds and processor seconds by command, a value for each run; the first are those of rich."""
+    commands = {START: [sys.executable, "-c", "import rich"]}
+    commands |= {f"kcl {text}": [sys.executable, "-m", "kcl", *shlex.split(text)] for text in COMMANDS}
+    figures: dict[str, Any] = {"entries": effort.listed, "wall": {}, "cpu": {}}
+    with tempfile.TemporaryDirectory(prefix="kcl-listing-") as name:
+        cache = pathlib.Path(name) / "cache"
+        fill(cache, effort.listed)
+        for command in commands.values():
+            run(command, cache)  # compiles byte code, folds the journal, makes the summary
+        for _ in range(effort.listings):
+            for title, command in commands.items():
+                for what, seconds in zip(("wall", "cpu"), run(command, cache), strict=True):
+                    figures[what].setdefault(title, []).append(seconds)
+    return figures
+
+
+def lines(figures: dict[str, Any]) -> Iterator[str]:
+    """Print seconds, and the ratio to the start of rich."""
+    yield f"commands on {figures['entries']} entries, seconds: median (smallest..largest), and multiples of the first"
+    for title, seconds in figures["wall"].items():
+        both = [f"{ratio(figures, title, what)[0]:.1f}" for what in ("wall", "cpu")]
+        yield f"  {title:<28}{spread(seconds):<26}{both[0]:>6} x, in processor time {both[1]} x"
+
+
+def ratio(figures: dict[str, Any], title: str, what: str = "wall") -> tuple[float, float, float]:
+    """Return the ratio of medians to the start of rich, with the range over the runs made side by side."""
+    above, below = figures[what][title], figures[what][START]
+    pairs = [a / b for a, b in zip(above, below, strict=True)]
+    return statistics.median(above) / statistics.median(below), min(pairs), max(pairs)
 
 
 if __name__ == "__main__":
-    main()
+    measure.part(measured, lines)

@@ -55,9 +55,12 @@ class Effort(NamedTuple):
     storm: int = 20  # kernels
     statements: tuple[int, ...] = (300, 1000)
     calls: int = 15  # rounds of calls
+    recorded: int = 50  # pairs of warm runs, with statistics and without
+    listed: int = 10_000  # entries
+    listings: int = 9  # runs of each command
 
 
-QUICK = Effort((5,), 1, 2, 3, 2, 5, (100, 1000), 200, 3, 4, (30,), 3)
+QUICK = Effort((5,), 1, 2, 3, 2, 5, (100, 1000), 200, 3, 4, (30,), 3, 2, 400, 2)
 
 
 class Child(NamedTuple):

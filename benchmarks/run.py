@@ -33,6 +33,8 @@ PARTS = {
     "lookup": "look-ups among many entries",
     "storm": "processes that start cold at once",
     "entries": "bytes on disk, and what compression would do",
+    "listing": "commands on a large cache",
+    "bookkeeping": "what statistics cost a warm run",
     "budget": "where a warm start goes",
     "direct_key": "direct keys, and what observing a recipe costs",
 }

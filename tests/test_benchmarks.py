@@ -13,6 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
+LISTED = {'python -c "import rich"': 1, "kcl status": 2, "kcl ls": 5, "kcl explain": 7}
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 
@@ -64,6 +65,11 @@ def document() -> dict:
         "lookup": {"largest": 1_000_000, "entries": entries},
         "storm": {"processes": 8, "kernels": 20, "cores": 2, "one compile time": [0.5], **storm},
         "entries": {"count": 42, "disk": {"kcl binary": 10, "pocl": 20}, "parts": {}, "codecs": {}},
+        "listing": {
+            "entries": 10_000,
+            **{what: {title: [0.1 * times] for title, times in LISTED.items()} for what in ("wall", "cpu")},
+        },
+        "bookkeeping": {"count": 42, "cpu": {"recorded": [1.0, 1.1], "unrecorded": [1.0, 1.1]}, "own": [0.007, 0.008]},
         "budget": {
             "count": 42,
             "stages": {"kcl": {"interpreter starts": [1.0], "exit": [3.0]}, "floor": {"interpreter starts": [1.0]}},
@@ -113,7 +119,9 @@ class TestGoals:
 class TestTables:
     """Every part prints what it measured."""
 
-    @pytest.mark.parametrize("part", ["imports", "processes", "cold", "lookup", "storm", "entries", "budget"])
+    @pytest.mark.parametrize(
+        "part", ["imports", "processes", "cold", "lookup", "storm", "entries", "listing", "bookkeeping", "budget"]
+    )
     def test_lines(self, document, part):
         """A table of some lines comes out of a part's figures."""
         text = "\n".join(benchmark(part).lines(document["parts"][part]))
