@@ -14,10 +14,12 @@ test: $(VENV)/.dev
 test-all:
 	sh tools/test_all.sh
 
-# Mutations, noises and 2,000 made-up programs against processes without a cache; takes minutes.
+# Mutations, noises and 2,000 made-up programs against processes without a cache, and made-up calls of 200 kernels against
+# loopy's executor; takes minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
+	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} sh tools/with_intel.sh $(BIN)/python -m pytest tests/test_truth_calls.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

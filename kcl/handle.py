@@ -122,7 +122,10 @@ class Kernel:
         if elsewhere:
             names = ", ".join(elsewhere)
             raise TypeError(f"kernel {self.name!r}: bind takes every array, on the device, and these are not: {names}")
-        launcher = self._launcher(_bindings(queue), ready, arguments)
+        bindings = _bindings(queue)
+        launcher = self._launcher(bindings, ready, arguments)
+        if launcher.program.stored and layers.binary().verify_results:
+            launcher = self._verified(bindings, ready, launcher, queue, None, arguments)
         program.launched(launcher.program)
         return replay.bind(launcher, queue, arguments)
 

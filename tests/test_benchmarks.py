@@ -14,6 +14,20 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 LISTED = {'python -c "import rich"': 1, "kcl status": 2, "kcl ls": 5, "kcl explain": 7}
+PARTS = (
+    "imports",
+    "processes",
+    "cold",
+    "large",
+    "calls",
+    "lookup",
+    "storm",
+    "entries",
+    "listing",
+    "bookkeeping",
+    "budget",
+)
+PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 
@@ -53,7 +67,15 @@ def document() -> dict:
         {"count": count, "generator": [50.0, 60.0], "binary": [40.0, 41.0], "both": [90.0, 101.0], "resident": [3e7]}
         for count in (100, 1_000_000)
     ]
+    calls = {
+        "case": "3 arrays",
+        "microseconds": {"typed": [2.0] * 4, "loopy": [9.0] * 4, "kcl": [3.0] * 4, "kcl, bound": [1.5, 2.0, 2.0, 2.5]},
+        "processor": {"typed": [2.0] * 4, "loopy": [9.0] * 4, "kcl": [3.0] * 4, "kcl, bound": [2.0] * 4},
+    }
+    large = {side: [0.1, 0.2, 0.3] for side in ("floor", "kcl", "loopy")}
     parts = {
+        "calls": {"batch": 100, "cases": [calls]},
+        "large": {"statements": [{"count": 300, "bytes": 1000, "seconds": large, "done": large}]},
         "imports": {"seconds": {"kcl": [0.01], "pyopencl": [0.1]}},
         "processes": {"kernels": [processes_of(5, 1.0, 1.5, 8.0), processes_of(42, 1.0, 1.1, 10.0)]},
         "cold": {
@@ -119,9 +141,7 @@ class TestGoals:
 class TestTables:
     """Every part prints what it measured."""
 
-    @pytest.mark.parametrize(
-        "part", ["imports", "processes", "cold", "lookup", "storm", "entries", "listing", "bookkeeping", "budget"]
-    )
+    @pytest.mark.parametrize("part", PARTS)
     def test_lines(self, document, part):
         """A table of some lines comes out of a part's figures."""
         text = "\n".join(benchmark(part).lines(document["parts"][part]))
@@ -168,7 +188,7 @@ class TestReport:
         pytest.importorskip("matplotlib")
         report = benchmark("report")
         twice = [report.written(document, tmp_path / name) for name in ("a", "b")]
-        assert [path.name for path in twice[0]] == ["starts.svg", "kernels.svg", "entries.svg", "figures.json"]
+        assert [path.name for path in twice[0]] == [*PICTURES, "figures.json"]
         for one, other in zip(*twice, strict=True):
             text = one.read_text()
             assert text == other.read_text()

@@ -14,7 +14,7 @@ import pytest
 from executor_cases import error_of
 
 import kcl
-from kcl import launch
+from kcl import launch, layers
 from kcl.launch import recording, replay
 
 COMPLETE = cl.command_execution_status.COMPLETE
@@ -354,6 +354,21 @@ class TestBind:
             SCALE.bind(queue, x=x.get(queue), y=y, a=0.0)
         with pytest.raises(ValueError, match="shape mismatch"):
             SCALE.bind(queue, x=x, y=on(queue, range(5)), a=0.0)
+
+    @pytest.mark.one_platform
+    def test_verifies_results(self, queue, device, monkeypatch):
+        """Under KCL_VERIFY=results a stored binary is compared before it is bound."""
+        arrays = {"x": on(queue, range(4)), "y": on(queue, range(4))}
+        SCALE.bind(queue, **arrays, a=0.0)
+        monkeypatch.setenv("KCL_VERIFY", "results")
+        layers.reset()
+        context = cl.Context([device])
+        other = cl.CommandQueue(context)
+        SCALE.prepare(context)
+        (prepared,) = context._kcl_bindings.launchers.values()
+        assert prepared.program.stored
+        SCALE.bind(other, x=on(other, range(4)), y=on(other, range(4)), a=0.0)
+        assert not prepared.program.stored
 
     def test_is_for_one_thread(self, queue):
         """Another thread is refused: it must not set the arguments of this one's kernel."""
