@@ -145,7 +145,7 @@ _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, _IMMUTABLE):
+    if isinstance(value, _IMMUTABLE) or type(value) is object:  # one that only says that nothing was given
         return value
     try:
         return copy.deepcopy(value)

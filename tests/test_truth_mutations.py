@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from truth_tree import Call, Change, Edit, Env, Install, Link, Python, Remove, Said, Tree, Write
+from truth_tree import Call, Change, Edit, Env, Install, Link, Python, Remove, Said, Tree, Write, Zip
 
 from conftest import Child
 from kcl import promote
@@ -51,7 +51,7 @@ def array(*numbers: int) -> bytes:
     return stream.getvalue()
 
 
-F, N, C, V, L = "functions.py", "near.py", "classes.py", "values.py", "loops.py"
+F, N, C, V, L, S = "functions.py", "near.py", "classes.py", "values.py", "loops.py", "seldom.py"
 VERSION = "from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401"
 PREAMBLE = """
 def preamble(_info):
@@ -227,6 +227,27 @@ TABLE: dict[str, dict[str, Change | Row]] = {
         "parameter_array": Call("values=np.arange(5) + 1"),
         "parameter_dtype": Call("dtype=np.float64"),
         "parameter_mapping": Call("options={'b': 2, 'a': 1}"),
+    },
+    "seldom": {
+        "added_to_builtins": Edit(S, "TRUTH_ADDED = 2", "TRUTH_ADDED = 3"),
+        "added_to_builtins: between two calls": Call(after="import builtins; builtins.TRUTH_ADDED = 4"),
+        "sentinel": Edit(S, "def given(x=UNSET)", "def given(x=MISSING)"),
+        "sentinel_given": Edit(S, "def sentinel_given(x=UNSET)", "def sentinel_given(x=MISSING)"),
+        "order_in_memory": Edit(S, 'order="C"', 'order="F"'),
+        "mask": Edit(S, "mask=[0, 1, 0]", "mask=[0, 0, 1]"),
+        "tagged": Edit(S, "TAGGED.tag = 3", "TAGGED.tag = 4"),
+        "unit": Edit(S, '{"unit": 2}', '{"unit": 3}'),
+        "registered_class": Edit(S, "Shape.register(Square)", "Shape.register(Triangle)"),
+        "registered_class: between two calls": Call(after="home.Shape.register(home.Triangle)"),
+        "field_metadata": Edit(S, '{"width": 2}', '{"width": 3}'),
+        "field_type": Edit(S, "x: int =", "x: float ="),
+        "member_attribute": Edit(S, "(1, 5)", "(1, 6)"),
+        "member_attribute: between two calls": Call(after="home.Member.ONE.width = 7"),
+        "made_by_exec": Edit(S, "width = 6", "width = 7"),
+        "same_list": Edit(S, "SECOND = [1]", "SECOND = FIRST"),
+        "parent_package": Edit("below/__init__.py", "TRUTH_BELOW = 2", "TRUTH_BELOW = 3"),
+        "archived": Zip("return 3"),
+        "position": every_time(Edit(S, "def given", "\n\ndef given")),
     },
     "reads": {
         "opened": Write("data/opened.txt", "3"),

@@ -14,6 +14,7 @@ import operator
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import types
@@ -213,7 +214,19 @@ DIFFERENT: list[Any] = [
     np.array([1, None], object),
     np.array(["a"]),
     np.ma.masked_array([1, 2], [True, False]),
+    np.ma.masked_array([1, 2], [False, True]),
+    np.ma.masked_array([1, 2], [True, False], fill_value=7),
     np.zeros(2, [("a", "f4")]),
+    np.arange(6).reshape(2, 3),
+    np.asfortranarray(np.arange(6).reshape(2, 3)),
+    np.array([0, 2, 4]),
+    np.arange(6)[::2],
+    np.frombuffer(b"12", np.int8),
+    np.array([49, 50], np.int8),
+    np.dtype("f4", metadata={"unit": 1}),
+    np.dtype("f4", metadata={"unit": 2}),
+    struct.Struct("<i"),
+    struct.Struct("<q"),
 ]
 
 SAME: list[tuple[Any, Any]] = [
@@ -221,8 +234,7 @@ SAME: list[tuple[Any, Any]] = [
     (frozenset({"a", "b"}), frozenset({"b", "a"})),
     (Data(1), Data(1)),
     (Plain(a=1, b=2), Plain(b=2, a=1)),
-    (np.arange(6).reshape(2, 3), np.asfortranarray(np.arange(6).reshape(2, 3))),
-    (np.arange(6)[::2], np.array([0, 2, 4])),
+    (np.arange(6).reshape(2, 3), np.arange(12)[:6].reshape(2, 3)),
     (np.dtype("=f4"), np.dtype(np.float32)),
     (np.dtype("<f4"), np.dtype("float32")),
     (decimal.Decimal("1.5"), decimal.Decimal("1.5")),

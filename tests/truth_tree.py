@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +101,19 @@ class Write(Change):
         path = tree.find(self.file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.content)
+
+
+class Zip(Change):
+    """Write the archive that the project imports from anew, with another line in it."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def apply(self, tree):
+        with zipfile.ZipFile(tree.archive, "w") as stream:
+            for name, text in {"__init__": "", "far": "from truth_archived.deep import factor\n"}.items():
+                stream.writestr(f"truth_archived/{name}.py", text)
+            stream.writestr("truth_archived/deep.py", f"def factor():\n    {self.line}\n")
 
 
 class Remove(Change):
@@ -195,6 +209,7 @@ class Tree:
         self.root = child.directory / "tree"
         self.project = self.root / "project"
         self.site = self.root / "site"
+        self.archive = self.root / "archive.zip"
         self.pristine = child.directory / "pristine"
         self.servers: dict[bool, Server] = {}
         shutil.copytree(TESTS / "truth", self.project / "truth", ignore=shutil.ignore_patterns("__pycache__"))
@@ -203,6 +218,7 @@ class Tree:
             self._write(self.site / name, text)
         for name in ("truth_installed", "truth_single", "truth_lower", "truth_lazy", "truth_editable"):
             self.record(name, "1.0")
+        Zip("return 2").apply(self)
         self._write(self.site / "truth_editable.pth", str(self.root / "editable") + "\n")
         self._write(self.root / "editable" / "truth_editable.py", EDITABLE)
         for path in [*self.root.rglob("*")]:
@@ -279,7 +295,7 @@ class Tree:
         home = self.child.directory / ("with" if cached else "without") / "home"
         home.mkdir(parents=True, exist_ok=True)
         own: dict[str, str | None] = {
-            "PYTHONPATH": os.pathsep.join([str(self.project), str(TESTS.parent), str(TESTS)]),
+            "PYTHONPATH": os.pathsep.join([str(self.project), str(TESTS.parent), str(TESTS), str(self.archive)]),
             "TRUTH_SITE": str(self.site),
             "HOME": str(home),
             # Files change within a second and keep their size, which Python's own compiled files do not notice.

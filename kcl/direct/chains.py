@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MISSING = memo.MISSING
 _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
+_CONSTANTS = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", "__debug__", "__doc__"})
 # what a module stores about its own place
 _ABOUT_PLACE = frozenset(
     [
@@ -66,7 +67,8 @@ class Chains:
             self.followed.add((id(names), name, reference.attributes))
             value = self.walk.guards.binding(names, name)
             if name in _ABOUT_PLACE:
-                self.placed = True
+                if root != NAME:  # the body of a class reads what it stores as __module__
+                    self.place(name, value, label)
             elif value is not _MISSING:
                 self.value("global", value, name, reference.attributes, label)
             elif root != NAME or name in builtins.__dict__:
@@ -83,10 +85,18 @@ class Chains:
             self.walk.add(f"global {name} in {label}", ABSENT)
         elif isinstance(value, FunctionType):
             self.value("global", value, name, reference.attributes, label)
-        elif isinstance(value, (BuiltinFunctionType, type)) and value.__module__ == "builtins":
+        elif isinstance(value, BuiltinFunctionType) or (isinstance(value, type) and value.__module__ == "builtins"):
             self.walk.judge(f"builtins.{name}")
-        elif not isinstance(value, bool) and type(value).__module__ not in ("_sitebuiltins", "builtins"):
+            if value.__name__ != name:
+                self.walk.add(f"global {name} in {label}", f"builtins.{value.__name__}")
+        elif name not in _CONSTANTS and type(value).__module__ != "_sitebuiltins":
             self.value("global", value, name, reference.attributes, label)
+
+    def place(self, name: str, value: Any, path: str) -> None:
+        """Take note of something that a module stores about its place; its name may decide something."""
+        self.placed = True
+        if name in ("__name__", "__package__"):
+            self.walk.add(f"global {name} in {path}", str(value))
 
     def value(self, scope: str, value: Any, path: str, attributes: tuple[str, ...], label: str) -> None:
         """Take note of a variable, or of what a chain of attributes of modules leads to."""
@@ -112,7 +122,7 @@ class Chains:
                     f"a parameter of the recipe, or declare {path} with @kcl.kernel(depends=[{path}])"
                 )
             if first in _ABOUT_PLACE:
-                self.placed = True
+                self.place(first, value.__dict__.get(first), path)
                 return
             if first == "__dict__":
                 break
@@ -154,6 +164,7 @@ class Chains:
                 self.value(scope, loaded, path, attributes, label)
             else:
                 self.walk.add(f"{scope} {path} in {label}", self.walk.static.whole(module, loaded))
+                self.walk.static.below(module, attributes)
                 self.changed(module, attributes, path, label)
             return
         dotted = self.walk.library(module, attributes, whose)
@@ -192,6 +203,8 @@ class Chains:
         if not whole and first not in before and first not in loaded.__dict__:
             first = "__getattr__"
         for name in sorted({*before, *held(loaded)}) if whole else (first,):
+            if _is_submodule(loaded, name):
+                continue
             now = self.walk.fact(loaded, name)
             if now.startswith(UNKNOWN) and not whole:
                 self.walk.refuse(now.removeprefix(UNKNOWN))
@@ -202,12 +215,16 @@ class Chains:
             self.changed(inner.__name__, attributes[1:], f"{path}.{first}", label)
 
     def data(self, module: ModuleType, name: str, path: str, label: str) -> None:
-        """Count plain data of a distribution that the user's module has imported: a program may have set it.
+        """Count plain data of a library that the user's module has imported: a program may have set it.
 
         Where only the recipe imports it, one process has loaded it when the key is computed, and another has not.
         """
         value = self.walk.guards.binding(module.__dict__, name)
-        if type(value) in _DATA and self.walk.owner(module.__name__).kind == DISTRIBUTION:
+        if (
+            type(value) in _DATA
+            and module is not sys
+            and self.walk.owner(module.__name__).kind in (DISTRIBUTION, PYTHON)
+        ):
             try:
                 self.bare("value", value, f"{path}.{name}", label)
             except UnknownInput:
@@ -227,7 +244,7 @@ class Chains:
             else:
                 self.walk.guards.named(value)
                 origin = value.__module__
-            if isinstance(origin, str) and origin != module and self.walk.owner(origin).kind == USER:
+            if origin != module and (not isinstance(origin, str) or self.walk.owner(origin).kind == USER):
                 self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
 
     def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:
@@ -256,6 +273,12 @@ class Chains:
                     self.walk.library(module, (name,) if name else (), whose)
                 if whose.kind == DISTRIBUTION and module not in sys.modules:
                     self.unloaded.add(module)
+                return
+            loaded = sys.modules.get(module)
+            if loaded is None or self.covers(module, loaded):  # what it does while it is imported may be all
+                self.walk.static.whole(module, loaded)
+                for name in attributes:
+                    self.walk.static.below(module, (name,))
             return
         self.through(module, attributes, "import", module, label)
 
@@ -263,6 +286,12 @@ class Chains:
 def held(module: ModuleType) -> list[str]:
     """List the names in a module that are not about its place."""
     return [name for name in module.__dict__ if name not in _ABOUT_PLACE]
+
+
+def _is_submodule(module: ModuleType, name: str) -> bool:
+    """Tell whether a name in a package is what the import of a module below it has set."""
+    value = module.__dict__.get(name)
+    return isinstance(value, ModuleType) and sys.modules.get(f"{module.__name__}.{name}") is value
 
 
 def _is_namespace(module: ModuleType) -> bool:

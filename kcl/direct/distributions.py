@@ -54,6 +54,7 @@ class _Site:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        self.stamp = _stamp(directory)
         try:
             self.names = frozenset(os.listdir(directory))
         except OSError:
@@ -136,9 +137,29 @@ def _path() -> list[_Site]:
 
 def locate(top: str) -> Place | None:
     """Find a top-level module where an import would find it, without importing it; memoised."""
-    if top not in _places:
-        _places[top] = _search(top) or _ask(top)
-    return _places[top]
+    if _paths[0] != sys.path:
+        _places.clear()
+    place = _places.get(top)
+    if place is None and (top not in _places or _are_stale()):
+        place = _places[top] = _search(top) or _ask(top)
+    return place
+
+
+def _are_stale() -> bool:
+    """Tell whether a directory of ``sys.path`` got or lost a name since it was listed; forget what was listed."""
+    global _paths
+    stale = [site for site in _path() if site.stamp != _stamp(site.directory)]
+    for site in stale:
+        _sites.pop(site.directory, None)
+        _paths = ([], [])
+    return bool(stale)
+
+
+def _stamp(directory: str) -> int:
+    try:
+        return os.stat(directory).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _search(top: str) -> Place | None:
@@ -183,7 +204,9 @@ def owner(name: str) -> Owner:
     file = getattr(module, "__file__", None) if module is not None else None
     known = _owners.get((name, file))
     if known is None:
-        known = _owners[name, file] = _find_owner(name, module, file)
+        known = _find_owner(name, module, file)
+        if known.kind != ABSENT:
+            _owners[name, file] = known
     return known
 
 

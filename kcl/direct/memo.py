@@ -32,7 +32,7 @@ class Guards:
         self.cells: list[tuple[CellType, Any]] = []
         self.sizes: list[tuple[Any, int]] = []
         self.attributes: list[tuple[Any, str, Any]] = []
-        self.spaces: list[tuple[dict[str, Any], Callable[[dict[str, Any]], str], str]] = []
+        self.spaces: list[tuple[Any, Callable[[Any], Any], Any]] = []  # thing, what is found in it, what was
 
     def binding(self, names: Mapping[str, Any], name: str) -> Any:
         """Read a name, `MISSING` where it is none, and note what it is bound to."""
@@ -146,6 +146,8 @@ def find(function: object, arguments: Mapping[str, object]) -> tuple[Found, list
     try:
         parts = [Part(label, encoder.encode(arguments[name])) for name, label in found.labels]
     except (KeyError, UnknownInput):
+        return None
+    if encoder.shared:
         return None
     return found, parts, encoder.long
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kcl.direct import distributions, memo
 from kcl.direct.distributions import GENERATORS
+from kcl.direct.references import POSITIONS
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
 from kcl.key import Part, common
@@ -30,8 +31,10 @@ _HEAD = (
 )
 _READERS = {
     "__doc__": {"__doc__", "getdoc"},
+    "__module__": {"__module__"},
     "__annotations__": {"__annotations__", "get_type_hints", "get_annotations", "signature", "getfullargspec"},
 }
+_FIELDS = frozenset({"fields", "type"})  # dataclasses.fields(...)[0].type
 _GENERATORS = frozenset(GENERATORS)
 _READING = frozenset().union(*_READERS.values())
 
@@ -72,6 +75,8 @@ def reach(
             walk.encoder.strict = True
         for name, value in arguments.items():
             walk.add(f"parameter {name}", walk.encoder.encode(value))
+        if walk.encoder.shared:
+            walk.add("shared objects", walk.encoder.shorten("; ".join(walk.encoder.shared)))
         _mentioned(walk)
     except UnknownInput as error:
         if walk.located:
@@ -103,6 +108,7 @@ class _Alone:
             and self.front_ends == walk.front_ends
             and (not new or (_can_use_loopy(self.front_ends) and new <= _GENERATORS))
             and walk.mentions.isdisjoint(_READING)
+            and not walk.mentions >= _FIELDS
         )
 
 
@@ -157,8 +163,13 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
 def _mentioned(walk: Walk) -> None:
     """Count docstrings and annotations where reached code reads such."""
     sources = [*walk.sources]
+    positions = sorted(walk.mentions & POSITIONS)
+    if positions:
+        walk.refuse(
+            f"{positions[0]} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)"
+        )
     for attribute, names in _READERS.items():
-        if names & walk.mentions:
+        if names & walk.mentions or (attribute == "__annotations__" and walk.mentions >= _FIELDS):
             for name, source in sources:
                 text = walk.encoder.encode(getattr(source, attribute, None))
                 if text not in ("None", "{}"):

@@ -17,12 +17,23 @@ from kcl.direct.code import stream
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
-_SPECIAL = frozenset(
-    ("__doc__", "__annotations__", "getdoc", "get_type_hints", "get_annotations", "signature", "getfullargspec")
+# attributes that tell where code stands in its file
+POSITIONS = frozenset(
+    ("co_firstlineno", "co_filename", "co_lines", "co_positions", "co_lnotab", "co_linetable", "f_lineno", "tb_lineno")
 )
-
-
-_STORED = frozenset({"__doc__", "__annotations__"})
+_SPECIAL = POSITIONS | {
+    "__doc__",
+    "__annotations__",
+    "__module__",
+    "fields",
+    "type",
+    "getdoc",
+    "get_type_hints",
+    "get_annotations",
+    "signature",
+    "getfullargspec",
+}
+_STORED = frozenset({"__doc__", "__annotations__", "__module__"})
 _FUNCTION = 1  # inspect.CO_OPTIMIZED
 
 
@@ -170,6 +181,7 @@ class _Scan:
                 attributes += tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
             if index == expected:
                 attributes += (self.written(end),)
+                self.mentions |= _SPECIAL.intersection(attributes)
             if name in _DYNAMIC and not attributes:
                 expected = end
                 while expected < count and kinds[expected] == _THROUGH:

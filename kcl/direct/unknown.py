@@ -34,7 +34,9 @@ _TABLE = {
     "pyopencl.choose_devices",
 }
 _READS = {name: reads for reads, names in _TABLE.items() for name in names.split()}
-_HARMLESS = frozenset({"time.sleep", "time.struct_time", "asyncio.iscoroutinefunction"})
+_HARMLESS = frozenset(
+    ("time.sleep", "time.struct_time", "asyncio.iscoroutinefunction", "uuid.UUID", "uuid.uuid3", "uuid.uuid5")
+)
 # modules under whose names the interpreter keeps what others show
 _ALIASES = {
     "posix": "os",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from opcode import opmap
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple, Protocol
@@ -64,6 +64,12 @@ _READING = frozenset(
         "open_binary",
         "expanduser",
         "expandvars",
+        "read",
+        "ConfigParser",
+        "RawConfigParser",
+        "ElementTree",
+        "ZipFile",
+        "TarFile",
     ]
 )
 
@@ -74,6 +80,7 @@ class _Source(NamedTuple):
     path: str | None
     stamp: tuple[int, ...]
     code: CodeType | None
+    path_list: list[str]  # what modules are imported from
 
 
 _sources: dict[str, _Source] = {}
@@ -88,11 +95,15 @@ def exists(name: str) -> bool:
 def _code_of(name: str) -> CodeType | None:
     """Return the code of a module's source file without running it; memoised as long as an import would run it."""
     known = _sources.get(name)
-    if known is None or (name not in sys.modules and _stamp(known.path) != known.stamp):
+    if known is None or (name not in sys.modules and not _is_fresh(known)):
         path = _find(name)
         stamp = _stamp(path)
-        known = _sources[name] = _Source(path, stamp, _compile(name, path))
+        known = _sources[name] = _Source(path, stamp, _compile(name, path), [*sys.path])
     return known.code
+
+
+def _is_fresh(known: _Source) -> bool:
+    return known.path is not None and _stamp(known.path) == known.stamp and known.path_list == sys.path
 
 
 def _stamp(path: str | None) -> tuple[int, ...]:
@@ -100,6 +111,8 @@ def _stamp(path: str | None) -> tuple[int, ...]:
         return ()
     try:
         found = os.stat(path)
+    except NotADirectoryError:
+        return _stamp(os.path.dirname(path))  # the archive that it lies in
     except OSError:
         return ()
     return found.st_mtime_ns, found.st_size, found.st_ino
@@ -114,21 +127,45 @@ def _find(name: str) -> str | None:
     path = place.path
     for piece in rest.split(".") if rest else ():
         path = os.path.join(path, piece)
-    if os.path.isdir(path):
-        path = os.path.join(path, "__init__.py")
-    elif not os.path.isfile(path):
-        path += ".py"
-    return path if os.path.isfile(path) else None
+    folder = os.path.join(path, "__init__")
+    for candidate in (path, f"{folder}.py", f"{path}.py", f"{folder}.pyc", f"{path}.pyc"):
+        if os.path.isfile(candidate):
+            return candidate
+    return _find_archived(name, path)
+
+
+def _find_archived(name: str, path: str) -> str | None:
+    """Return the path of a module that lies in an archive, as the loader of archives names it."""
+    import zipimport
+
+    try:
+        importer = zipimport.zipimporter(os.path.dirname(path))
+        return importer.get_filename(name.rpartition(".")[2])
+    except (ImportError, OSError):
+        return None
 
 
 def _compile(name: str, path: str | None) -> CodeType | None:
     """Read a module's code as an import would, from its compiled file where that is fresh."""
-    if path is None or not path.endswith(".py"):
+    if path is None or not path.endswith((".py", ".pyc")):
         return None
     try:
-        return SourceFileLoader(name, path).get_code(name)
+        if not os.path.isfile(path):
+            return _archived(name, path)
+        loader = SourceFileLoader if path.endswith(".py") else SourcelessFileLoader
+        return loader(name, path).get_code(name)
     except (OSError, SyntaxError, ValueError, ImportError, EOFError):
         return None
+
+
+def _archived(name: str, path: str) -> CodeType | None:
+    import zipimport
+
+    last = name.rpartition(".")[2]
+    folder = os.path.dirname(path)
+    if os.path.basename(path).startswith("__init__."):
+        folder = os.path.dirname(folder)
+    return zipimport.zipimporter(folder).get_code(last)
 
 
 def _is_unchanged(name: str) -> bool:
@@ -171,25 +208,47 @@ class Modules:
         if name not in self.seen:
             self.seen.add(name)
             self.count(name, module)
+            self.parent(name.rpartition(".")[0])
         return f"module {name.rpartition('.')[2]}"
 
     def count(self, name: str, module: ModuleType | None) -> None:
         short = name.rpartition(".")[2]
         source = _code_of(name)
         if source is None:
+            if _is_folder(name):
+                return  # its modules count where they are named
             file = getattr(module, "__file__", None) or _library(name)
             self.walk.add(f"module {short}", distributions.content(file) if file else ABSENT)
             return
         self.walk.add(f"module {short}", code.digest(source))
         self.scan(name, source)
 
+    def parent(self, name: str) -> None:
+        """Count the package of a module, which an import runs first."""
+        loaded = sys.modules.get(name)
+        if not name or (loaded is not None and not self.walk.chains.covers(name, loaded)):
+            return
+        if _code_of(name) is not None and distributions.owner(name).kind == USER:
+            self.whole(name, loaded)
+
+    def below(self, name: str, attributes: tuple[str, ...]) -> None:
+        """Count the modules that a chain of names leads through below a package that counts by its source."""
+        for attribute in attributes:
+            name = f"{name}.{attribute}"
+            if not _is_user_module(name):
+                return
+            loaded = sys.modules.get(name)
+            if loaded is None or self.walk.chains.covers(name, loaded):
+                self.whole(name, loaded)
+
     def scan(self, name: str, source: CodeType) -> None:
         """Take note of what a module's code refers to."""
-        package = name if (_find(name) or "").endswith("__init__.py") else name.rpartition(".")[0]
+        package = name if "__init__." in os.path.basename(_find(name) or "") else name.rpartition(".")[0]
         found = references(source)
         self.walk.mentions |= found.mentions
         own = _stored(source)
-        reading = sorted(_names(source) & _READING - own)
+        names = _names(source).union(*[reference.attributes for reference in found.chains]) - own
+        reading = sorted(name for name in names if name in _READING or name.startswith("read_"))
         if reading:
             self.walk.refuse(
                 f"imports {name}, which uses {reading[0]} and may read something while it is imported; "
@@ -201,6 +260,8 @@ class Modules:
                 if reference.level:
                     base = package.rsplit(".", reference.level - 1)[0]
                     target = f"{base}.{target}" if target else base
+                if target == "os" and UNKNOWN in reference.attributes:
+                    self.walk.refuse(f"imports {name}, which computes the name of something of os; write os.<name>")
                 self.imported(target, reference.attributes, reference.root, name.rpartition(".")[2])
             elif reference.root in (GLOBAL, NAME) and not reference.attributes and reference.name not in own:
                 self.walk.judge(f"builtins.{reference.name}")
@@ -214,6 +275,8 @@ class Modules:
             for name in attributes:
                 if name in inner:
                     self.whole(f"{target}.{name}", sys.modules.get(f"{target}.{name}"))
+            if root == IMPORT:
+                self.below(target, attributes)
             if loaded is not None and root == IMPORT:
                 self.live(loaded, attributes, label)
             elif loaded is not None:
@@ -234,6 +297,13 @@ class Modules:
             self.walk.contents(module)
         else:
             self.walk.chains.value("import", module, name, chain, label)
+
+
+def _is_folder(name: str) -> bool:
+    """Tell whether a package only holds others."""
+    top, _, rest = name.partition(".")
+    place = distributions.locate(top)
+    return place is not None and os.path.isdir(os.path.join(place.path, *rest.split(".")) if rest else place.path)
 
 
 def _is_user_module(name: str) -> bool:

@@ -93,6 +93,9 @@ class Encoder:
         self.steady = True  # nothing was seen that can change in place
         self.members: list[tuple[Any, str, Any]] = []  # what descriptors hold: object, name of the attribute, value
         self.long: dict[str, str] = {}  # digest -> the text that was too long
+        self.inside = 0  # objects of libraries, sets without an order
+        self.met: dict[int, tuple[object, int]] = {}  # objects that can be told from equal ones, numbered
+        self.shared: list[str] = []  # where one of them was met again
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` where its content cannot be known."""
@@ -122,6 +125,8 @@ class Encoder:
 
     def nested(self, value: Any) -> str:
         """Encode something that holds other values; one that holds itself is named by how far up it stands."""
+        if not self.inside and type(value) not in _LASTING:
+            self.meet(value)
         known = self.done.get(id(value))
         if known is not None:
             return known[1]
@@ -145,6 +150,25 @@ class Encoder:
         else:
             self.lowest = min(before, self.lowest)
         return text
+
+    def meet(self, value: Any) -> None:
+        """Note an object of which code may ask whether it is another one; it may also change it under both names."""
+        kind = type(value)
+        if (
+            kind not in _TOLD_APART
+            and kind.__name__ != "ndarray"
+            and (
+                not kind.__flags__ & _HEAP
+                or _is_numpy(kind)
+                or isinstance(kind, _enum_type())
+                or self.walker.foreign(kind.__module__)
+            )
+        ):
+            return
+        number = len(self.met)
+        first = self.met.setdefault(id(value), (value, number))[1]
+        if first != number:
+            self.shared.append(f"{number}.{len(self.shared)} is {first}")
 
     def each(self, values: Iterable[Any]) -> str:
         return ", ".join([self.encode(value) for value in values])
@@ -174,16 +198,25 @@ class Encoder:
             text = special(self, value)
             if text is not None:
                 return text
-        return self.instance(value)
+        self.inside += (theirs := not kind.__flags__ & _HEAP or self.walker.foreign(kind.__module__))
+        try:
+            return self.instance(value)
+        finally:
+            self.inside -= theirs
 
     def sorted(self, values: Iterable[Any]) -> str:
         """Encode the elements of a set in the order of their texts; walk them in an order that no address decides."""
         elements = list(values)
+        unordered = 0
         try:
             elements.sort(key=_rank)
         except UnknownInput:
-            pass
-        return ", ".join(sorted([self.encode(value) for value in elements]))
+            unordered = 1
+        self.inside += unordered
+        try:
+            return ", ".join(sorted([self.encode(value) for value in elements]))
+        finally:
+            self.inside -= unordered
 
     def instance(self, value: Any) -> str:
         """Encode any other object: class, what it holds as a builtin type, attributes."""
@@ -437,6 +470,9 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 }
 
 
+# objects without a name of which code may ask whether it is another one
+_TOLD_APART = frozenset({list, dict, set, bytearray, object})
+_HEAP = 1 << 9  # a type that a class statement made, or that behaves so
 # what cannot change in place but by what it holds; what does so through attributes that are read
 _LASTING = frozenset({tuple, frozenset, slice, types.MethodType, types.CodeType})
 _MEMBERS: dict[type, tuple[str, ...]] = {
@@ -446,12 +482,16 @@ _MEMBERS: dict[type, tuple[str, ...]] = {
 }
 
 
+def _is_numpy(kind: type) -> bool:
+    return kind.__module__ in ("numpy", "numpy.dtypes")
+
+
 def _lasts(value: Any) -> bool:
     """Tell whether an object of numpy or pathlib stays as it is."""
     numpy: Any = _MODULES.get("numpy")
     if numpy is not None and hasattr(numpy, "ndarray"):
         if isinstance(value, numpy.dtype):
-            return value.fields is None and value.subdtype is None
+            return value.fields is None and value.subdtype is None and value.metadata is None
         if isinstance(value, (numpy.number, numpy.bool_)):
             return True
     paths: Any = _MODULES.get("pathlib")
@@ -479,6 +519,8 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
         return f"{owner.__module__}.{value.__qualname__}"
     if isinstance(value, _SLOTS):
         return "slot"
+    if kind.__module__ == "_struct" and kind.__name__ == "Struct":
+        return f"Struct({value.format!r})"
     if kind.__module__ != "functools":
         return None
     if kind.__name__ == "partial":
@@ -506,20 +548,40 @@ def _array(encoder: Encoder, value: Any) -> str | None:
     if isinstance(value, numpy.dtype):
         return _dtype(encoder, value)
     if isinstance(value, numpy.ndarray):
-        kind = "" if type(value) is numpy.ndarray else encoder.encode(type(value)) + " "
-        return f"{kind}array({_dtype(encoder, value.dtype)}, {value.shape!r}, {_content(encoder, numpy, value)})"
+        text = (
+            f"array({_dtype(encoder, value.dtype)}, {value.shape!r}, {_content(encoder, numpy, value)}{_laid(value)})"
+        )
+        if type(value) is numpy.ndarray:
+            return text
+        held = [f", {name}={encoder.encode(attribute)}" for name, attribute in _attributes(value)]
+        return f"{encoder.encode(type(value))} {text}{''.join(held)}"
     if isinstance(value, numpy.generic):
         if value.dtype.fields or value.dtype.hasobject:
             return f"numpy {_content(encoder, numpy, numpy.asarray(value))} of {_dtype(encoder, value.dtype)}"
         text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
         return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
     if isinstance(value, numpy.ufunc):
-        return f"numpy.{value.__name__}"
+        name = str(getattr(value, "__name__", ""))
+        if getattr(numpy, name, None) is not value:  # another library's, or made of a function of Python
+            _refuse(value)
+        return f"numpy.{name}"
     return None
+
+
+def _laid(array: Any) -> str:
+    """Tell how an array lies in memory where that is unusual; code may ask for it."""
+    strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
+    return strides if array.flags.writeable else f"{strides}, read-only"
 
 
 def _dtype(encoder: Encoder, dtype: Any) -> str:
     """Encode a dtype with names, offsets, sizes and alignment of its fields."""
+    if dtype.metadata is not None:
+        return f"{_layout(encoder, dtype)} with {encoder.encode(dict(dtype.metadata))}"
+    return _layout(encoder, dtype)
+
+
+def _layout(encoder: Encoder, dtype: Any) -> str:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return f"dtype({_dtype(encoder, base)}, {shape!r})"
@@ -576,8 +638,20 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
             listed.append((name, {key: _field(field) for key, field in value.items()}))
         else:
             listed.append((name, value))
-    listed += [(name, member._value_) for name, member in members.items()]
+    for name, member in members.items():
+        own = [pair for pair in _attributes(member) if pair[0] not in _OF_MEMBERS]
+        listed.append((name, (member._value_, own) if own else member._value_))
     return listed
+
+
+_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"})
+
+
+def registered(kind: type) -> list[type]:
+    """List the classes that were registered with an abstract class, in an order that no address decides."""
+    dump: Any = getattr(_MODULES.get("_abc"), "_get_dump", None)
+    found = [reference() for reference in dump(kind)[0]] if dump is not None else []
+    return sorted([one for one in found if one is not None], key=lambda one: (one.__module__, one.__qualname__))
 
 
 def _field(field: Any) -> tuple[Any, ...]:
@@ -585,7 +659,8 @@ def _field(field: Any) -> tuple[Any, ...]:
     names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
     missing = _MODULES["dataclasses"].MISSING
     held = [getattr(field, name, None) for name in names]
-    return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name))
+    own = [dict(field.metadata)] if field.metadata else []
+    return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
 
 
 class _Alone:

@@ -6,6 +6,7 @@ distribution that they belong to.
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 from collections.abc import Callable
@@ -85,9 +86,11 @@ class Walk:
         place = (id(module), name)
         if place in self.facts:
             return self.facts[place]
-        value = module.__dict__.get(name, self)
-        if value is self or isinstance(value, ModuleType):
-            return ABSENT if value is self else f"module {id(value)}"
+        value: Any = module.__dict__.get(name, memo.MISSING)
+        if value is memo.MISSING:
+            return ABSENT
+        if isinstance(value, ModuleType):
+            return f"module {value.__name__}"
         self.facts[place] = ""
         walk = Walk(module.__name__, "")
         walk.subject, walk.facts = module, self.facts
@@ -276,7 +279,8 @@ class Walk:
         """Take note of a class: its bases and everything in its body."""
         module = kind.__module__
         whose = self.owner(module)
-        if whose.kind not in (USER, ABSENT) or not kind.__flags__ & (1 << 9):
+        made = module == "builtins" and kind.__flags__ & (1 << 9) and builtins.__dict__.get(kind.__name__) is not kind
+        if (whose.kind not in (USER, ABSENT) and not made) or not kind.__flags__ & (1 << 9):
             self.guards.named(kind)
             text = self.remember(kind, self.library(module, (kind.__qualname__,), whose))
             if whose.kind in (DISTRIBUTION, PYTHON):
@@ -295,9 +299,18 @@ class Walk:
         listed = values.class_attributes(kind)
         listed.sort(key=lambda pair: pair[0] if callable(pair[1]) or hasattr(pair[1], "__get__") else "")
         body += [f"{name}: {self.encoder.encode(value)}" for name, value in listed]
+        body += self.virtual(kind)
         self.parts[index] = Part(f"class {label}", self.encoder.shorten("; ".join(body)))
         self.place = before
         return text
+
+    def virtual(self, kind: type) -> list[str]:
+        """Count the classes that were registered with an abstract class; instances of them pass for its own."""
+        if "_abc_impl" not in kind.__dict__:
+            return []
+        found = values.registered(kind)
+        self.guards.spaces.append((kind, values.registered, found))
+        return [f"registered {self.refer(other)}" for other in found]
 
     # Modules
 

@@ -287,6 +287,7 @@ _WHOLE: dict[str, str | Writer] = {
     "address bits": "device: address width",
     "driver library": "device: build of the driver's library",
     "cpu features": _features,
+    "shared objects": "which names stand for one object",
     "(order)": "order of the parts",
 }
 
@@ -307,6 +308,7 @@ _FIRST: dict[str, str | Writer] = {
     "module": "module {0}",
     "__doc__": "docstring {0}",
     "__annotations__": "annotations {0}",
+    "__module__": "name of the module {0}",
     "depends": "declared dependency {0}",
     "declared": _declared,
     "distribution": _distribution,

@@ -1,0 +1,3 @@
+import builtins
+
+builtins.TRUTH_BELOW = 2

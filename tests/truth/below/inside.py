@@ -1,0 +1,2 @@
+def factor():
+    return TRUTH_BELOW  # noqa: F821
