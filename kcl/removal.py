@@ -87,20 +87,24 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
             yield item
 
 
-def entries(layers: list[str], kernel: str | None, before: float | None) -> tuple[list[Item], Rows]:
+def entries(
+    layers: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
+) -> tuple[list[Item], Rows]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
-    Rows that lead to code go with the last code of their kernel.
+    Rows that lead to code go with the last code of their kernel. What cannot be read is added to `refusals`.
     """
+    faults: list[inventory.Fault] = []
     uses = journal.uses()
     gone: list[inventory.Listed] = []
     kept: list[inventory.Listed] = []
-    for listed in inventory.entries(*layers, all_rows=True):
+    for listed in inventory.entries(*layers, all_rows=True, faults=faults):
         used = uses.get(listed.digest[: journal.DIGITS])
         old = before is None or max(listed.modified, used.last if used else 0.0) < before
         leads = listed.kind in (inventory.BASE, inventory.POINTER)
         fits = kernel is None or fnmatch.fnmatchcase(listed.kernel, kernel)
         (gone if fits and (old or leads) else kept).append(listed)
+    refusals += [Refusal(*fault) for fault in faults]
     living = {each.kernel for each in kept if each.layer == "generator"}
     leading = (inventory.BASE, inventory.POINTER)
     gone = [each for each in gone if each.kind not in leading or each.kernel not in living]
@@ -221,6 +225,8 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
         folder = adapters.directory(name)
         if folder and os.path.islink(folder):
             refusals.append(Refusal(name, folder, _LINK))
+        elif folder and (fault := _unreadable(folder)):
+            refusals.append(Refusal(name, folder, fault))
         elif files and not adapters.looks_like(name, folder):
             refusals.append(Refusal(name, folder, f"it does not look like {adapters.row(name).title}"))
         else:
@@ -230,6 +236,8 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
     if os.path.islink(folder):
         refusals.append(Refusal(name, folder, _LINK))
         return
+    if fault := _unreadable(folder):
+        refusals.append(Refusal(name, folder, fault))
     for entry in _names(folder):
         if not _NAMES[name].fullmatch(entry):
             continue
@@ -237,6 +245,17 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
             refusals.append(Refusal(name, os.path.join(folder, entry), _LINK))
         else:
             yield folder, entry
+
+
+def _unreadable(folder: str) -> str:
+    """Say why a directory that is there cannot be read; empty where it can, or is not there."""
+    try:
+        os.scandir(folder).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _names(folder: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -333,6 +334,46 @@ class TestUnpack:
         said = run("unpack", str(tmp_path / "file" / "below"), code=1).stderr
         assert "cannot be made" in said
         assert said.count("\n") == 1
+
+
+class TestUnusable:
+    """Where a directory cannot be used each command says so, with the remedy, and ends with 1."""
+
+    @pytest.fixture(params=["a file", "others can write"])
+    def unusable(self, request, tmp_path):
+        """A cache directory that is none, or not the user's alone."""
+        root = tmp_path / "unusable"
+        if request.param == "a file":
+            root.write_text("")
+        else:
+            for name in ("pytools", "pyopencl/kcl-binary-v1", "kcl/journal"):
+                (root / name).mkdir(parents=True)
+            root.chmod(0o777)
+        option.cache_dir(root)
+        return root
+
+    def test_said(self, unusable, tmp_path):
+        """In the words of the layer itself."""
+        for words in (["ls"], ["show", "typed"], ["unpack", str(tmp_path / "tree")], ["stats"], ["explain"]):
+            said = run(*words, code=1).output
+            assert str(unusable) in said, words
+            assert "KCL_CACHE_DIR" in said, words
+        assert "KCL_CACHE_DIR" in run("verify", code=1).stdout
+
+    @pytest.mark.skipif(os.name == "nt" or not os.getuid(), reason="nothing is unreadable to root")
+    def test_unreadable(self, tmp_path):
+        """What cannot be read is not taken for empty by `kcl purge`."""
+        (tmp_path / "pytools").mkdir(mode=0o000)
+        option.cache_dir(tmp_path)
+        assert "Permission denied" in run("purge", "--yes", code=1).output
+
+    def test_other_python(self, copy):
+        """A damaged file of another Python is named, and hides no entry."""
+        other = pathlib.Path(copy.rows.location).with_name("pdict-v5-kcl-generated-v1-2.7.0.final.0.sqlite")
+        other.write_bytes(b"no database")
+        other.chmod(0o600)
+        assert str(other) in run("ls", code=1).stderr
+        assert "typed" in run("show", "typed", "--source").stdout
 
 
 class TestCompletion:

@@ -207,7 +207,7 @@ class TestEntries:
         """The entries of one kernel go from both layers, those of the others stay."""
         gone = [put(store, "first", function="f") for store in (rows(), binaries())]
         stay = [put(store, "second", function="f") for store in (rows(), binaries())]
-        items, chosen = removal.entries(["generator", "binary"], "first", None)
+        items, chosen = removal.entries(["generator", "binary"], "first", None, [])
         assert chosen.addresses == (gone[0],)
         for item in items:
             removal.remove(item)
@@ -219,7 +219,7 @@ class TestEntries:
         """A kernel is named by a shell pattern too."""
         for kernel in ("solve_x", "solve_y", "other"):
             put(binaries(), kernel)
-        items, _ = removal.entries(["binary"], "solve_*", None)
+        items, _ = removal.entries(["binary"], "solve_*", None, [])
         assert len(items) == 2
 
     def test_older(self):
@@ -228,15 +228,15 @@ class TestEntries:
         for place in places[:2]:
             os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
         _use(places[1])
-        items, _ = removal.entries(["binary"], None, time.time() - DAY)
+        items, _ = removal.entries(["binary"], None, time.time() - DAY, [])
         assert [item.path for item in items] == [os.path.join(binaries().location, places[0])]
 
     def test_rows_that_lead(self):
         """A row that leads to code goes with the last code of its kernel."""
         lead = put(rows(), "first", row=[["a", "b"]], created=1e9)
         code = put(rows(), "first", 1, function="f", created=time.time())
-        assert removal.entries(["generator"], None, time.time() - DAY)[1].addresses == ()
-        assert set(removal.entries(["generator"], None, time.time() + DAY)[1].addresses) == {lead, code}
+        assert removal.entries(["generator"], None, time.time() - DAY, [])[1].addresses == ()
+        assert set(removal.entries(["generator"], None, time.time() + DAY, [])[1].addresses) == {lead, code}
 
 
 class TestQuiet:

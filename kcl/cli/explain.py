@@ -25,7 +25,7 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     KERNEL is the name of a recipe; without one all of the last run in which anything missed are shown. A miss names
     the parts of the key that differ, a bypass its reason and what would cure it. Nothing is run again.
 
-    Exits with 0; with 1 where KERNEL has never missed.
+    Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
@@ -33,6 +33,9 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     found = misses.told(asked[max(0, left_out) :], history)
     if as_json:
         output.dump([described(one) for one in found])
+    elif not found and (fault := journal.fault()):
+        output.complain(f"the last misses cannot be read: {fault}")
+        raise SystemExit(output.FOUND)
     elif not found:
         click.echo(f"no miss of kernel {kernel!r} is known" if kernel else "no miss is known")
     else:

@@ -117,7 +117,13 @@ def described(found: Summary, used: Used) -> dict[str, Any]:
 def complain(faults: Iterable[Fault]) -> None:
     """Say on stderr what could not be read."""
     for fault in faults:
-        output.complain(f"{fault.layer}: {fault.place}: {fault.reason}")
+        output.complain(in_words(fault))
+
+
+def in_words(fault: Fault) -> str:
+    """Say where something is wrong, and what."""
+    where = "" if fault.place in fault.reason else f"{fault.place}: "
+    return f"{fault.layer}: {where}{fault.reason}"
 
 
 def _is_for(found: Summary, device: str | None) -> bool:

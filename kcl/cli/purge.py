@@ -91,7 +91,7 @@ def _chosen(
     rows = removal.Rows((), 0)
     found: list[removal.Item] = []
     if layers and (kernel is not None or before is not None):
-        found, rows = removal.entries(layers, kernel, before)
+        found, rows = removal.entries(layers, kernel, before, refusals)
         names = [name for name in names if name not in layers]
     for name in names:
         found += removal.items(name, refusals, before)

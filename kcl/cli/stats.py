@@ -27,7 +27,7 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
     Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
     A process counts when it has ended. Days are kept for a time; then they become months.
 
-    Exits with 0; with 1 where the statistics cannot be removed.
+    Exits with 0; with 1 where the statistics cannot be read, or removed.
     """
     names = [word.strip() for word in by.split(",") if word.strip()]
     unknown = [name for name in names if name not in BY]
@@ -41,8 +41,11 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
         output.dump([{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()])
     elif found:
         output.table((*names, *_COUNTED), [(*place, *cells(row)) for place, row in found.items()])
-    else:
+    elif not (fault := journal.fault()):
         click.echo("no look-ups are recorded")
+    else:
+        output.complain(f"the statistics cannot be read: {fault}")
+        raise SystemExit(output.FOUND)
 
 
 def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counters]:

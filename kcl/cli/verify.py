@@ -8,6 +8,7 @@ import click
 
 from kcl import config, inventory
 from kcl.cli import output
+from kcl.cli.ls import in_words
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.inventory import CODE, Fault
@@ -96,7 +97,7 @@ def _print(checked: dict[str, int], faults: list[Fault], rebuilt: list[dict[str,
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     click.echo(f"entries checked: {counts}; damaged: {len(faults)}")
     for fault in faults:
-        click.echo(f"{fault.layer}: {fault.place}: {fault.reason}")
+        click.echo(in_words(fault))
     if faults:
         click.echo(_CURE)
     if rebuilt:

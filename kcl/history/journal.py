@@ -38,6 +38,7 @@ __all__ = [
     "Missed",
     "Row",
     "Used",
+    "fault",
     "flush",
     "fold",
     "last_misses",
@@ -155,6 +156,15 @@ def last_misses() -> list[Missed]:
 def of_this_run() -> list[Missed]:
     """Return the look-ups of this process that were no hits and are not written yet."""
     return [Missed(*fields) for fields in records.missed(events.collected().noted)]
+
+
+def fault() -> str:
+    """Say why the records cannot be read; empty where they can, and where there are none. Raises nothing."""
+    try:
+        next(records.store().scan(), None)
+    except FAULTS as error:
+        return str(error)
+    return ""
 
 
 def reset() -> None:

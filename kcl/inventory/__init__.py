@@ -120,7 +120,7 @@ def entries(
     """
     told: list[Fault] = [] if faults is None else faults
     for layer in layer_names or config.LAYERS:
-        for place in _places(layer):
+        for place in _places(layer, told):
             named = None
             if kernels is not None:
                 named = {found.address for found in _of_place(layer, place, told) if found.kernel in kernels}
@@ -142,7 +142,7 @@ def read(layer: str, address: str) -> Entry:
 
 def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
     """Yield where each entry of a layer lies, its address and its bytes; what cannot be read is added to `faults`."""
-    for place in _places(layer):
+    for place in _places(layer, faults):
         try:
             if place.endswith(".sqlite"):
                 yield from _all_rows(place)
@@ -170,7 +170,7 @@ def _all_rows(path: str) -> Iterator[tuple[str, str, bytes]]:
 
 def file_of(layer: str, address: str) -> str:
     """Return the path of the file that holds an entry, empty where there is none; of a row that is a database."""
-    for place in _places(layer):
+    for place in _places(layer, []):
         path = place if place.endswith(".sqlite") else os.path.join(place, address)
         if os.path.isfile(path) and (path != place or any(_of_row(place, address))):
             return path
@@ -212,7 +212,7 @@ def _name(described: object) -> str:
 
 def _summaries(layer_names: Iterable[str], faults: list[Fault]) -> Iterator[Summary]:
     for layer in layer_names:
-        for place in _places(layer):
+        for place in _places(layer, faults):
             yield from _of_place(layer, place, faults)
 
 
@@ -250,29 +250,36 @@ def _headers(layer: str, place: str, faults: list[Fault], named: Collection[str]
         faults.append(Fault(layer, place, str(error)))
 
 
-def _places(layer: str) -> list[str]:
-    """Return the files and directories of a layer that are there."""
-    if layer == "binary":
-        places = [os.path.join(option.folder("pyopencl"), "kcl-binary-v1")]
-    else:
-        folder = option.folder("pytools")
-        names: list[str] = []
-        with suppress(OSError):
-            names = sorted(name for name in os.listdir(folder) if name.startswith(_ROWS) and name.endswith(".sqlite"))
-        places = [*(os.path.join(folder, name) for name in names), os.path.join(folder, "kcl-generated-v1")]
-    return [place for place in places if os.path.lexists(place)]
+def _places(layer: str, faults: list[Fault]) -> list[str]:
+    """Return the files and directories of a layer that are there; none where its directory cannot be used."""
+    is_binary = layer == "binary"
+    folder = os.path.join(option.folder("pyopencl"), "kcl-binary-v1") if is_binary else option.folder("pytools")
+    try:
+        if not trust.check(folder):
+            return []
+        names = sorted(os.listdir(folder))
+    except (OSError, CacheFault) as error:
+        faults.append(Fault(layer, folder, str(error)))
+        return []
+    if is_binary:
+        return [folder]
+    files = [name for name in names if name.startswith(_ROWS) and name.endswith(".sqlite")]
+    return [os.path.join(folder, name) for name in (*files, "kcl-generated-v1") if name in names]
 
 
 def _blobs(layer: str, address: str) -> Iterator[bytes | None]:
-    for place in _places(layer):
+    faults: list[Fault] = []
+    for place in _places(layer, faults):
         if place.endswith(".sqlite"):
             yield from _of_row(place, address)
         else:
             yield Directory(place).get(address)
+    if faults:
+        raise UnusableDirectory(faults[0].reason)
 
 
 def _of_row(path: str, address: str) -> Iterator[bytes]:
-    with _connected(path) as rows:
+    with suppress(sqlite3.Error), _connected(path) as rows:  # it may lie in the file of another Python
         for (blob,) in rows.execute("SELECT key_value FROM dict WHERE keyhash=?", (address,)):
             yield blob if isinstance(blob, bytes) else b""
 
