@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kcl import adapters
-from kcl.key import Part
+from kcl.key import Part, common
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -66,7 +66,7 @@ def identity(device: cl.Device) -> tuple[Part, ...]:
     if _is_cpu(device):
         parts.append(Part("cpu features", cpu_features()))
     parts.extend(Part(f"variable {name}", value) for name, value in adapters.code_variables())
-    return tuple(parts)
+    return tuple(map(common, parts))
 
 
 def is_pocl(device: cl.Device) -> bool:

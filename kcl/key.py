@@ -54,8 +54,7 @@ class Key:
         if self._encoded is None:
             chunks = [_word(len(self.parts))]
             for part in self.parts:
-                known = _common.get(part)
-                chunks.append(known if known is not None else _encode_text(part.name) + _encode_text(part.value))
+                chunks.append(_common.get(part) or _encode_part(part))
             self._encoded = b"".join(chunks)
         return self._encoded
 
@@ -114,7 +113,7 @@ _common: dict[Part, bytes] = {}
 
 def common(part: Part) -> Part:
     """Remember the encoding of a part that stands in many keys of a process; returns it."""
-    _common[part] = _encode_text(part.name) + _encode_text(part.value)
+    _common[part] = _encode_part(part)
     return part
 
 
@@ -122,11 +121,12 @@ def _word(number: int) -> bytes:
     return number.to_bytes(_WORD, "little")
 
 
-def _encode_text(text: str) -> bytes:
-    if not isinstance(text, str):
-        raise TypeError(f"a key holds texts only, not {type(text).__name__}: {text!r}")
-    encoded = text.encode("utf-8", "surrogatepass")
-    return _word(len(encoded)) + encoded
+def _encode_part(part: Part) -> bytes:
+    for text in part:
+        if not isinstance(text, str):
+            raise TypeError(f"a key holds texts only, not {type(text).__name__}: {text!r}")
+    name, value = part[0].encode("utf-8", "surrogatepass"), part[1].encode("utf-8", "surrogatepass")
+    return b"".join((len(name).to_bytes(_WORD, "little"), name, len(value).to_bytes(_WORD, "little"), value))
 
 
 def _read_word(encoded: bytes, position: int) -> tuple[int, int]:

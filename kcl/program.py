@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl import completing, config, events, layers, option, promote
+from kcl import adapters, completing, config, events, layers, option, promote
 from kcl.adapters import directory_in_use, import_anyway, state
 from kcl.buildoptions import BuildOptions, build_options, passed
 from kcl.completing import Job
@@ -42,7 +42,7 @@ _waited = 0.0
 class Home:
     """One context with what is known about it; its programs live as long as the user's queues and contexts do."""
 
-    __slots__ = ("__weakref__", "_identities", "context", "locks", "programs")
+    __slots__ = ("__weakref__", "_devices", "_identities", "_options", "context", "locks", "programs")
 
     def __init__(self, context: cl.Context) -> None:
         import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
@@ -50,7 +50,16 @@ class Home:
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; those that need another one do not wait.
         self.locks: dict[str, threading.Lock] = {}
+        self._devices: list[tuple[cl.Device, str]] | None = None
         self._identities: list[tuple[Part, ...]] | None = None
+        self._options: dict[tuple[object, ...], BuildOptions] = {}
+
+    @property
+    def devices(self) -> list[tuple[cl.Device, str]]:
+        """The devices of the context with their names, in its order: asking costs more than a look-up in memory."""
+        if self._devices is None:
+            self._devices = [(device, device.name) for device in self.context.devices]
+        return self._devices
 
     @property
     def identities(self) -> list[tuple[Part, ...]]:
@@ -58,6 +67,16 @@ class Home:
         if self._identities is None:
             self._identities = [identity(device) for device in self.context.devices]
         return self._identities
+
+    def options(self, given: tuple[str, ...]) -> BuildOptions:
+        """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
+        if any(" " in option for option in given):  # how it is passed on depends on what is on disk
+            return build_options(self.context, given)
+        beside = (given, config.variable("PYOPENCL_BUILD_OPTIONS"), *adapters.code_variables())
+        found = self._options.get(beside)
+        if found is None:
+            found = self._options[beside] = build_options(self.context, given)
+        return found
 
 
 class Built:
@@ -134,7 +153,7 @@ def rebuilt(home: Home, generated: Generated, digest: str, slots: list[Slot]) ->
 
 def slots_of(home: Home, generated: Generated) -> list[Slot]:
     """Return the key of the program for each device; raises UnknownInput where the headers cannot be known."""
-    options = build_options(home.context, generated.options)
+    options = home.options(generated.options)
     common = [
         Part("format", FORMAT),
         Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
@@ -142,9 +161,9 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
         *header_parts(generated.source, options),
     ]
     slots = []
-    for device, parts in zip(home.context.devices, home.identities, strict=True):
+    for (device, name), parts in zip(home.devices, home.identities, strict=True):
         key = Key([*common, *parts])
-        slots.append(Slot(device, key, address(key.digest, device.name, generated.kernels[0]), options))
+        slots.append(Slot(device, key, address(key.digest, name, generated.kernels[0]), options))
     return slots
 
 
@@ -288,13 +307,14 @@ def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[En
     found = Built(home, program, kernels)
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):
-        if is_pocl(slot.device):
-            completing.loaded(slot.address, entry, slot.options.text)
+        completing.loaded(slot.address, entry, slot.options.text)
     return found
 
 
 def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:
     """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
+    if not any(entry.parts.get("build.log", b"").strip() for entry in entries):
+        return
     for entry, said in zip(entries, _logs(program), strict=False):
         log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
         # A driver may have something to say about a binary too, but not what it said about the source.

@@ -200,10 +200,12 @@ def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
     return Place(os.path.join(os.path.abspath(folder), prefix + user), why)
 
 
+_CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
+
+
 def code_variables() -> list[tuple[str, str]]:
     """Return the set variables that change generated code while every OpenCL string stays the same, sorted."""
-    names = sorted({variable for row in ROWS.values() for variable in row.code_variables})
-    return [(name, os.environ[name]) for name in names if name in os.environ]
+    return [(name, os.environ[name]) for name in _CODE_VARIABLES if name in os.environ]
 
 
 def skips_argument_checks() -> bool:
