@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import sqlite3
@@ -11,7 +12,7 @@ import sys
 import pytest
 
 from kcl import adapters
-from kcl.adapters import contents
+from kcl.adapters import contents, table
 from kcl.adapters.table import ROWS, Places
 
 WORDS = ["1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON", "", "2", " 1", "sure"]
@@ -37,6 +38,13 @@ class TestTable:
             assert bool(row.places.here) == bool(row.own), name
             for pattern in (row.own, row.inside, row.entry):
                 re.compile(pattern)
+
+    def test_sources(self):
+        """Above each row stands where its facts were read."""
+        text = inspect.getsource(table)
+        for name in adapters.names():
+            before = text.partition(f'    "{name}": Row(')[0].splitlines()[-1]
+            assert before.startswith("    # "), name
 
     def test_neighbours(self):
         """kcl's own driver caches are no neighbours; Mesa, which serves the whole desktop, is one."""

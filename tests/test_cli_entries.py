@@ -80,7 +80,8 @@ class TestLs:
         everything = json.loads(run("ls", "--json").output)
         code = json.loads(run("ls", "--json", "--layer", "generator").output)
         named = json.loads(run("ls", "--json", "--kernel", "from_*").output)
-        device = json.loads(run("ls", "--json", "--device", everything[0]["device"][2:].upper() or "x").output)
+        (name,) = {one["device"] for one in everything if one["layer"] == "binary"}
+        device = json.loads(run("ls", "--json", "--device", name[2:].upper()).output)
         assert {one["layer"] for one in code} == {"generator"}
         assert {one["kernel"] for one in named} == {"from_global", "from_class", "from_file"}
         assert {one["layer"] for one in device} == {"binary"}

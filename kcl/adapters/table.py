@@ -232,6 +232,7 @@ ROWS: dict[str, Row] = {
         remark="unless `~/.config/hidet/hidet.toml` says otherwise",
         neighbour=True,
     ),
+    # The runtime's source is not public: no file of it was seen after runs of the package that is named.
     "intel": Row(
         "Intel CPU runtime",
         (),

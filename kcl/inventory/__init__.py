@@ -84,9 +84,9 @@ class Listed:
         device, platform = (_name(self.metadata.get(of)) for of in ("device", "platform"))
         seconds = self.metadata.get("seconds")
         took = float(seconds) if isinstance(seconds, (int, float)) else 0.0
-        return Summary(
-            self.layer, self.address, self.kind, self.kernel, platform, device, self.size, self.modified, took
-        )
+        created = self.metadata.get("created")  # the file may be a copy, or have been completed
+        built = float(created) if isinstance(created, (int, float)) else self.modified
+        return Summary(self.layer, self.address, self.kind, self.kernel, platform, device, self.size, built, took)
 
 
 class Fault(NamedTuple):
