@@ -377,6 +377,38 @@ class TestUnusable:
         assert "typed" in run("show", "typed", "--source").stdout
 
 
+def test_no_command_imports_loopy(copy, tmp_path):
+    """Each of them does its work without loopy, and but for the doctor without pyopencl."""
+    code = """
+        import json, sys
+        from click.testing import CliRunner
+        from kcl.cli import COMMANDS, main
+        wishes = {
+            "show": ["control"],
+            "explain": ["control"],
+            "verify": ["--all"],
+            "unpack": ["tree"],
+            "env": ["--off", "loopy"],
+            "purge": ["--all", "--dry-run"],
+            "init": [],
+        }
+        said = {}
+        for name in sorted(COMMANDS, key=lambda name: name == "doctor"):
+            code = CliRunner().invoke(main, [name, *wishes.get(name, [])]).exit_code
+            said[name] = [code, sorted({"loopy", "pyopencl"} & set(sys.modules))]
+        print(json.dumps(said))
+        """
+    child = copy.child
+    (child.directory / ".git").mkdir(mode=0o700)
+    refused = tmp_path / "refused" / "loopy"
+    refused.mkdir(parents=True)
+    (refused / "__init__.py").write_text("raise AssertionError('loopy is imported')\n")
+    path = os.pathsep.join([str(refused.parent), child.environment()["PYTHONPATH"]])
+    said = child.json(code, PYTHONPATH=path, XDG_CONFIG_HOME=str(tmp_path / "config"))
+    assert said.pop("doctor")[1] == ["pyopencl"]
+    assert said == dict.fromkeys(cli.COMMANDS.keys() - {"doctor"}, [0, []])
+
+
 class TestCompletion:
     """What a shell gets that asks as the line in its start-up file makes it ask."""
 

@@ -18,7 +18,11 @@ from kcl.verify import rebuilding
 def verify(project, *options):
     """Run `kcl verify --json` beside a project's cache: (exit status, what it says)."""
     command = [sys.executable, "-m", "kcl", "verify", "--json", *options]
-    environment = project.child.environment()
+    refused = project.child.directory / "refused" / "loopy"
+    refused.mkdir(parents=True, exist_ok=True)
+    (refused / "__init__.py").write_text("raise AssertionError('loopy is imported')\n")
+    path = os.pathsep.join([str(refused.parent), project.child.environment()["PYTHONPATH"]])
+    environment = project.child.environment(PYTHONPATH=path)
     done = subprocess.run(command, env=environment, cwd=project.folder, text=True, capture_output=True, timeout=300)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
