@@ -44,18 +44,16 @@ class Key:
 
     parts: tuple[Part, ...]
 
-    def __init__(self, parts: Iterable[Part | tuple[str, str]]) -> None:
+    def __init__(self, parts: Iterable[Part | tuple[str, str]], body: bytes | None = None) -> None:
+        """Make a key of parts; ``body`` is their `encoding`, where somebody has it already."""
         self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
-        self._encoded: bytes | None = None
+        self._encoded = None if body is None else _word(len(self.parts)) + body
         self._digest: str | None = None
 
     def encode(self) -> bytes:
         """Return the bytes of the grammar above; raise `TypeError` for a name or value that is not a text."""
         if self._encoded is None:
-            chunks = [_word(len(self.parts))]
-            for part in self.parts:
-                chunks.append(_common.get(part) or _encode_part(part))
-            self._encoded = b"".join(chunks)
+            self._encoded = _word(len(self.parts)) + encoding(self.parts)
         return self._encoded
 
     @classmethod
@@ -109,6 +107,11 @@ class Key:
 
 
 _common: dict[Part, bytes] = {}
+
+
+def encoding(parts: Iterable[Part]) -> bytes:
+    """Return the bytes of some parts, without their count."""
+    return b"".join([_common.get(part) or _encode_part(part) for part in parts])
 
 
 def common(part: Part) -> Part:

@@ -14,7 +14,7 @@ from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate
-from kcl.key import Key, Part
+from kcl.key import Key, Part, encoding
 from kcl.launch import MissingArguments, unpack
 from kcl.rows import Base, Dtypes, Ready
 from kcl.running import Outcome, Task
@@ -110,8 +110,9 @@ class Line:
             if self._direct is None and not self._unknown:
                 try:
                     self._reached = reached = running.reached(self._task)
-                    environment = _environment_parts(*reached.front_ends)
-                    self._direct = Key([*reached.parts, *self._task.declared.parts, *environment])
+                    more = [*self._task.declared.parts, *_environment_parts(*reached.front_ends)]
+                    body = reached.body + encoding(more) if reached.body is not None else None
+                    self._direct = Key((*reached.parts, *more), body)
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct

@@ -41,11 +41,14 @@ class Outcome(NamedTuple):
 def reached(task: Task) -> Reached:
     """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
     declared = task.declared
+    if declared is NOTHING:
+        return reach(task.function, task.arguments)
     found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses if any(declared) else None)
     named = {f"parameter {name}": name for name in declared.values}
     if not named:
         return found
-    return found._replace(parts=tuple(Part(named.get(name, name), value) for name, value in found.parts))
+    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
+    return found._replace(parts=parts, body=None)
 
 
 def run(task: Task, reached: Reached | None) -> Outcome:

@@ -16,6 +16,7 @@ import pytest
 
 from kcl.direct import memo
 from kcl.direct.reach import reach
+from kcl.key import Key, encoding
 
 FILES = {
     "recipes": """
@@ -181,7 +182,7 @@ def walked(function: Callable[..., object], arguments: dict[str, object]) -> obj
     kept = dict(memo._found)
     memo._found.clear()
     try:
-        return reach(function, arguments)._replace(texts=dict, origins=dict)
+        return reach(function, arguments)._replace(texts=dict, origins=dict, body=None)
     except Exception as error:
         return str(error)
     finally:
@@ -191,7 +192,7 @@ def walked(function: Callable[..., object], arguments: dict[str, object]) -> obj
 def again(function: Callable[..., object], arguments: dict[str, object]) -> object:
     """Return what is found by whichever way."""
     try:
-        return reach(function, arguments)._replace(texts=dict, origins=dict)
+        return reach(function, arguments)._replace(texts=dict, origins=dict, body=None)
     except Exception as error:
         return str(error)
 
@@ -222,6 +223,13 @@ class TestSeenAgain:
         arguments = {"n": 4, "kind": np.float32, "given": value}
         assert memo.find(module.build, arguments) is not None
         assert again(module.build, arguments) == walked(module.build, arguments)
+
+    def test_encoding(self, module: types.ModuleType) -> None:
+        """The bytes that are put together are those of all parts."""
+        reach(module.build, {"n": 3, "kind": np.float32, "given": None})
+        found = reach(module.build, {"n": 4, "kind": np.float32, "given": "x"})
+        assert found.body == encoding(found.parts)
+        assert Key(found.parts, found.body).digest == Key(found.parts).digest
 
     @pytest.mark.parametrize("name", ["function", "class", "object", "library's class", "library's object"])
     def test_parameter_that_leads_on(self, name: str, module: types.ModuleType) -> None:

@@ -112,6 +112,7 @@ class Found(NamedTuple):
     directory: str  # root of the user's code
     before: tuple[Part, ...]
     after: tuple[Part, ...]
+    bodies: tuple[bytes, bytes]  # the encoding of both
     reached: Any  # the first kcl.direct.reach.Reached of this walk
 
 
@@ -142,14 +143,20 @@ def find(function: object, arguments: Mapping[str, object]) -> tuple[Found, list
     if not found.guards.hold():
         _found.pop(id(function), None)
         return None
-    encoder = values.Encoder(_Parameters(found))
+    parts: list[Part] = []
+    encoder = None
     try:
-        parts = [Part(label, encoder.encode(arguments[name])) for name, label in found.labels]
+        for name, label in found.labels:
+            value = arguments[name]
+            simple = values.SIMPLE.get(type(value))
+            if simple is None:
+                encoder = encoder or values.Encoder(_Parameters(found))
+            parts.append(Part(label, simple(value) if simple is not None else encoder.encode(value)))  # type: ignore[union-attr]
     except (KeyError, UnknownInput):
         return None
-    if encoder.shared:
-        return None
-    return found, parts, encoder.long
+    if encoder is None:
+        return found, parts, {}
+    return None if encoder.shared else (found, parts, encoder.long)
 
 
 class _Parameters:

@@ -19,7 +19,7 @@ from kcl.direct.distributions import GENERATORS
 from kcl.direct.references import POSITIONS
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
-from kcl.key import Part, common
+from kcl.key import Part, common, encoding
 
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
 
@@ -48,6 +48,7 @@ class Reached(NamedTuple):
     directory: str  # of the recipe's module, "" where it has none
     placed: bool  # the code asks where it lies
     origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
+    body: bytes | None = None  # encoding of the parts, where it is known
 
 
 def reach(
@@ -142,7 +143,15 @@ def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reache
     distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
     memo.keep(
         memo.Found(
-            function, alone.guards, tuple(zip(names, labels, strict=True)), distributions, root, before, after, found
+            function,
+            alone.guards,
+            tuple(zip(names, labels, strict=True)),
+            distributions,
+            root,
+            before,
+            after,
+            (encoding(before), encoding(after)),
+            found,
         )
     )
 
@@ -150,6 +159,7 @@ def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reache
 def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:
     """Return what a recipe reaches that was seen before, with other parameters."""
     first: Reached = known.reached
+    before, after = known.bodies
 
     def texts() -> dict[str, str]:
         labels = {label for _name, label in known.labels}
@@ -157,7 +167,15 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
         whole = {f"sha256 {digest}": text for digest, text in long.items()}
         return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
 
-    return first._replace(parts=(*known.before, *parameters, *known.after), texts=texts)
+    return Reached(
+        (*known.before, *parameters, *known.after),
+        texts,
+        first.front_ends,
+        first.directory,
+        first.placed,
+        first.origins,
+        b"".join((before, encoding(parameters), after)),
+    )
 
 
 def _mentioned(walk: Walk) -> None:

@@ -100,7 +100,7 @@ class Encoder:
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` where its content cannot be known."""
         kind = type(value)
-        simple = _SIMPLE.get(kind)
+        simple = SIMPLE.get(kind)
         if simple is not None:
             return simple(value)
         if kind is str:
@@ -385,7 +385,7 @@ def _static(kind: type, name: str) -> Any:
 def _rank(value: Any) -> tuple[str, str]:
     """Give elements of a set an order that no walk and no address decides."""
     kind = type(value)
-    simple = _SIMPLE.get(kind)
+    simple = SIMPLE.get(kind)
     if simple is not None:
         return (kind.__name__, simple(value))
     if kind is str:
@@ -430,7 +430,8 @@ def _integer(value: int) -> str:
         return hex(value)
 
 
-_SIMPLE: dict[type, Callable[[Any], str]] = {
+# texts of what holds nothing else
+SIMPLE: dict[type, Callable[[Any], str]] = {
     type(None): _constant,
     bool: _constant,
     int: _integer,
