@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.errors import RecipeError, UnknownInput
 from kcl.key import Part
+from kcl.preprocessor import may_read
 
 if TYPE_CHECKING:
     from kcl.buildoptions import BuildOptions
@@ -33,7 +34,6 @@ _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 # other ways to write # and \, and a text in which neither ends a line
 _SPELLED = re.compile(rf"^{_BLANK}*(?:%:|\?\?=)|\?\?/{_BLANK}*$|\b(?:u8|[uUL])?R\"", re.M)
 _ASSEMBLER = re.compile(r"\.(?:incbin|include)\b")
-_MAY_READ = re.compile(r"include|import|embed|incbin|__DA|__TI|__h|%:|\?\?[=/]|R\"|\\[ \t\f\v]*[\r\n]")
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -74,11 +74,6 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
     scan.text(_Text("the source", "", _unified(source)))
     scan.settle()
     return scan.parts
-
-
-def may_read(source: str) -> bool:
-    """Tell whether the preprocessor might read anything but `source`."""
-    return _MAY_READ.search(source) is not None
 
 
 class _Scan:

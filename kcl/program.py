@@ -20,8 +20,8 @@ from kcl.device import identity, is_pocl
 from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
-from kcl.headers import header_parts, may_read
 from kcl.key import Key, Part
+from kcl.preprocessor import may_read
 from kcl.stores.base import address
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def slots_of(home: Home, generated: Generated) -> list[Slot]:
         Part("format", FORMAT),
         Part("source", hashlib.sha256(generated.source.encode("utf-8", "surrogatepass")).hexdigest()),
         Part("options", options.part),
-        *header_parts(generated.source, options),
+        *_header_parts(generated.source, options),
     ]
     slots = []
     for (device, name), parts in zip(home.devices, home.identities, strict=True):
@@ -172,7 +172,7 @@ def headers_digest(context: cl.Context, generated: Generated) -> str:
     if not may_read(generated.source):
         return ""
     try:
-        parts = header_parts(generated.source, build_options(context, generated.options))
+        parts = _header_parts(generated.source, build_options(context, generated.options))
     except UnknownInput:
         parts = [Part("unknown", os.urandom(16).hex())]
     return Key(parts).digest if parts else ""
@@ -353,7 +353,7 @@ def _headers_stand(context: cl.Context, generated: Generated, slot: Slot) -> boo
     if not before:
         return True
     try:
-        now = header_parts(generated.source, build_options(context, generated.options))
+        now = _header_parts(generated.source, build_options(context, generated.options))
     except UnknownInput:
         return False
     return now == before
@@ -433,3 +433,12 @@ def _logs(program: cl.Program) -> list[str]:
         except cl.Error:
             logs.append("")
     return logs
+
+
+def _header_parts(source: str, options: BuildOptions) -> list[Part]:
+    """Return the parts of headers; most programs have none, and what reads them is not imported for those."""
+    if not may_read(source):
+        return []
+    from kcl.headers import header_parts
+
+    return header_parts(source, options)

@@ -8,7 +8,8 @@ import pytest
 
 from kcl.buildoptions import BuildOptions
 from kcl.errors import RecipeError, UnknownInput
-from kcl.headers import ABSENT, header_parts, may_read
+from kcl.headers import ABSENT, header_parts
+from kcl.preprocessor import may_read
 
 
 @pytest.fixture

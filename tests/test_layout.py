@@ -41,6 +41,7 @@ ORDER = [
     "direct.walk",
     "direct.reach",
     "device",
+    "preprocessor",
     "headers",
     "buildoptions",
     "option",

@@ -43,7 +43,7 @@ WARM_MODULES = [
     "kcl.frontends.opencl",
     "kcl.generated",
     "kcl.handle",
-    "kcl.headers",
+    "kcl.headers",  # a recipe of this driver has an include directory
     "kcl.key",
     "kcl.launch",
     "kcl.layers",
@@ -51,6 +51,7 @@ WARM_MODULES = [
     "kcl.observe",
     "kcl.option",
     "kcl.pipeline",
+    "kcl.preprocessor",
     "kcl.program",
     "kcl.promote",
     "kcl.recipe",

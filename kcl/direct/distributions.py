@@ -29,9 +29,9 @@ _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 _VOLATILE = ord(",")
 _ABOUT = b".dist-info/"
 # what an editable install leaves beside its metadata; and what metadata says of other distributions
-_EDITABLE = re.compile(rb"__editable__|[^/,]*\.(?:pth|egg-link),")
+_EDITABLE = rb"__editable__|[^/,]*\.(?:pth|egg-link),"
 _OF_EDITABLE = (b"__editable__", b".pth,", b".egg-link,")
-_REQUIRES = re.compile(rb"^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)", re.M)
+_REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
 
 
 class Owner(NamedTuple):
@@ -305,7 +305,7 @@ def _requirements(distribution: str) -> list[str]:
                 head = stream.read().replace(b"\r\n", b"\n").partition(b"\n\n")[0]
         except OSError:
             continue
-        return [_normal(os.fsdecode(name)) for name, marker in _REQUIRES.findall(head) if b"extra" not in marker]
+        return [_normal(os.fsdecode(name)) for name, marker in re.findall(_REQUIRES, head) if b"extra" not in marker]
     return []
 
 
@@ -337,7 +337,7 @@ def _counted(record: bytes) -> list[bytes]:
     if b"\n.." in record:
         lines = [line for line in lines if line[:2] != b".."]
     if any(word in record for word in _OF_EDITABLE):
-        lines = [line for line in lines if not _EDITABLE.match(line)]
+        lines = [line for line in lines if not re.match(_EDITABLE, line)]
     return lines
 
 
