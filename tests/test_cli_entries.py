@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from kcl import cli, events, inventory, option
 from kcl.cli import ls as ls_module
 from kcl.cli.assembly import NoAssembly, assembly
+from kcl.entry import Entry
 from kcl.history import journal
 from kcl.key import Key
 from kcl.stores.base import address
@@ -227,6 +228,16 @@ class TestShow:
         entries = [one for one in inventory.find("untyped") if one.layer == "binary"]
         assert all(one.digest[:12] in result.stdout for one in entries)
         assert "give more digits" in result.stderr
+
+    def test_several_devices(self, copy):
+        """Of programs for several devices the code that they were made of is one."""
+        found = program("typed")
+        entry = inventory.read("binary", found.address)
+        key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
+        copy.binaries.put(address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack())
+        assert run("show", "typed", "--source").stdout.encode().strip() == entry.parts["source.cl"].strip()
+        assert "of 3 entries" in run("show", "typed", code=2).stderr
+        assert "of 2 entries" in run("show", "typed", "--log", code=2).stderr
 
     @pytest.mark.usefixtures("cache")
     def test_unknown(self):

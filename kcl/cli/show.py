@@ -19,6 +19,7 @@ from kcl.inventory.listing import Summary
 
 # What can be asked for, and the part of an entry that holds it.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
+_OF_CODE = {"source", "options", "invoker"}  # what generated code says for all devices
 _ONLY = {"invoker": "generator", "log": "binary", "binary": "binary", "asm": "binary"}
 
 
@@ -77,6 +78,8 @@ def chosen(key: str, wanted: Sequence[str]) -> list[Summary]:
         _fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
     by_layer = {layer: [one for one in fitting if one.layer == layer] for layer in ("generator", "binary")}
     if any(len(entries) > 1 for entries in by_layer.values()):
+        if len(by_layer["generator"]) == 1 and wanted and set(wanted) <= _OF_CODE:
+            return by_layer["generator"]  # the programs of several devices were made of it
         _ambiguous(key, fitting)
     pair = [one for entries in by_layer.values() for one in entries]
     return pair[-1:] if wanted else pair
