@@ -116,9 +116,15 @@ class TestWishes:
             "unset": [],
         }
 
-    @pytest.mark.parametrize("words", [["--off", "nonsense"], ["--off", "pocl", "--on", "pocl"], ["--on", "jax"]])
+    @pytest.mark.parametrize(
+        "words",
+        [
+            *(["--off", "nonsense"], ["--off", "pocl", "--on", "pocl"], ["--on", "jax"], ["--off", "hidet"]),
+            *(["--off", ""], ["--dir", ""], ["--off", "pocl", "--dir", ""]),
+        ],
+    )
     def test_wrong_use(self, words):
-        """A layer that there is not, a contradiction, or what no variable can do is a wrong use."""
+        """A layer that there is not, a contradiction, what no variable can do, or nothing at all is a wrong use."""
         done = env(*words)
         assert done.exit_code == 2
         assert not done.stdout

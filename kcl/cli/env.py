@@ -60,9 +60,11 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
 
     Exits with 2 for a wish that no variable can fulfil.
     """
-    if not (off or on or directory):
+    if not (off or on or directory is not None):
         _show(as_json)
         return
+    if directory == "" or not (_split((*off, *on)) or directory):
+        raise click.UsageError("a wish is empty: name a layer, or a directory")
     try:
         wish = wishes.made(_split(off), _split(on), directory and os.path.abspath(directory))
     except ValueError as error:

@@ -37,12 +37,12 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
         output.complain(f"the last misses cannot be read: {fault}")
         raise SystemExit(output.FOUND)
     elif not found:
-        click.echo(f"no miss of kernel {kernel!r} is known" if kernel else "no miss is known")
+        click.echo("no miss is known" if kernel is None else f"no miss of kernel {kernel!r} is known")
     else:
         click.echo("\n".join(lines(found)))
         if left_out > 0:
             click.echo(f"{left_out} earlier ones are left out: kcl explain --limit 0")
-    raise SystemExit(output.FOUND if kernel and not found else output.FINE)
+    raise SystemExit(output.FOUND if kernel is not None and not found else output.FINE)
 
 
 def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[Missed]:

@@ -75,7 +75,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:
-        raise click.ClickException(f"{directory} cannot be made: {error}") from None
+        raise click.ClickException(f"{directory!r} cannot be made: {error}") from None
     faults: list[Fault] = []
     listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
     found = list(_read(listed, faults))
