@@ -83,7 +83,10 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
     try:
         promote.start(folder, config.environment())
-        return promote.idle(folder, seconds, drawn)
+        done = promote.idle(folder, seconds, drawn)
+        if drawn is _draw and not done:
+            sys.stderr.write("\n")
+        return done
     except (OSError, CacheFault) as error:
         layers.binary().fault("wait for the helper", error)
         return False

@@ -81,7 +81,7 @@ def join(digest: str, what: str) -> Flight:
     if trust.is_network(folder):  # locks of other nodes may answer late, or never
         return Flight()
     path = os.path.join(folder, digest)
-    waiting = _Waiting(what)
+    waiting = Waiting(what)
     while True:
         descriptor = os.open(path, _OPEN_FLAGS, 0o600)
         _ours.add(descriptor)
@@ -113,8 +113,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Waiting:
-    """How long we have waited, and for whom."""
+class Waiting:
+    """How long we have waited, and for whom: the process id of the `holder`, where it is known."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -128,18 +128,19 @@ class _Waiting:
         pause = _FIRST_PAUSE
         while not _lock(descriptor):
             self.holder = _signature(descriptor) or self.holder or "another"
-            if self._is_over():
+            if self.is_over():
                 return False
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
         return True
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Tell whether to go alone: after a second of a stopped holder, or a minute of any; long waits are shown."""
         waited = time.monotonic() - self._begin
         if waited > self._shown:
             events.logger.warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
             self._shown = 2 * waited
-        if not _is_stopped(self.holder):
+        if not is_stopped(self.holder):
             self._stopped = waited
         return waited > LONGEST_SECONDS or waited - self._stopped > STOPPED_SECONDS
 
@@ -170,7 +171,7 @@ def _signature(descriptor: int) -> str:
     return text.decode() if text.isdigit() else ""
 
 
-def _is_stopped(process: str) -> bool:
+def is_stopped(process: str) -> bool:
     """Tell whether the system says that a process is stopped; one of another namespace is not found, hence not."""
     try:
         with open(f"/proc/{process}/stat", "rb") as stream:

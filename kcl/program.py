@@ -207,7 +207,7 @@ def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any
     flight = None
     if outcome == "miss" and "hit" not in layer.strict:
         flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
-        outcome, reason, entries = _find(layer, slots)
+        outcome, reason, entries = _find(layer, slots, generated.kernel)
     if outcome == "hit":
         if flight is not None:
             flight.land()
@@ -259,16 +259,16 @@ def _look(layer: layers.Layer, home: Home, generated: Generated) -> tuple[list[S
         slots = slots_of(home, generated)
     except UnknownInput as error:
         return [], [], "bypass", str(error)
-    outcome, reason, entries = _find(layer, slots)
+    outcome, reason, entries = _find(layer, slots, generated.kernel)
     return slots, entries, outcome, reason
 
 
-def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]]:
+def _find(layer: layers.Layer, slots: list[Slot], kernel: str) -> tuple[str, str, list[Entry]]:
     """Look for the entry of each device: (the worst outcome, its reason, the entries that are there)."""
     entries, outcome, reason = [], "hit", ""
     for slot in slots:
         found = layer.look_up(slot.address, slot.key)
-        if found.outcome == "miss" and _awaited(layer, slot):
+        if found.outcome == "miss" and _awaited(layer, slot, kernel):
             found = layer.look_up(slot.address, slot.key)
             reason = reason or "waited for the helper that completes it"
         if found.entry is not None:
@@ -278,7 +278,7 @@ def _find(layer: layers.Layer, slots: list[Slot]) -> tuple[str, str, list[Entry]
     return outcome, reason, entries
 
 
-def _awaited(layer: layers.Layer, slot: Slot) -> bool:
+def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:
     """Wait for the helper that is making the entry of `slot`; False where there is none, or it takes too long."""
     global _waited
     if not is_pocl(slot.device):
@@ -289,7 +289,7 @@ def _awaited(layer: layers.Layer, slot: Slot) -> bool:
         if not promote.pending(folder, digest):
             return False
         patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - _waited)
-        return promote.wait(folder, digest, patience, config.environment())
+        return promote.wait(folder, digest, patience, config.environment(), kernel)
     except (OSError, CacheFault) as error:
         layer.fault("wait for the helper", error)
         return False

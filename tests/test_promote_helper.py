@@ -221,6 +221,23 @@ class TestWait:
             assert not promote.wait(bench.folder, bench.key(1).digest, 0.05)
             assert not promote.idle(bench.folder, 0.05)
 
+    def test_stopped(self, bench: Bench) -> None:
+        """A helper that is stopped is waited for once, for a second; when it goes on it is waited for again."""
+        bench.queued(1)
+        with bench.helper() as helper:
+            until(bench.queue.has_helper, "the helper")
+            helper.send_signal(signal.SIGSTOP)
+            digest = bench.key(1).digest
+            try:
+                if bench.queue.state(digest) is not None:  # else it was faster
+                    assert not promote.wait(bench.folder, digest, 3600)
+                    assert not promote.wait(bench.folder, digest, 3600)
+                    assert promote._left_behind == {str(helper.pid)}
+            finally:
+                helper.send_signal(signal.SIGCONT)
+            assert promote.wait(bench.folder, digest, LIMIT_SECONDS)
+            promote._left_behind.clear()
+
     def _age(self, bench: Bench) -> None:
         (job,) = bench.queue.jobs()
         os.utime(f"{bench.queue.folder}/{job.state}/{job.digest}", (job.written - 60, job.written - 60))

@@ -25,6 +25,7 @@ _IGNORED = frozenset(
 _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
+_left_behind: set[str] = set()
 _last_starts: dict[str, float] = {}
 _queues: dict[str, Queue] = {}
 
@@ -57,12 +58,17 @@ def pending(folder: str, digest: str) -> bool:
     return _queue(folder).state(digest) is not None
 
 
-def wait(folder: str, digest: str, seconds: float, environment: Mapping[str, str] | None = None) -> bool:
+def wait(
+    folder: str, digest: str, seconds: float, environment: Mapping[str, str] | None = None, what: str = ""
+) -> bool:
     """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
 
-    That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then.
+    That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then. A
+    helper that is stopped is waited for a second, once. A long wait is shown, and `what` names the job to people.
     """
-    queue = _queue(folder)
+    from kcl.flight import Waiting
+
+    queue, waiting = _queue(folder), Waiting(what)
     end = time.monotonic() + seconds
     pause = 0.005
     while True:
@@ -71,6 +77,10 @@ def wait(folder: str, digest: str, seconds: float, environment: Mapping[str, str
             return True
         if state == "again" or not _is_attended(queue, digest, folder, environment):
             return queue.state(digest) is None
+        waiting.holder = str(queue.holder() or "the helper")
+        if waiting.is_over():
+            _left_behind.add(waiting.holder)
+            return False
         if time.monotonic() + pause > end:
             return False
         time.sleep(pause)
@@ -135,11 +145,20 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _is_attended(queue: Queue, digest: str, folder: str, environment: Mapping[str, str] | None) -> bool:
     """Tell whether a helper is alive, or has just been started."""
-    if queue.has_helper() or queue.age(digest) < _START_SECONDS:
+    if queue.has_helper():
+        return not _is_left_behind(str(queue.holder()))
+    if queue.age(digest) < _START_SECONDS:
         return True
     if environment is not None:
         _start(queue, folder, environment)
     return _started_lately(queue)
+
+
+def _is_left_behind(helper: str) -> bool:
+    """Tell whether we have waited in vain for a helper that is stopped, and still is."""
+    from kcl.flight import is_stopped
+
+    return helper in _left_behind and is_stopped(helper)
 
 
 def _directory() -> str:
