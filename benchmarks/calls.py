@@ -28,6 +28,9 @@ def measured(effort: Effort) -> dict[str, Any]:
     """Return microseconds a call, and those of the calling thread's processor, by case and side."""
     with tempfile.TemporaryDirectory(prefix="kcl-calls-", ignore_cleanup_errors=True) as name:
         cache = pathlib.Path(name) / "cache"
+        # No compiler and no helper works beside what is measured.
+        measure.run("drive_calls.py", "1", "1", cache=cache)
+        measure.settle(cache)
         child = measure.run("drive_calls.py", str(ROUNDS * effort.calls), str(BATCH), cache=cache)
         measure.settle(cache)
     return {"batch": BATCH, "cases": json.loads(child.output.splitlines()[-1])}

@@ -39,7 +39,7 @@ class Bindings:
 
     def __init__(self, home: program.Home) -> None:
         self.home = home
-        self.own: dict[int, cl.Event] = {}
+        self.own: dict[cl.Event, None] = {}
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
 
@@ -270,7 +270,7 @@ def _bind(bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None)
 
 
 def launcher_of(
-    ready: Ready, found: program.Built, own: dict[int, cl.Event] | None = None, learn: Learn | None = None
+    ready: Ready, found: program.Built, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
 ) -> Launcher:
     """Return what launches the kernels of a program, with kernel objects that nobody else has."""
     kernels = Kernels()

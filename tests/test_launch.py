@@ -250,7 +250,7 @@ class TestEvents:
             x.add_event(cl.enqueue_marker(queue))
             event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
         assert y.events == [event]
-        assert len(queue._kcl_bindings.own) <= 2 * replay._AHEAD
+        assert len(queue._kcl_bindings.own) <= replay._AHEAD + replay._RECENT
 
     def test_unmanaged(self, queue):
         """Under loopy's option no event is left on an array."""

@@ -169,7 +169,7 @@ class TestThrottle:
             SCALE(queue, x=x, y=y, a=float(number))
             made.append(None)
         timer.join()
-        assert seen[0] <= 2 * replay._AHEAD
+        assert seen[0] <= replay._AHEAD + replay._RECENT
         assert y.get(queue)[1] == 3000.0
 
 

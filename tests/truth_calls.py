@@ -255,7 +255,10 @@ def outcome(made: Made, launch: Any, only_event: bool = False) -> Any:
 def _output(made: Made, value: Any, event: cl.Event) -> Any:
     on_device = isinstance(value, cl_array.Array)
     same = sorted(name for name, given in made.keywords.items() if given is value)
-    layout = (str(value.dtype), value.shape, value.strides, getattr(value, "offset", 0), type(value).__name__)
+    layout = [str(value.dtype), value.shape, value.strides, value.size, value.nbytes, type(value).__name__]
+    if on_device:
+        layout += [value.offset, value.flags.c_contiguous, value.queue is made.queue]
+        layout += [type(value.allocator).__name__, value.context == made.queue.context]
     # What was given is compared by its memory.
     content = "" if same else (_memory(made.queue, value) if on_device else value.tobytes()).hex()
     return layout, content, same, on_device and (len(value.events), event in value.events)[1]

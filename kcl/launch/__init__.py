@@ -33,7 +33,7 @@ class Launcher:
         kernels: Kernels,
         program: Any,
         required: frozenset[str],
-        own: dict[int, Any] | None = None,
+        own: dict[Any, None] | None = None,
         learn: Callable[[Launcher, Any, dict[str, Any]], Play | None] | None = None,
     ) -> None:
         self.invoke = invoke

@@ -83,11 +83,16 @@ class Allocation(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An output array that is allocated in each call, with the arguments of its constructor."""
+    """An output array that is allocated in each call, with the arguments of its constructor.
+
+    `found` are the attributes that its constructor would find, where it does nothing else but allocate so many bytes.
+    """
 
     name: str
     positional: tuple[Any, ...]
     keywords: dict[str, Any]
+    found: dict[str, Any]
+    size: int
 
 
 class Step(NamedTuple):
@@ -173,12 +178,13 @@ class _Notes:
 
     def array(self, *positional: Any, **keywords: Any) -> _Layout:
         """Take the place of pyopencl's class of arrays."""
-        made = Made(f"_kcl_made{len(self.made)}", positional, keywords)
         _queue, shape, dtype = positional
         strides, data, size = (keywords.get(name) for name in ("strides", "data", "_size"))
         numbers = (*shape, *(strides or ()), size or 0, data.size if isinstance(data, Allocation) else 0)
         if not {*keywords} <= _ARRAY_KEYWORDS or not all(isinstance(one, (int, np.integer)) for one in numbers):
             raise Unusual("allocates in another way")
+        found, size = _constructed(positional, keywords)
+        made = Made(f"_kcl_made{len(self.made)}", positional, keywords, found, size)
         self.made.append(made)
         return _Layout(self, made.name, shape, strides, 0, dtype, strides is None)
 
@@ -192,6 +198,24 @@ class _Notes:
 
 
 _ARRAY_KEYWORDS = {"strides", "data", "allocator", "_fast", "_size", "_context", "_queue"}
+# What an array of the pyopencl that we know consists of.
+_GIVEN = {"queue", "context", "events", "allocator", "base_data"}
+_FOUND = {"shape", "dtype", "strides", "nbytes", "size", "offset", "_flags"}
+
+
+def _constructed(positional: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return what the constructor finds, and the bytes to allocate; nothing where that is not all that it does."""
+    queue, shape, dtype = positional
+    data, memory = keywords.get("data"), object()
+    passed = {name: keywords[name] for name in ("strides", "_fast", "_size") if name in keywords}
+    array = cl_array.Array(None, shape, dtype, data=memory, **passed)
+    attributes = vars(array)
+    plain = attributes.keys() == _GIVEN | _FOUND and array.base_data is memory and array.events == []
+    by_us = isinstance(keywords.get("_queue", queue), Queue)
+    size = data.size if isinstance(data, Allocation) else array.nbytes
+    if not (plain and by_us and isinstance(keywords.get("allocator"), Allocator) and size > 0):
+        return {}, 0
+    return {name: attributes[name] for name in sorted(_FOUND)}, size
 
 
 class _Layout:

@@ -123,18 +123,25 @@ class _Writer:
         """Allocate an output."""
         if self.form.bound:
             raise Unusual("allocates")
-        if made is self.recording.made[0]:
+        if made.found:
+            given = {"queue": "_kcl_queue", "context": "_kcl_context", "events": "[]", "allocator": "_kcl_default"}
+            given |= {name: self.cell(value) for name, value in made.found.items()}
+            given["base_data"] = f"_kcl_default({self.cell(made.size)})"
+            self(3, "if _kcl_allocator is None:", f"    {made.name} = _kcl_new(_kcl_Array)")
+            self(4, *(f"{made.name}.{name} = {text}" for name, text in given.items()))
+            self(3, "else:")
+        else:
             self(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
         values = [self.value(value) for value in made.positional]
         values += [f"{name}={self.value(value)}" for name, value in made.keywords.items()]
-        self(3, f"{made.name} = _kcl_Array({', '.join(values)})")
+        self(4 if made.found else 3, f"{made.name} = _kcl_Array({', '.join(values)})")
 
     def waits(self) -> None:
         """Find what to wait for: nothing, where the arrays carry events of the same queue in order only."""
         self(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
         lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
         if self.managed and self.form.in_order:
-            unknown = [f"({e} and (_kcl_len({e}) != 1 or _kcl_id({e}[0]) not in _kcl_own))" for e in lists]
+            unknown = [f"({e} and (_kcl_len({e}) != 1 or {e}[0] not in _kcl_own))" for e in lists]
             self(3, f"if {' or '.join(unknown)}:", f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))")
             self(3, "else:", "    _kcl_w = None")
         elif self.managed:
@@ -171,7 +178,7 @@ class _Writer:
             for name in given:
                 events = f"_kcl_e{self.managed.index(name)}"
                 self(3, f"if not {events}:", f"    {events}.append(_kcl_evt)")
-                one = f"_kcl_len({events}) == 1 and _kcl_id({events}[0]) in _kcl_own"
+                one = f"_kcl_len({events}) == 1 and {events}[0] in _kcl_own"
                 self(3, f"elif {one}:", f"    {events}[0] = _kcl_evt")
                 self(3, "else:", f"    _kcl_leave({name}, _kcl_evt)")
             self(2, "else:", *add)
@@ -180,7 +187,7 @@ class _Writer:
         else:
             self(1, *(f"{name}.add_event(_kcl_evt)" for name in given))
         if self.form.in_order:
-            self(1, "_kcl_own[_kcl_id(_kcl_evt)] = _kcl_evt")
+            self(1, "_kcl_own[_kcl_evt] = None")
             self(1, "if not _kcl_len(_kcl_own) & _kcl_mask:", f"    _kcl_trim(_kcl_own, {bool(given)})")
 
     def result(self) -> str:
