@@ -87,7 +87,7 @@ def reach(
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
     found = _reached(walk, directory)
     if excused is None and root and alone.steady and alone.led_to_nothing_else(walk, len(arguments)):
-        _keep(function, [*arguments], alone, found, root)
+        return _keep(function, [*arguments], alone, found, root)
     return found
 
 
@@ -132,8 +132,8 @@ def _reached(walk: Walk, directory: str) -> Reached:
     )
 
 
-def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reached, root: str) -> None:
-    """Remember what the recipe alone led to."""
+def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reached, root: str) -> Reached:
+    """Remember what the recipe alone led to; return what was found, its parts encoded."""
     for name in ("__file__", "__package__"):
         alone.guards.binding(function.__globals__, name)
     labels = [f"parameter {name}" for name in names]
@@ -141,6 +141,7 @@ def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reache
     begin = (len(_HEAD) if _HEAD[-1] in parts else len(_HEAD) - 1) + alone.count
     before, after = parts[:begin], parts[begin + len(names) :]
     distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
+    bodies = encoding(before), encoding(after)
     memo.keep(
         memo.Found(
             function,
@@ -150,10 +151,11 @@ def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reache
             root,
             before,
             after,
-            (encoding(before), encoding(after)),
+            bodies,
             found,
         )
     )
+    return found._replace(body=b"".join((bodies[0], encoding(parts[begin : begin + len(names)]), bodies[1])))
 
 
 def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:

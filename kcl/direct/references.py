@@ -40,7 +40,7 @@ _FUNCTION = 1  # inspect.CO_OPTIMIZED
 class Reference:
     """One place in a code object that refers to something outside of it."""
 
-    __slots__ = ("attributes", "code", "dotted", "level", "name", "root", "unit")
+    __slots__ = ("attributes", "code", "level", "name", "root", "unit")
 
     def __init__(
         self, root: int, name: str, level: int, attributes: tuple[str, ...], code: CodeType, unit: int
@@ -49,9 +49,13 @@ class Reference:
         self.name = name  # of the variable; of the module where an import is the root
         self.level = level  # of a relative import
         self.attributes = attributes
-        self.dotted = ".".join((name, *attributes)) if attributes else name
         self.code = code
         self.unit = unit
+
+    @property
+    def dotted(self) -> str:
+        """The name with its attributes."""
+        return ".".join((self.name, *self.attributes))
 
     @property
     def line(self) -> int | None:
