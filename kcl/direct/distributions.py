@@ -332,13 +332,27 @@ def _identify(distribution: str) -> str:
 
 def _counted(record: bytes) -> list[bytes]:
     """List the lines of a record that count; most records hold nothing of what is seldom."""
-    lines = record.split(b"\r\n" if b"\r" in record else b"\n")
-    lines = [line for line in lines if line and line[-1] != _VOLATILE and _ABOUT not in line]
+    if b"\r" in record:
+        record = record.replace(b"\r\n", b"\n")
+    volatile = _VOLATILE
+    lines = [line for line in _without(record, _ABOUT).split(b"\n") if line and line[-1] != volatile]
     if b"\n.." in record:
         lines = [line for line in lines if line[:2] != b".."]
     if any(word in record for word in _OF_EDITABLE):
         lines = [line for line in lines if not re.match(_EDITABLE, line)]
     return lines
+
+
+def _without(record: bytes, word: bytes) -> bytes:
+    """Cut out the lines that hold a word; few do, and they stand together."""
+    kept = []
+    end = 0
+    found = record.find(word)
+    while found >= 0:
+        kept.append(record[end : record.rfind(b"\n", 0, found) + 1])
+        end = record.find(b"\n", found) + 1 or len(record)
+        found = record.find(word, end)
+    return b"".join((*kept, record[end:]))
 
 
 def generator(name: str) -> str:
