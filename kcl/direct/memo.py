@@ -13,6 +13,7 @@ from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 from kcl.direct import values
+from kcl.direct.plain import SIMPLE
 from kcl.errors import UnknownInput
 from kcl.key import Part
 
@@ -148,7 +149,7 @@ def find(function: object, arguments: Mapping[str, object]) -> tuple[Found, list
     try:
         for name, label in found.labels:
             value = arguments[name]
-            simple = values.SIMPLE.get(type(value))
+            simple = SIMPLE.get(type(value))
             if simple is None:
                 encoder = encoder or values.Encoder(_Parameters(found))
             parts.append(Part(label, simple(value) if simple is not None else encoder.encode(value)))  # type: ignore[union-attr]

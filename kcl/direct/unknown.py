@@ -5,6 +5,10 @@ Files, environment variables and the working directory are not among them: they 
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from kcl.errors import UnknownInput
+
 _CURE = "pass the value as a parameter of the recipe"
 _CURES = {
     "looks at directories": "declare what it looks at with @kcl.kernel(reads=[...])",
@@ -76,3 +80,12 @@ def _judge(dotted: str) -> str | None:
         if reads is not None:
             return f"{dotted.removeprefix('builtins.')} {reads}; {_CURE}, or {_CURES.get(reads, _VOUCH)}"
     return None
+
+
+def refuse(value: object) -> NoReturn:
+    """Raise UnknownInput for an object whose content no key can hold."""
+    kind = type(value)
+    raise UnknownInput(
+        f"the content of a {kind.__module__}.{kind.__qualname__} object cannot be known; give the class a method "
+        "__kcl_key__() that returns what decides the outcome, or pass a plain value as a parameter"
+    )

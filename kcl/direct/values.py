@@ -11,19 +11,19 @@ numpy and pyopencl are looked at only where somebody has imported them: no value
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import struct
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
+from kcl.direct.classes import HEAP, SLOTS, attributes, enum_type, is_plain
 from kcl.direct.code import digest
+from kcl.direct.plain import LONG, SIMPLE, in_bytes, rank
+from kcl.direct.unknown import refuse
 from kcl.errors import UnknownInput
 
 _MODULES = sys.modules
-_LONG = 512  # characters; longer texts count by digest
 _LATER = 1 << 60
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
@@ -33,38 +33,6 @@ _DESCRIPTORS = (
     types.ClassMethodDescriptorType,
     types.MethodWrapperType,
 )
-_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-# what a class body or the interpreter stores that does not change what instances do
-_NOT_IN_CLASS = frozenset(
-    [
-        "__module__",
-        "__doc__",
-        "__dict__",
-        "__weakref__",
-        "__annotations__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__qualname__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__dataclass_params__",
-        "__orig_bases__",
-        "__parameters__",
-        "__type_params__",
-        "_abc_impl",
-        "__abstractmethods__",
-        "_member_map_",
-        "_value2member_map_",
-        "_unhashable_values_",
-        "_hashable_values_",
-        "_unhashable_values_map_",
-        "__classdictcell__",
-        "__classcell__",
-    ]
-)
-# attributes in which libraries remember what they computed from the others
-_REMEMBERED = ("_pytools_persistent_hash", "_memoize_dic", "_hash_value", "_cache_hash", "_cached_hash")
 
 
 class Walker(Protocol):
@@ -117,7 +85,7 @@ class Encoder:
         return repr(value)
 
     def shorten(self, text: str) -> str:
-        if len(text) <= _LONG:
+        if len(text) <= LONG:
             return text
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         self.long[digest] = text
@@ -158,9 +126,9 @@ class Encoder:
             kind not in _TOLD_APART
             and kind.__name__ != "ndarray"
             and (
-                not kind.__flags__ & _HEAP
+                not kind.__flags__ & HEAP
                 or _is_numpy(kind)
-                or isinstance(kind, _enum_type())
+                or isinstance(kind, enum_type())
                 or self.walker.foreign(kind.__module__)
             )
         ):
@@ -194,11 +162,11 @@ class Encoder:
         word = getattr(type(value), "__kcl_key__", None)
         if word is not None:
             return f"{self.encode(type(value))} says {self.encode(word(value))}"
-        for special in (_array, _opencl, _enum, _callable, _path):
+        for special in (_of_numpy, _enum, _callable, _path):
             text = special(self, value)
             if text is not None:
                 return text
-        self.inside += (theirs := not kind.__flags__ & _HEAP or self.walker.foreign(kind.__module__))
+        self.inside += (theirs := not kind.__flags__ & HEAP or self.walker.foreign(kind.__module__))
         try:
             return self.instance(value)
         finally:
@@ -209,7 +177,7 @@ class Encoder:
         elements = list(values)
         unordered = 0
         try:
-            elements.sort(key=_rank)
+            elements.sort(key=rank)
         except UnknownInput:
             unordered = 1
         self.inside += unordered
@@ -226,9 +194,9 @@ class Encoder:
             text = self.library(value, module)
             if text is not None:
                 return text
-        elif hasattr(kind, "__next__") or not _plain(kind):
-            _refuse(value)
-        held = [f"{name}={self.encode(attribute)}" for name, attribute in _attributes(value)]
+        elif hasattr(kind, "__next__") or not is_plain(kind):
+            refuse(value)
+        held = [f"{name}={self.encode(attribute)}" for name, attribute in attributes(value)]
         for base in (dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray):
             if isinstance(value, base):
                 held.insert(0, self.base(value, base))
@@ -260,14 +228,14 @@ class Encoder:
                 held.append(f"{name}={self.encode(field)}")
             return f"{self.encode(kind)}({', '.join(held)})"
         if hasattr(kind, "__next__") or module in _STATEFUL:
-            _refuse(value)
+            refuse(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not _pickled_its_way(kind):
             return None
         registered = _MODULES["copyreg"].dispatch_table.get(kind)
         try:
             reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
         except Exception:
-            _refuse(value)
+            refuse(value)
         if isinstance(reduced, str):
             return f"{module}.{reduced}"
         state = [_ordered(item) for item in reduced]
@@ -287,14 +255,6 @@ def _pickled_its_way(kind: type) -> bool:
     """Tell whether a class says itself how its instances are pickled."""
     return any(
         name in base.__dict__ for base in kind.__mro__[:-1] for name in ("__reduce_ex__", "__reduce__", "__getstate__")
-    )
-
-
-def _refuse(value: object) -> NoReturn:
-    kind = type(value)
-    raise UnknownInput(
-        f"the content of a {kind.__module__}.{kind.__qualname__} object cannot be known; give the class a method "
-        "__kcl_key__() that returns what decides the outcome, or pass a plain value as a parameter"
     )
 
 
@@ -335,115 +295,6 @@ _STATEFUL = frozenset(
 )
 
 
-def _plain(kind: type) -> bool:
-    """Tell whether instances of a user's class keep all they hold in attributes or in a builtin base."""
-    for base in kind.__mro__:
-        if base.__flags__ & (1 << 9) or base in _HOLDERS:  # 1 << 9: made by a class statement
-            continue
-        return False
-    return True
-
-
-_HOLDERS = frozenset(
-    {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
-)
-
-
-def _attributes(value: Any) -> list[tuple[str, Any]]:
-    """List what an instance holds in its slots and its dictionary, without what it remembers of it."""
-    held: list[tuple[str, Any]] = []
-    kind = type(value)
-    for base in kind.__mro__:
-        for name, member in base.__dict__.items():
-            if type(member) is types.MemberDescriptorType:
-                try:
-                    held.append((name, member.__get__(value, kind)))
-                except AttributeError:
-                    continue
-    attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
-        held += [(str(name), item) for name, item in attributes.items() if not _remembered(kind, str(name))]
-    return sorted(held, key=lambda pair: pair[0])
-
-
-def _remembered(kind: type, name: str) -> bool:
-    """Tell whether an attribute only remembers what was computed from the others."""
-    if name.startswith(_REMEMBERED):
-        return True
-    member = _static(kind, name)
-    return member is not None and type(member).__name__ == "cached_property"
-
-
-def _static(kind: type, name: str) -> Any:
-    """Look up a class attribute without running anything."""
-    for base in kind.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return None
-
-
-def _rank(value: Any) -> tuple[str, str]:
-    """Give elements of a set an order that no walk and no address decides."""
-    kind = type(value)
-    simple = SIMPLE.get(kind)
-    if simple is not None:
-        return (kind.__name__, simple(value))
-    if kind is str:
-        return ("str", repr(value))
-    if isinstance(value, (types.FunctionType, type)):
-        code = getattr(value, "__code__", None)
-        if code is not None:
-            return (kind.__name__, f"{value.__qualname__} {digest(code)}")
-        return (kind.__name__, f"{value.__module__} {value.__qualname__}")
-    if kind is tuple or kind is frozenset:
-        ranks = [_rank(item) for item in value]
-        return (kind.__name__, repr(ranks if kind is tuple else sorted(ranks)))
-    raise UnknownInput("no order")
-
-
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return f"nan {struct.pack('<d', value).hex()}"
-    return repr(value)
-
-
-def _complex(value: complex) -> str:
-    return f"complex({_float(value.real)}, {_float(value.imag)})"
-
-
-def _bytes(value: bytes) -> str:
-    return repr(value) if len(value) <= _LONG // 4 else f"bytes sha256 {hashlib.sha256(value).hexdigest()}"
-
-
-def _range(value: range) -> str:
-    return f"range({value.start}, {value.stop}, {value.step})"
-
-
-def _constant(value: object) -> str:
-    return repr(value)
-
-
-def _integer(value: int) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # more digits than the interpreter is allowed to write
-        return hex(value)
-
-
-# texts of what holds nothing else
-SIMPLE: dict[type, Callable[[Any], str]] = {
-    type(None): _constant,
-    bool: _constant,
-    int: _integer,
-    float: _float,
-    complex: _complex,
-    bytes: _bytes,
-    range: _range,
-    type(...): _constant,
-    type(NotImplemented): _constant,
-}
-
-
 def _cell(encoder: Encoder, value: types.CellType) -> str:
     try:
         return encoder.encode(value.cell_contents)
@@ -458,8 +309,8 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
     set: lambda encoder, value: f"set({encoder.sorted(value)})",
     frozenset: lambda encoder, value: f"frozenset({encoder.sorted(value)})",
     slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
-    bytearray: lambda _, value: f"bytearray({_bytes(bytes(value))})",
-    memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {_bytes(value.tobytes())})",
+    bytearray: lambda _, value: f"bytearray({in_bytes(bytes(value))})",
+    memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {in_bytes(value.tobytes())})",
     types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
     types.SimpleNamespace: lambda encoder, value: f"namespace({encoder.pairs(sorted(vars(value).items()))})",
     property: lambda encoder, value: f"property({encoder.each((value.fget, value.fset, value.fdel))})",
@@ -473,7 +324,6 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 
 # objects without a name of which code may ask whether it is another one
 _TOLD_APART = frozenset({list, dict, set, bytearray, object})
-_HEAP = 1 << 9  # a type that a class statement made, or that behaves so
 # what cannot change in place but by what it holds; what does so through attributes that are read
 _LASTING = frozenset({tuple, frozenset, slice, types.MethodType, types.CodeType})
 _MEMBERS: dict[type, tuple[str, ...]] = {
@@ -499,15 +349,25 @@ def _lasts(value: Any) -> bool:
     return paths is not None and type(value) in (paths.PosixPath, paths.PurePosixPath, paths.WindowsPath)
 
 
-def _enum_type() -> Any:
-    """Return the type of enumerations, or nothing that anything is an instance of."""
-    module = _MODULES.get("enum")
-    return module.EnumMeta if module is not None else ()
+def _of_numpy(encoder: Encoder, value: Any) -> str | None:
+    """Encode what belongs to numpy or pyopencl."""
+    numpy: Any = _MODULES.get("numpy")
+    if numpy is None or not hasattr(numpy, "ndarray"):
+        return None
+    if isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc)):
+        from kcl.direct import arrays
+
+        return arrays.numpy_object(encoder, value)
+    if type(value).__module__.startswith("pyopencl"):
+        from kcl.direct import arrays
+
+        return arrays.opencl_object(encoder, value)
+    return None
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
-    if isinstance(kind, _enum_type()):
+    if isinstance(kind, enum_type()):
         return f"{encoder.walker.refer(kind)}.{value.name}={encoder.encode(value.value)}"
     return None
 
@@ -518,7 +378,7 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
     if isinstance(value, _DESCRIPTORS):
         owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
         return f"{owner.__module__}.{value.__qualname__}"
-    if isinstance(value, _SLOTS):
+    if isinstance(value, SLOTS):
         return "slot"
     if kind.__module__ == "_struct" and kind.__name__ == "Struct":
         return f"Struct({value.format!r})"
@@ -539,129 +399,6 @@ def _path(encoder: Encoder, value: Any) -> str | None:
     if module is None or not isinstance(value, module.PurePath):
         return None
     return f"{type(value).__name__}({encoder.text(str(value))})"
-
-
-def _array(encoder: Encoder, value: Any) -> str | None:
-    """Encode what belongs to numpy."""
-    numpy: Any = _MODULES.get("numpy")
-    if numpy is None or not hasattr(numpy, "ndarray"):
-        return None
-    if isinstance(value, numpy.dtype):
-        return _dtype(encoder, value)
-    if isinstance(value, numpy.ndarray):
-        text = (
-            f"array({_dtype(encoder, value.dtype)}, {value.shape!r}, {_content(encoder, numpy, value)}{_laid(value)})"
-        )
-        if type(value) is numpy.ndarray:
-            return text
-        held = [f", {name}={encoder.encode(attribute)}" for name, attribute in _attributes(value)]
-        return f"{encoder.encode(type(value))} {text}{''.join(held)}"
-    if isinstance(value, numpy.generic):
-        if value.dtype.fields or value.dtype.hasobject:
-            return f"numpy {_content(encoder, numpy, numpy.asarray(value))} of {_dtype(encoder, value.dtype)}"
-        text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
-        return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
-    if isinstance(value, numpy.ufunc):
-        name = str(getattr(value, "__name__", ""))
-        if getattr(numpy, name, None) is not value:  # another library's, or made of a function of Python
-            _refuse(value)
-        return f"numpy.{name}"
-    return None
-
-
-def _laid(array: Any) -> str:
-    """Tell how an array lies in memory where that is unusual; code may ask for it."""
-    strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
-    return strides if array.flags.writeable else f"{strides}, read-only"
-
-
-def _dtype(encoder: Encoder, dtype: Any) -> str:
-    """Encode a dtype with names, offsets, sizes and alignment of its fields."""
-    if dtype.metadata is not None:
-        return f"{_layout(encoder, dtype)} with {encoder.encode(dict(dtype.metadata))}"
-    return _layout(encoder, dtype)
-
-
-def _layout(encoder: Encoder, dtype: Any) -> str:
-    if dtype.subdtype is not None:
-        base, shape = dtype.subdtype
-        return f"dtype({_dtype(encoder, base)}, {shape!r})"
-    if dtype.fields is None:
-        return f"dtype({dtype.str!r})"
-    fields = []
-    for name in dtype.names:
-        field = dtype.fields[name]
-        title = f" {encoder.encode(field[2])}" if len(field) > 2 else ""
-        fields.append(f"{name!r} at {field[1]}{title}: {_dtype(encoder, field[0])}")
-    return f"dtype({{{', '.join(fields)}}}, {dtype.itemsize}, {'aligned' if dtype.isalignedstruct else 'packed'})"
-
-
-def _content(encoder: Encoder, numpy: Any, array: Any) -> str:
-    """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
-    array = (
-        array.view(numpy.ndarray)
-        if type(array) is not numpy.ndarray and array.dtype.names is None
-        else numpy.asarray(array)
-    )
-    if array.dtype.fields:
-        return ", ".join(_content(encoder, numpy, array[name]) for name in array.dtype.names)
-    if array.dtype.hasobject:
-        return encoder.encode(array.ravel().tolist())
-    if array.size <= 4 and array.dtype.kind in "biu":
-        return repr(array.ravel().tolist())
-    return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def _opencl(encoder: Encoder, value: Any) -> str | None:
-    """Encode devices, contexts and queues of pyopencl by what their devices are."""
-    opencl: Any = _MODULES.get("pyopencl")
-    if opencl is None or not type(value).__module__.startswith("pyopencl"):
-        return None
-    if isinstance(value, opencl.Device):
-        return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"
-    if isinstance(value, opencl.Context):
-        return f"context({encoder.each(value.devices)})"
-    if isinstance(value, opencl.CommandQueue):
-        return f"queue({encoder.encode(value.device)}, {int(value.properties)})"
-    if isinstance(value, opencl.Platform):
-        return f"platform({value.name!r}, {value.vendor!r}, {value.version!r})"
-    return _refuse(value)
-
-
-def class_attributes(kind: type) -> list[tuple[str, Any]]:
-    """List what the body of a class gives its instances: methods and values, not what is only about its text."""
-    listed: list[tuple[str, Any]] = []
-    members = getattr(kind, "_member_map_", {}) if isinstance(kind, _enum_type()) else {}
-    for name, value in kind.__dict__.items():
-        if name in _NOT_IN_CLASS or isinstance(value, _SLOTS) or name in members or name.startswith(_REMEMBERED):
-            continue
-        if name == "__dataclass_fields__":
-            listed.append((name, {key: _field(field) for key, field in value.items()}))
-        else:
-            listed.append((name, value))
-    for name, member in members.items():
-        own = [pair for pair in _attributes(member) if pair[0] not in _OF_MEMBERS]
-        listed.append((name, (member._value_, own) if own else member._value_))
-    return listed
-
-
-_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"})
-
-
-def registered(kind: type) -> list[type]:
-    """List the classes that were registered with an abstract class, in an order that no address decides."""
-    dump: Any = getattr(_MODULES.get("_abc"), "_get_dump", None)
-    found = [reference() for reference in dump(kind)[0]] if dump is not None else []
-    return sorted([one for one in found if one is not None], key=lambda one: (one.__module__, one.__qualname__))
-
-
-def _field(field: Any) -> tuple[Any, ...]:
-    """Take a dataclass's field apart; its annotation does not count."""
-    names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
-    missing = _MODULES["dataclasses"].MISSING
-    held = [getattr(field, name, None) for name in names]
-    own = [dict(field.metadata)] if field.metadata else []
-    return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
 
 
 class _Alone:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.direct import code, distributions, memo, unknown, unloaded, values
+from kcl.direct import classes, code, distributions, memo, unknown, unloaded, values
 from kcl.direct.chains import Chains, held
 from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, PYTHON, USER, Owner
 from kcl.direct.references import UNKNOWN, Reference, references
@@ -296,7 +296,7 @@ class Walk:
         body = [f"bases {' '.join([self.refer(base) for base in kind.__bases__])}"]
         if type(kind) is not type:
             body.append(f"metaclass {self.refer(type(kind))}")
-        listed = values.class_attributes(kind)
+        listed = classes.class_attributes(kind)
         listed.sort(key=lambda pair: pair[0] if callable(pair[1]) or hasattr(pair[1], "__get__") else "")
         body += [f"{name}: {self.encoder.encode(value)}" for name, value in listed]
         body += self.virtual(kind)
@@ -308,8 +308,8 @@ class Walk:
         """Count the classes that were registered with an abstract class; instances of them pass for its own."""
         if "_abc_impl" not in kind.__dict__:
             return []
-        found = values.registered(kind)
-        self.guards.spaces.append((kind, values.registered, found))
+        found = classes.registered(kind)
+        self.guards.spaces.append((kind, classes.registered, found))
         return [f"registered {self.refer(other)}" for other in found]
 
     # Modules

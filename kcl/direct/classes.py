@@ -1,0 +1,128 @@
+"""What a class gives its instances, and what an instance holds itself."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+_MODULES = sys.modules
+HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves so
+
+SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+# what a class body or the interpreter stores that does not change what instances do
+_NOT_IN_CLASS = frozenset(
+    [
+        "__module__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__dataclass_params__",
+        "__orig_bases__",
+        "__parameters__",
+        "__type_params__",
+        "_abc_impl",
+        "__abstractmethods__",
+        "_member_map_",
+        "_value2member_map_",
+        "_unhashable_values_",
+        "_hashable_values_",
+        "_unhashable_values_map_",
+        "__classdictcell__",
+        "__classcell__",
+    ]
+)
+# attributes in which libraries remember what they computed from the others
+_REMEMBERED = ("_pytools_persistent_hash", "_memoize_dic", "_hash_value", "_cache_hash", "_cached_hash")
+_HOLDERS = frozenset(
+    {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
+)
+_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"})
+
+
+def class_attributes(kind: type) -> list[tuple[str, Any]]:
+    """List what the body of a class gives its instances: methods and values, not what is only about its text."""
+    listed: list[tuple[str, Any]] = []
+    members = getattr(kind, "_member_map_", {}) if isinstance(kind, enum_type()) else {}
+    for name, value in kind.__dict__.items():
+        if name in _NOT_IN_CLASS or isinstance(value, SLOTS) or name in members or name.startswith(_REMEMBERED):
+            continue
+        if name == "__dataclass_fields__":
+            listed.append((name, {key: _field(field) for key, field in value.items()}))
+        else:
+            listed.append((name, value))
+    for name, member in members.items():
+        own = [pair for pair in attributes(member) if pair[0] not in _OF_MEMBERS]
+        listed.append((name, (member._value_, own) if own else member._value_))
+    return listed
+
+
+def _field(field: Any) -> tuple[Any, ...]:
+    """Take a dataclass's field apart; its annotation does not count."""
+    names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+    missing = _MODULES["dataclasses"].MISSING
+    held = [getattr(field, name, None) for name in names]
+    own = [dict(field.metadata)] if field.metadata else []
+    return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
+
+
+def registered(kind: type) -> list[type]:
+    """List the classes that were registered with an abstract class, in an order that no address decides."""
+    dump: Any = getattr(_MODULES.get("_abc"), "_get_dump", None)
+    found = [reference() for reference in dump(kind)[0]] if dump is not None else []
+    return sorted([one for one in found if one is not None], key=lambda one: (one.__module__, one.__qualname__))
+
+
+def enum_type() -> Any:
+    """Return the type of enumerations, or nothing that anything is an instance of."""
+    module = _MODULES.get("enum")
+    return module.EnumMeta if module is not None else ()
+
+
+def is_plain(kind: type) -> bool:
+    """Tell whether instances of a user's class keep all they hold in attributes or in a builtin base."""
+    for base in kind.__mro__:
+        if base.__flags__ & HEAP or base in _HOLDERS:
+            continue
+        return False
+    return True
+
+
+def attributes(value: Any) -> list[tuple[str, Any]]:
+    """List what an instance holds in its slots and its dictionary, without what it remembers of it."""
+    held: list[tuple[str, Any]] = []
+    kind = type(value)
+    for base in kind.__mro__:
+        for name, member in base.__dict__.items():
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    held.append((name, member.__get__(value, kind)))
+                except AttributeError:
+                    continue
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict):
+        held += [(str(name), item) for name, item in attributes.items() if not _remembered(kind, str(name))]
+    return sorted(held, key=lambda pair: pair[0])
+
+
+def _remembered(kind: type, name: str) -> bool:
+    """Tell whether an attribute only remembers what was computed from the others."""
+    if name.startswith(_REMEMBERED):
+        return True
+    member = _static(kind, name)
+    return member is not None and type(member).__name__ == "cached_property"
+
+
+def _static(kind: type, name: str) -> Any:
+    """Look up a class attribute without running anything."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return None
