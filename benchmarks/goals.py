@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import bookkeeping
 import cold
+import direct_key
 import entries
 import imports
 import listing
@@ -204,6 +205,18 @@ GOALS = (
         "statistics, 42 kernels warm: their share of the processor time",
         _of("bookkeeping", lambda figures: Figure(*bookkeeping.share(figures)), count=42),
         most=0.01,
+    ),
+    *(
+        Goal(f"direct key, {label}: microseconds a recipe, best process", _of("direct_key", figure), most=most)
+        for label, figure, most in (
+            ("first time in a process", lambda figures: Figure(*direct_key.best(figures, "first")), 200.0),
+            ("seen again", lambda figures: Figure(*direct_key.best(figures, "again")), 20.0),
+        )
+    ),
+    Goal(
+        "observation of a cold recipe: with it / without, processor time",
+        _of("direct_key", lambda figures: Figure(direct_key.observation(figures))),
+        most=1.10,
     ),
     Goal(
         "import kcl / import pyopencl",
