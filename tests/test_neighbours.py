@@ -1,6 +1,6 @@
 """Rows of neighbours against the neighbours themselves: an optional run, skipped where a package is not installed.
 
-    pip install numba jax torch        (on Linux torch brings Triton)
+    pip install numba jax torch taichi warp-lang tinygrad        (on Linux torch brings Triton)
     python -m pytest -m neighbours -rs
 
 Each compiles something in a process of its own and tells where its cache is; the row must find what it wrote.
@@ -49,6 +49,40 @@ TRITON = """
 import json, triton
 from triton import knobs
 print(json.dumps([knobs.cache.dir, bool(knobs.compilation.always_compile), triton.__version__]))
+"""
+
+TAICHI = """
+import json, compiled, taichi
+taichi.init(arch=taichi.cpu)
+compiled.doubled(2)
+found = taichi.lang.impl.current_cfg()
+print(json.dumps([found.offline_cache_file_path, bool(found.offline_cache), taichi.__version__]))
+"""
+TAICHI_MODULE = """
+import taichi
+
+@taichi.kernel
+def doubled(x: taichi.i32) -> taichi.i32:
+    return 2 * x
+"""
+WARP = """
+import json, compiled, warp
+warp.init()
+warp.launch(compiled.doubled, 4, inputs=[warp.zeros(4, dtype=float, device="cpu")], device="cpu")
+print(json.dumps([warp.config.kernel_cache_dir, warp.config.version]))
+"""
+WARP_MODULE = """
+import warp
+
+@warp.kernel
+def doubled(x: warp.array(dtype=float)):
+    x[warp.tid()] *= 2.0
+"""
+TINYGRAD = """
+import json
+from tinygrad.helpers import CACHEDB, CACHELEVEL, CCACHE, diskcache_put
+diskcache_put("table", "key", 1)
+print(json.dumps([CACHEDB, CACHELEVEL.value >= 1 and bool(CCACHE)]))
 """
 
 
@@ -184,3 +218,56 @@ class TestTriton:
         """TRITON_ALWAYS_COMPILE means to Triton what the row says."""
         _place, compiles, _version = neighbour("triton", TRITON, TRITON_ALWAYS_COMPILE=value)
         assert adapters.state("triton").on is not compiles
+
+
+class TestTaichi:
+    @pytest.fixture(autouse=True)
+    def source(self, child):
+        """A module with a kernel."""
+        (child.directory / "compiled.py").write_text(TAICHI_MODULE)
+
+    @pytest.mark.parametrize("name", ["", "TI_OFFLINE_CACHE_FILE_PATH"])
+    def test_place(self, neighbour, child, name):
+        """Its files are where the row says, and counted."""
+        named = {name: str(child.directory / "named")} if name else {}
+        place, on, version = neighbour("taichi", TAICHI, **named)
+        assert adapters.place("taichi") == (place, name or "XDG_CACHE_HOME")
+        assert adapters.state("taichi").on is on is True
+        assert contents.measure("taichi").entries == 1
+        assert len(adapters.files("taichi")) == len(os.listdir(place))
+        assert contents.version("taichi") == ".".join(map(str, version))
+
+    @pytest.mark.parametrize("value", ["0", "1", "2"])
+    def test_switch(self, neighbour, value):
+        """TI_OFFLINE_CACHE means to Taichi what the row says."""
+        _place, on, _version = neighbour("taichi", TAICHI, TI_OFFLINE_CACHE=value)
+        assert adapters.state("taichi").on is on
+
+
+class TestWarp:
+    @pytest.mark.parametrize("name", ["", "WARP_CACHE_PATH"])
+    def test_place(self, neighbour, child, name):
+        """Its directory, with one for each version in it, is where the row says."""
+        (child.directory / "compiled.py").write_text(WARP_MODULE)
+        place, version = neighbour("warp", WARP, **({name: str(child.directory / "named")} if name else {}))
+        assert adapters.place("warp") == (os.path.dirname(place), name or "XDG_CACHE_HOME")
+        assert adapters.files("warp") == (place,)
+        assert contents.measure("warp").entries == 1
+        assert contents.version("warp") == version
+
+
+class TestTinygrad:
+    @pytest.mark.parametrize("name", ["", "CACHEDB"])
+    def test_place(self, neighbour, child, name):
+        """Its database is where the row says."""
+        place, on = neighbour("tinygrad", TINYGRAD, **({name: str(child.directory / "named.db")} if name else {}))
+        assert adapters.place("tinygrad") == (place, name or "XDG_CACHE_HOME")
+        assert adapters.state("tinygrad").on is on is True
+        assert place in adapters.files("tinygrad")
+
+    @pytest.mark.parametrize("switch", ["CACHELEVEL=0", "CACHELEVEL=1", "CCACHE=0", "CCACHE=1"])
+    def test_switch(self, neighbour, switch):
+        """CACHELEVEL and CCACHE mean to tinygrad what the row says."""
+        variable, _, value = switch.partition("=")
+        _place, on = neighbour("tinygrad", TINYGRAD, **{variable: value})
+        assert adapters.state("tinygrad").on is on
