@@ -38,9 +38,7 @@ def measured(effort: Effort) -> dict[str, Any]:
 
 def lines(figures: dict[str, Any]) -> Iterator[str]:
     """Print microseconds and the ratios to both yardsticks."""
-    yield "a call, microseconds: median (quartiles), processor of the caller, medians divided by those of " + (
-        " and ".join(YARDSTICKS)
-    )
+    yield "a call, microseconds: median (quartiles), processor of the caller; ratios of the rounds: median (quartiles)"
     for one in figures["cases"]:
         yield f"  {one['case']}"
         for side, values in one["microseconds"].items():
@@ -56,16 +54,21 @@ def quartiles(values: Sequence[float]) -> str:
     return f"{middle:.2f} ({low:.2f}..{high:.2f})"
 
 
+def ratio(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median of the rounds' ratios with its quartiles: both sides of a round meet the same machine."""
+    rounds = [a / b for a, b in zip(above, below, strict=True)]
+    low, middle, high = statistics.quantiles(rounds, n=4) if len(rounds) > 1 else 3 * rounds
+    return middle, low, high
+
+
 def _ratios(one: dict[str, Any], side: str) -> str:
     found = []
     for other in YARDSTICKS:
         if other in one["microseconds"] and other != side:
-            wall, cpu = (
-                statistics.median(one[what][side]) / statistics.median(one[what][other])
-                for what in ("microseconds", "processor")
-            )
-            found.append(f"{wall:.2f} x {other} (processor {cpu:.2f})")
-    return ", ".join(found)
+            wall = "{:.2f} ({:.2f}..{:.2f})".format(*ratio(one["microseconds"][side], one["microseconds"][other]))
+            cpu, _low, _high = ratio(one["processor"][side], one["processor"][other])
+            found.append(f"{wall} x {other}, in processor time {cpu:.2f}")
+    return "; ".join(found)
 
 
 if __name__ == "__main__":

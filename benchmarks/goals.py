@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import bookkeeping
+import calls
 import cold
 import direct_key
 import entries
@@ -102,7 +103,7 @@ def _call(case: str, side: str, other: str) -> Callable[[Parts], Figure | None]:
         one = next((one for one in parts.get("calls", {}).get("cases", ()) if one["case"] == case), None)
         if one is None or not {side, other} <= one["microseconds"].keys():
             return None
-        return _medians(one["microseconds"][side], one["microseconds"][other])
+        return Figure(*calls.ratio(one["microseconds"][side], one["microseconds"][other]))
 
     return figure
 
