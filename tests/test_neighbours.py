@@ -92,7 +92,7 @@ def neighbour(child, monkeypatch):
 
     def run(name, code, **variables):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed here: pip install {name}")
+            pytest.skip(f"{name} is not installed here: pip install {adapters.row(name).package}")
         monkeypatch.setenv("HOME", str(child.home))
         monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
         variables.setdefault("TMPDIR", str(child.directory))

@@ -156,7 +156,7 @@ def _ancestors() -> list[int]:
                 found.append(int(stream.read().rpartition(")")[2].split()[1]))
         except (OSError, ValueError, IndexError):
             break
-    return [number for number in found if number > 99]  # a small number says nothing
+    return [number for number in found if number > 999]  # a small number in a path may be anything
 
 
 def _siblings(path: str) -> int:
