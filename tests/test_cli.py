@@ -71,6 +71,17 @@ class TestOutput:
         assert (started.returncode, said.count("\n")) == (1, 1)
         assert "No space left on device" in said
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="names that are no text")
+    @pytest.mark.parametrize("encoding", ["utf-8:strict", "latin-1:strict"])
+    def test_any_name(self, project, encoding):
+        """A path that is no text in the encoding of the output is printed all the same."""
+        strange = os.fsencode(project.child.directory) + b"/caf\xff\xe2\x82\xac"
+        environment = {os.fsencode(name): os.fsencode(value) for name, value in project.child.environment().items()}
+        environment |= {b"KCL_CACHE_DIR": strange, b"PYTHONIOENCODING": encoding.encode()}
+        done = subprocess.run([sys.executable, "-m", "kcl", "status"], env=environment, capture_output=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert (strange if "utf" in encoding else b"caf\\udcff\\u20ac") in done.stdout
+
     @pytest.mark.skipif(os.name == "nt", reason="as sh closes it")
     def test_none(self, project):
         """Without a stdout a command does what it does, and ends as it ends."""

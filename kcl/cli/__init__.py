@@ -6,8 +6,11 @@ through `kcl.cli.output`.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import importlib
+import io
+import sys
 from typing import Any
 
 import click
@@ -60,3 +63,6 @@ def main() -> None:
 
     Exit status: 0 where all is well, 1 where something was found or could not be done, 2 for a wrong use.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the name of a file may be any bytes
+        is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
