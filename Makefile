@@ -18,7 +18,7 @@ test-all:
 # loopy's executor; takes minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
+		tests/test_truth_pairs.py tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} sh tools/with_intel.sh $(BIN)/python -m pytest tests/test_truth_calls.py
 
 lint: $(VENV)/.dev

@@ -247,6 +247,8 @@ TABLE: dict[str, dict[str, Change | Row]] = {
         "same_list": Edit(S, "SECOND = [1]", "SECOND = FIRST"),
         "parent_package": Edit("below/__init__.py", "TRUTH_BELOW = 2", "TRUTH_BELOW = 3"),
         "archived": Zip("return 3"),
+        "asserting": Python("-O"),
+        "debugging": Python("-O"),
         "position": every_time(Edit(S, "def given", "\n\ndef given")),
     },
     "reads": {

@@ -181,6 +181,7 @@ VARIABLES: dict[str, dict[str, str]] = {
     "n as np.int32": {"NOISE_N": "int32"},
     "outputs given": {"NOISE_OUT": "1"},
     "another context": {"NOISE_CONTEXTS": "1"},
+    "index of the device": {"POCL_DEVICES": "basic pthread", "NOISE_DEVICE": "pthread"},
     "queue with profiling": {"NOISE_QUEUE": "2"},
     "out-of-order queue": {"NOISE_QUEUE": "1"},
     "time zone": {"TZ": "Asia/Tokyo"},

@@ -348,4 +348,5 @@ class TestPairs:
         """What cannot be known has no key, and a cure."""
         for key, _result in answers[name]:
             assert isinstance(key, str)
+            assert "(main.py:" in key
             assert "parameter" in key or "pass " in key or "write " in key

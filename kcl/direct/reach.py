@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kcl.direct import distributions, memo
 from kcl.direct.distributions import GENERATORS
-from kcl.direct.references import POSITIONS
+from kcl.direct.references import POSITIONS, mention
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
 from kcl.key import Part, common, encoding
@@ -183,17 +183,22 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
 def _mentioned(walk: Walk) -> None:
     """Count docstrings and annotations where reached code reads such."""
     sources = [*walk.sources]
-    positions = sorted(walk.mentions & POSITIONS)
-    if positions:
-        walk.refuse(
-            f"{positions[0]} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)"
-        )
+    for name in sorted(walk.mentions & POSITIONS):
+        _refuse_position(walk, name)
     for attribute, names in _READERS.items():
         if names & walk.mentions or (attribute == "__annotations__" and walk.mentions >= _FIELDS):
             for name, source in sources:
                 text = walk.encoder.encode(getattr(source, attribute, None))
                 if text not in ("None", "{}"):
                     walk.add(f"{attribute} of {name}", text)
+
+
+def _refuse_position(walk: Walk, name: str) -> None:
+    for label, source in walk.sources:
+        reference = mention(source.__code__, name) if isinstance(source, FunctionType) else None
+        if reference is not None:
+            walk.place = label.removeprefix("code "), reference
+    walk.refuse(f"{name} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)")
 
 
 def _texts(walk: Walk) -> dict[str, str]:

@@ -11,7 +11,7 @@ import opcode
 from itertools import compress
 from types import CodeType
 
-from kcl.direct.bytecode import LOAD_CONST, NAME_SHIFT
+from kcl.direct.bytecode import LOAD_CONST, NAME_SHIFT, OF_NAME
 from kcl.direct.code import stream
 
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
@@ -253,6 +253,15 @@ class _Scan:
         if op == _STORE_FAST:
             return self.code.co_varnames[operand]
         return _cell(self.code, operand) if op == _STORE_DEREF else self.code.co_names[operand]
+
+
+def mention(code: CodeType, name: str) -> Reference | None:
+    """Find the first place that takes an attribute of this name; slow."""
+    for operation, operand, unit in zip(*stream(code), strict=True):
+        if OF_NAME[operation] and code.co_names[operand >> NAME_SHIFT[operation]] == name:
+            return Reference(GLOBAL, name, 0, (), code, unit)
+    found = [mention(constant, name) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return next((reference for reference in found if reference is not None), None)
 
 
 _MEMO_LIMIT = 4096

@@ -134,9 +134,12 @@ def arguments(x):
 def main(file, group="all"):
     """Launch, and write the numbers."""
     (platform,) = [one for one in cl.get_platforms() if one.name == "Portable Computing Language"]
-    context = cl.Context(platform.get_devices()[:1])
+    devices = platform.get_devices()
+    kept = os.environ.get("NOISE_DEVICE", devices[0].name)  # the beginning of its name
+    devices = [device for device in devices if device.name.startswith(kept)][:1]
+    context = cl.Context(devices)
     if os.environ.get("NOISE_CONTEXTS"):
-        context = cl.Context(platform.get_devices()[:1], properties=[(cl.context_properties.PLATFORM, platform)])
+        context = cl.Context(devices, properties=[(cl.context_properties.PLATFORM, platform)])
     queue = cl.CommandQueue(context, properties=int(os.environ.get("NOISE_QUEUE", "0")))
     x = np.arange(1, 101, dtype=np.float32)
     recipes = {"sources": [coded, filed, included], "loops": [tiled, opened]}

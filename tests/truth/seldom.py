@@ -147,5 +147,19 @@ def archived():
 
 
 @kcl.kernel
+def asserting():
+    try:
+        assert FIRST is SECOND
+    except AssertionError:
+        return scaled(7)
+    return scaled(8)
+
+
+@kcl.kernel
+def debugging():
+    return scaled(9 if __debug__ else 10)
+
+
+@kcl.kernel
 def position():
     return scaled(number(given.__code__.co_firstlineno))
