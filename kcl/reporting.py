@@ -28,7 +28,7 @@ def report() -> str:
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     """Lay out rows of text under a head: numbers to the right, words to the left."""
     widths = [max(len(line[column]) for line in [head, *rows]) for column in range(len(head))]
-    numeric = [all(row[column].replace(".", "", 1).isdigit() for row in rows) for column in range(len(head))]
+    numeric = [_is_numeric([row[column] for row in rows if row[column]]) for column in range(len(head))]
     lines = []
     for line in [head, *rows]:
         cells = [
@@ -37,6 +37,10 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def _is_numeric(cells: list[str]) -> bool:
+    return bool(cells) and all(cell.replace(".", "", 1).isdigit() for cell in cells)
 
 
 option.on_change(adapters.forget)  # layers read their switches anew then

@@ -345,7 +345,7 @@ class TestLate:
         changed, found = child.json(LATE, *changes)
         assert changed == [False, True]
         words = {cache: words for cache, _variable, _value, words, sure in found if sure}
-        assert words["loopy"].startswith("LOOPY_NO_CACHE=1 was set too late for loopy's PersistentDicts")
+        assert words["loopy"].startswith("LOOPY_NO_CACHE=1 was set too late for loopy's PersistentDict cache")
         assert words["pocl"].startswith("POCL_KERNEL_CACHE=0 was set too late for PoCL's kernel cache, read at the fir")
         assert words["pyopencl"].endswith(f"its files are in {child.cache / 'pytools'}")
         assert words["kcl"].startswith("KCL_NO_CACHE=1 was set too late for kcl")

@@ -103,7 +103,7 @@ class TestSwitches:
             ("CUDA_CACHE_DISABLE", "true", "warning", "is on all the same", "export CUDA_CACHE_DISABLE=1"),
             ("AMD_COMGR_CACHE", "off", "warning", "is on all the same", "export AMD_COMGR_CACHE=0"),
             ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail", "unset LOOPY_NO_CACHE"),
-            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDicts is off: PYOPENCL_NO_CACHE=1", ""),
+            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1", ""),
             ("NEO_CACHE_DIR", "/none", "note", "there is no such directory", ""),
         ],
     )
@@ -125,7 +125,7 @@ class TestSwitches:
         monkeypatch.setenv("LOOPY_NO_CACHE", "1")
         monkeypatch.setenv("CG_NO_CACHE", "0")
         finding = only(switches.contradictions())
-        assert "LOOPY_NO_CACHE=1 and CG_NO_CACHE=0 contradict: loopy's PersistentDicts is off" in finding.words
+        assert "LOOPY_NO_CACHE=1 and CG_NO_CACHE=0 contradict: loopy's PersistentDict cache is off" in finding.words
         monkeypatch.setenv("CG_NO_CACHE", "1")
         assert list(switches.contradictions()) == []
 

@@ -26,7 +26,7 @@ MADE = "<!-- made by tools/write_reference.py: change the code instead, then run
 EFFECTS = {
     "loopy": "generator layer off for loopy recipes",
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
-    "pyopencl-binary": "that of pyopencl's PersistentDicts",
+    "pyopencl-binary": "that of pyopencl's PersistentDict cache",
 }
 SAMPLES = ("", "0", "1", "no", "true", "x")
 

@@ -260,7 +260,7 @@ ROWS: dict[str, Row] = {
     ),
     # inducer/loopy: loopy/__init__.py (CACHING_ENABLED); inducer/pytools: pytools/persistent_dict.py (the files)
     "loopy": Row(
-        "loopy's PersistentDicts",
+        "loopy's PersistentDict cache",
         (Switch("LOOPY_NO_CACHE", _strtobool), Switch("CG_NO_CACHE", _strtobool)),
         Places(("user:pytools",)),
         own=r"pdict-v\d+-loopy-.*",
@@ -345,7 +345,7 @@ ROWS: dict[str, Row] = {
     ),
     # inducer/pyopencl: pyopencl/__init__.py (_PYOPENCL_NO_CACHE), pyopencl/invoker.py, pyopencl/scan.py
     "pyopencl": Row(
-        "pyopencl's PersistentDicts",
+        "pyopencl's PersistentDict cache",
         (Switch("PYOPENCL_NO_CACHE", _strtobool),),
         Places(("user:pytools",)),
         own=r"pdict-v\d+-pyopencl-.*",

@@ -153,12 +153,13 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    counted = row["on"] or row["kind"] != KCL
     rate = "" if row["hit_rate"] is None else f"{100 * row['hit_rate']:.0f} %"
     return (
         row["layer"],
         _state(row),
-        str(row["entries"]),
-        output.size(row["bytes"]),
+        str(row["entries"]) if counted else "",
+        output.size(row["bytes"]) if counted else "",
         output.ago(row["newest"]),
         rate,
         stats.saved(row["saved"]) if row["saved"] else "",
