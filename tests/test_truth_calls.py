@@ -87,6 +87,8 @@ def test_calls(contexts, monkeypatch, seed):
     unmanaged = ("cl_exec_manage_array_events", False) in form.options
     sides = Sides(contexts, form, draw.choice((0, 0, 0 if unmanaged else OUT_OF_ORDER)))
     good = [truth_calls.call(draw, form, wild=False) for _ in range(12)]
+    if form.longer:
+        good += [truth_calls.twin(call) for call in good]
     for number in range(CALLS):
         wild = number > 4 and draw.random() < 0.5
         call = truth_calls.call(draw, form, wild=True) if wild else draw.choice(good)

@@ -146,6 +146,15 @@ def call(draw: random.Random, form: Form, wild: bool) -> Call:
     return Call(arguments, tuple(beside))
 
 
+def twin(call: Call) -> Call:
+    """Return the call with another length of the longer output, and all else the same."""
+    arguments = dict(call.arguments)
+    arguments["k"] = type(call.arguments["k"])(call.arguments["k"] + 1)
+    if isinstance(arguments.get("z"), Given):
+        arguments["z"] = arguments["z"]._replace(shape=(arguments["z"].shape[0] + 1,))
+    return call._replace(arguments=arguments)
+
+
 def _spoil(draw: random.Random, arguments: dict[str, Any], beside: list[str], shape: tuple[int, ...]) -> None:
     """Make something of a call wrong, or odd."""
     arrays = [name for name, value in arguments.items() if isinstance(value, Given)]
