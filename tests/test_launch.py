@@ -15,7 +15,7 @@ from executor_cases import error_of
 
 import kcl
 from kcl import launch, layers
-from kcl.launch import recording, replay
+from kcl.launch import recording, replay, waiting
 
 COMPLETE = cl.command_execution_status.COMPLETE
 OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
@@ -250,7 +250,7 @@ class TestEvents:
             x.add_event(cl.enqueue_marker(queue))
             event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
         assert y.events == [event]
-        assert len(queue._kcl_bindings.own) <= replay._AHEAD + replay._RECENT
+        assert len(queue._kcl_bindings.own) <= waiting.AHEAD + waiting.RECENT
 
     def test_unmanaged(self, queue):
         """Under loopy's option no event is left on an array."""

@@ -16,7 +16,7 @@ from executor_cases import error_of
 
 import kcl
 from kcl import launch
-from kcl.launch import replay
+from kcl.launch import replay, waiting
 
 lp = kcl.lazy("loopy")
 COMPLETE = cl.command_execution_status.COMPLETE
@@ -169,7 +169,7 @@ class TestThrottle:
             SCALE(queue, x=x, y=y, a=float(number))
             made.append(None)
         timer.join()
-        assert seen[0] <= replay._AHEAD + replay._RECENT
+        assert seen[0] <= waiting.AHEAD + waiting.RECENT
         assert y.get(queue)[1] == 3000.0
 
 

@@ -17,69 +17,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
+from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
+
 # The setters that take several arguments in one tuple, with the number of items that each argument has there.
 WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}
 _CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None))
-
-
-class Unusual(Exception):
-    """The invoker does something that cannot be played again."""
-
-
-class Mark:
-    """A value that is not known while recording, as the Python expression for it in a call.
-
-    It can be handed on, and complex numbers be taken apart; comparing it or computing with it fails.
-    """
-
-    __slots__ = ("text",)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @property
-    def real(self) -> Mark:
-        return Mark(f"{self.text}.real")
-
-    @property
-    def imag(self) -> Mark:
-        return Mark(f"{self.text}.imag")
-
-    def __eq__(self, _other: object) -> bool:
-        raise Unusual("a value decides")
-
-    def __ne__(self, _other: object) -> bool:
-        raise Unusual("a value decides")
-
-    def __bool__(self) -> bool:
-        raise Unusual("a value decides")
-
-
-class Queue(Mark):
-    """The stand-in of the queue."""
-
-    __slots__ = ()
-
-    @property
-    def context(self) -> Mark:
-        return Mark("_kcl_context")
-
-
-class Allocator(Mark):
-    """The stand-in of the allocator."""
-
-    __slots__ = ()
-
-    def __call__(self, size: int) -> Allocation:
-        return Allocation(size)
-
-
-class Allocation(NamedTuple):
-    """A buffer of so many bytes, to be allocated in each call."""
-
-    size: int
 
 
 class Made(NamedTuple):

@@ -18,22 +18,20 @@ import pyopencl as cl
 from pyopencl.array import Array
 from pyopencl.tools import DeferredAllocator
 
-from kcl.launch.recording import WIDTH, Unusual, record
+from kcl.launch import waiting
+from kcl.launch.marks import Unusual
+from kcl.launch.recording import WIDTH, record
 from kcl.launch.script import Form, Script, script
 
 if TYPE_CHECKING:
     from kcl.launch import Launcher
 
-# Bounds: signatures of one script, texts that stay compiled in a process, calls that are learned in vain, launches that
-# a caller is ahead of its device, and events that stay known though they are done (a power of two).
+# Bounds: signatures of one script, texts that stay compiled in a process, calls that are learned in vain.
 _SIGNATURES = 32
 _CODES = 64
 _VAIN = 8
-_AHEAD = 256
-_RECENT = 16
 # Numbers of which an invoker can only ask the value: none is absent, or an array, or of a class of the user.
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
-_COMPLETE = cl.command_execution_status.COMPLETE
 
 _codes: dict[str, CodeType] = {}
 
@@ -83,10 +81,12 @@ def _function(
         names.update(_kcl_queue=queue, _kcl_ident=get_ident, _kcl_thread=get_ident(), _kcl_slow=slow)
     else:
         context = queue.context
-        names.update(_kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_mask=_RECENT - 1)
-        names["_kcl_waits"] = lambda queue, lists: waits(own, queue, lists)
-        names["_kcl_leave"] = lambda array, event: _leave(own, array, event)
-        names["_kcl_trim"] = _trim
+        names.update(
+            _kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_mask=waiting.RECENT - 1
+        )
+        names["_kcl_waits"] = lambda queue, lists: waiting.waits(own, queue, lists)
+        names["_kcl_leave"] = lambda array, event: waiting.leave(own, array, event)
+        names["_kcl_trim"] = waiting.trim
     exec(_compiled(signatures.text), names)
     # Taken out, so that function and names are no circle: what they hold is released with the launcher.
     return names.pop("launch")  # type: ignore[no-any-return]
@@ -232,65 +232,6 @@ def _unmanaged(launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str]
         return event
 
     return launch
-
-
-def waits(own: dict[cl.Event, None], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]) -> list[cl.Event] | None:
-    """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
-
-    `own` are events known to be of the queue, equal by their handles, which are nobody else's while they are held here.
-    One that holds memory of the host is held only after it has let go of that.
-    """
-    for events in lists:
-        for event in events:
-            if event not in own:
-                if not _is_of(queue, event):
-                    return [event for events in lists for event in events]
-                if _holds_nothing(event):
-                    own[event] = None
-    return None
-
-
-def _holds_nothing(event: cl.Event) -> bool:
-    if type(event) is cl.Event:
-        return True
-    if type(event) is not cl.NannyEvent or event.command_execution_status != _COMPLETE:
-        return False
-    event.wait()
-    return True
-
-
-def _leave(own: dict[cl.Event, None], array: Array, event: cl.Event) -> None:
-    """Leave an event on an array in place of those that it stands for.
-
-    An event that holds memory of the host would wait for its end where it is dropped: it stays.
-    """
-    array.events[:] = [one for one in array.events if one not in own]
-    array.add_event(event)
-
-
-def _trim(own: dict[cl.Event, None], wait: bool) -> None:
-    """Let go of the events of a queue that are done, but for the last.
-
-    One that was taken off an array lives until then: another thread may be handing it to OpenCL, which does not hold
-    it. With `wait` those of long ago are waited for, as arrays do with their events: no queue grows without end.
-    """
-    older = list(own)[:-_RECENT]
-    if not older:
-        return
-    if older[-1].command_execution_status > _COMPLETE:
-        older = older[: -(_AHEAD - _RECENT)]
-        if not older or not (wait or older[-1].command_execution_status <= _COMPLETE):
-            return
-    for event in older:
-        own.pop(event, None)
-    older[-1].wait()
-
-
-def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:
-    try:
-        return bool(event.command_queue == queue)
-    except (cl.Error, RuntimeError, ValueError):
-        return False  # an event of the user has no queue
 
 
 def _compiled(text: str) -> CodeType:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kcl.launch.recording import Allocation, Made, Mark, Recording, Step, Unusual
+from kcl.launch.marks import Allocation, Mark, Unusual
+from kcl.launch.recording import Made, Recording, Step
 
 
 class Form(NamedTuple):

@@ -1,0 +1,72 @@
+"""What a played call waits for, and which events it leaves on arrays and holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyopencl as cl
+from pyopencl.array import Array
+
+# Launches that a caller is ahead of its device, and events that stay known though they are done (a power of two).
+AHEAD = 256
+RECENT = 16
+_COMPLETE = cl.command_execution_status.COMPLETE
+
+
+def waits(own: dict[cl.Event, None], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]) -> list[cl.Event] | None:
+    """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
+
+    `own` are events known to be of the queue, equal by their handles, which are nobody else's while they are held here.
+    One that holds memory of the host is held only after it has let go of that.
+    """
+    for events in lists:
+        for event in events:
+            if event not in own:
+                if not _is_of(queue, event):
+                    return [event for events in lists for event in events]
+                if _holds_nothing(event):
+                    own[event] = None
+    return None
+
+
+def _holds_nothing(event: cl.Event) -> bool:
+    if type(event) is cl.Event:
+        return True
+    if type(event) is not cl.NannyEvent or event.command_execution_status != _COMPLETE:
+        return False
+    event.wait()
+    return True
+
+
+def leave(own: dict[cl.Event, None], array: Array, event: cl.Event) -> None:
+    """Leave an event on an array in place of those that it stands for.
+
+    An event that holds memory of the host would wait for its end where it is dropped: it stays.
+    """
+    array.events[:] = [one for one in array.events if one not in own]
+    array.add_event(event)
+
+
+def trim(own: dict[cl.Event, None], wait: bool) -> None:
+    """Let go of the events of a queue that are done, but for the last.
+
+    One that was taken off an array lives until then: another thread may be handing it to OpenCL, which does not hold
+    it. With `wait` those of long ago are waited for, as arrays do with their events: no queue grows without end.
+    """
+    older = list(own)[:-RECENT]
+    if not older:
+        return
+    if older[-1].command_execution_status > _COMPLETE:
+        older = older[: -(AHEAD - RECENT)]
+        if not older or not (wait or older[-1].command_execution_status <= _COMPLETE):
+            return
+    for event in older:
+        own.pop(event, None)
+    older[-1].wait()
+
+
+def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:
+    try:
+        return bool(event.command_queue == queue)
+    except (cl.Error, RuntimeError, ValueError):
+        return False  # an event of the user has no queue
