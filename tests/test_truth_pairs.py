@@ -149,6 +149,31 @@ DIFFERENT: dict[str, dict[str, Any]] = {
         package__in__near="VALUE = 2\n",
         package__in__far="from package import near as changed\nchanged.VALUE = 3\n",
     ),
+    "the first of two imports": pair(
+        "import package\ndef recipe():\n    try:\n        from package import fast as near\n"
+        "    except ImportError:\n        from package import slow as near\n    return near.VALUE\n",
+        "= 3",
+        "= 4",
+        package__in____init__="",
+        package__in__fast="VALUE = 3\n",
+        package__in__slow="VALUE = 2\n",
+    ),
+    "relative import in a try": pair(
+        "from package.near import recipe\n",
+        "= 3",
+        "= 4",
+        package__in____init__="",
+        package__in__near="def recipe():\n    try:\n        from .far import VALUE\n    except ImportError:\n"
+        "        return 0\n    return VALUE\n",
+        package__in__far="VALUE = 3\n",
+    ),
+    "import in the body of a class": pair(
+        "import far as near\ndef recipe():\n    class A:\n        import math as near\n        def value(self):\n"
+        "            return near.VALUE\n    return A().value()\n",
+        "= 3",
+        "= 4",
+        far="VALUE = 3\n",
+    ),
     "import for its effect alone": pair(
         "import near\ndef recipe():\n    import far\n    return near.TABLE\n",
         "append(3)",

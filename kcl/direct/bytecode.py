@@ -140,6 +140,7 @@ _METHODLESS = bytes(
     for op in range(256)
 )
 _LABEL, _GOTO, _HANDLER = 251, 252, 253
+MARKERS = frozenset({_LABEL, _HANDLER})  # no instructions
 _SHORT = 8  # instructions at the end of a function that are copied to whoever jumps there; the compiler copies up to 4
 # names that a class or module body stores about its own text
 _ABOUT_TEXT = frozenset({"__doc__", "__firstlineno__", "__static_attributes__"})

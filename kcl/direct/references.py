@@ -11,7 +11,7 @@ import opcode
 from itertools import compress
 from types import CodeType
 
-from kcl.direct.bytecode import LOAD_CONST, NAME_SHIFT, OF_NAME
+from kcl.direct.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME
 from kcl.direct.code import stream
 
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
@@ -110,8 +110,10 @@ _BEFORE_CALLS = bytes(opcode.opmap[name] for name in ("PRECALL",) if name in opc
 _IS_ROOT = bytes(int(kind in (_GLOBAL, _NAME, _CELL, _FAST)) for kind in range(256))
 _ROOTS = {_GLOBAL: GLOBAL, _NAME: NAME, _CELL: CELL}
 _STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DEREF"]
+_STORE_GLOBAL = opcode.opmap["STORE_GLOBAL"]
 
 _Binding = tuple[str, int, tuple[str, ...]]  # module, level, attributes
+_Bound = dict[tuple[bool, str], tuple[_Binding, ...]]  # (whether it is global, name of a variable) -> what imports bind
 _Found = dict[tuple[int, str, int, tuple[str, ...]], Reference]
 
 
@@ -126,11 +128,12 @@ def _cell(code: CodeType, index: int) -> str:
 class _Scan:
     """One pass over one code object."""
 
-    def __init__(self, code: CodeType, bound: dict[str, _Binding], found: _Found, mentions: set[str]) -> None:
+    def __init__(self, code: CodeType, outer: _Bound, found: _Found, mentions: set[str]) -> None:
         self.code = code
         self.operations, self.operands, self.units = stream(code)
         self.kinds = self.operations.translate(_KIND)
-        self.bound = bound  # variables that imports bind
+        self.outer = outer  # variables that imports bind outside of this code
+        self.bound = dict(outer)
         self.found = found
         self.mentions = mentions
 
@@ -142,9 +145,12 @@ class _Scan:
             index = kinds.find(_IMPORT, index + 1)
         self.chains()
         self.mention()
+        seen = self.bound
+        if seen and not self.code.co_flags & _FUNCTION:  # functions do not see the variables of a class around them
+            seen = {place: bound for place, bound in seen.items() if place[0] or self.outer.get(place) == bound}
         for constant in self.code.co_consts:
             if type(constant) is CodeType:
-                _Scan(constant, dict(self.bound), self.found, self.mentions).run()
+                _Scan(constant, seen, self.found, self.mentions).run()
 
     def mention(self) -> None:
         """Note the names that make texts count."""
@@ -173,16 +179,20 @@ class _Scan:
                 name = code.co_varnames[operands[index]]
             else:
                 continue
-            binding = bound.get(name) if bound else None
-            if binding is None and kind == _FAST:
+            bindings: tuple[_Binding, ...] = ()
+            if bound:
+                bindings = bound.get((kind == _GLOBAL, name), ())
+                if kind == _NAME and not bindings:
+                    bindings = bound.get((True, name), ())
+            if not bindings and kind == _FAST:
                 continue
             end = index + 1
             while end < count and kinds[end] == _ATTRIBUTE:
                 end += 1
-            attributes = binding[2] if binding is not None else ()
+            attributes: tuple[str, ...] = ()
             if end > index + 1:
                 taken = range(index + 1, end)
-                attributes += tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
+                attributes = tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
             if index == expected:
                 attributes += (self.written(end),)
                 self.mentions |= _SPECIAL.intersection(attributes)
@@ -190,9 +200,9 @@ class _Scan:
                 expected = end
                 while expected < count and kinds[expected] == _THROUGH:
                     expected += 1
-            if binding is not None:
-                self.add(IMPORT, binding[0], binding[1], attributes, index)
-            else:
+            for module, level, chain in bindings:
+                self.add(IMPORT, module, level, chain + attributes, index)
+            if not bindings:
                 self.add(_ROOTS[kind], name, 0, attributes, index)
 
     def written(self, index: int) -> str:
@@ -219,7 +229,7 @@ class _Scan:
     def importing(self, index: int) -> None:
         """Read ``import name`` or ``from name import ...`` and what is bound by it."""
         name = self.code.co_names[self.operands[index]]
-        level, names = self.constant(index - 2), self.constant(index - 1)
+        level, names = self.before(index)
         level = level if isinstance(level, int) else 0
         listed = tuple(map(str, names)) if isinstance(names, tuple) else ()
         self.add(TOUCH, name, level, listed, index)
@@ -234,12 +244,28 @@ class _Scan:
                     pending = (name, level, (attribute,))
             elif kind == _STORE:
                 if pending is not None:
-                    self.bound[self.stored(later)] = pending
+                    self.bind(later, pending)
                 pending = None
                 if names is None:
                     return
-            elif kind != _THROUGH:
+            elif kind != _THROUGH and self.operations[later] not in MARKERS:
                 return
+
+    def before(self, index: int) -> tuple[object, object]:
+        """Return the two constants that stand before an instruction; a block may begin between them."""
+        found: list[object] = []
+        while index > 0 and len(found) < 2:
+            index -= 1
+            if self.operations[index] not in MARKERS:
+                found.append(self.constant(index))
+        return (found[1], found[0]) if len(found) == 2 else (None, None)
+
+    def bind(self, index: int, binding: _Binding) -> None:
+        """Note what a store binds; several imports may bind one variable, of which one succeeds."""
+        name = self.stored(index)
+        is_module = self.code.co_name == "<module>"
+        for is_global in {is_module or self.operations[index] == _STORE_GLOBAL, False}:
+            self.bound[is_global, name] = (*self.bound.get((is_global, name), ()), binding)
 
     def constant(self, index: int) -> object:
         if index < 0 or self.operations[index] != LOAD_CONST:
