@@ -34,7 +34,7 @@ def measured(effort: Effort) -> dict[str, Any]:
     figures: dict[str, Any] = {"count": effort.cold, "stages": {side: {} for side in SIDES}, "system calls": {}}
     with tempfile.TemporaryDirectory(prefix="kcl-budget-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
-        plan = processes.record(root, effort.cold)
+        plan = processes.record(effort.cold)
         caches = {side: root / side / "cache" for side in SIDES}
         for side in SIDES:
             for _ in range(2):

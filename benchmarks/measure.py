@@ -44,7 +44,7 @@ class Effort(NamedTuple):
     """How much is measured; the defaults are those of ``make bench``."""
 
     kernels: tuple[int, ...] = (5, 42, 200)
-    series: int = 3  # each from cold
+    series: int = 2  # each from cold; of many kernels one
     later: int = 5  # later runs in a series
     imports: int = 11
     pairs: int = 10  # of cold runs

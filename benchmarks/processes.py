@@ -27,6 +27,8 @@ from kcl.entry import Entry
 SIDES = ("floor", "kcl", "loopy")
 MOMENTS = ("cold", "second", "later")
 WITHOUT = ("empty", "off")  # PoCL's own cache
+MANY = 100  # kernels: one series of so many takes as long as several of fewer
+MANY_LATER = 3
 BINARIES = pathlib.Path("pyopencl", "kcl-binary-v1")
 
 # what is divided by what, as (side, moment)
@@ -47,7 +49,7 @@ def measured(effort: Effort) -> dict[str, Any]:
     """Run all series for each number of kernels; return seconds, processor seconds, bytes and counts."""
     with tempfile.TemporaryDirectory(prefix="kcl-bench-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
-        plan = record(root, max(effort.kernels))
+        plan = record(max(effort.kernels))
         warm_byte_code(root, plan)
         return {"kernels": [_compared(root, plan, count, effort) for count in effort.kernels]}
 
@@ -58,9 +60,16 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
         yield from _table(one)
 
 
-def record(root: pathlib.Path, count: int) -> pathlib.Path:
-    """Save what the floor needs: how each kernel is launched, and the binaries that kcl has for them."""
-    plan, cache = root / "plan", root / "record" / "cache"
+# What `record` has saved, by number of kernels; the directories go when this process ends.
+_recorded: dict[int, tempfile.TemporaryDirectory[str]] = {}
+
+
+def record(count: int) -> pathlib.Path:
+    """Save what the floor needs, once for all parts: how each kernel is launched, and the binaries that kcl has."""
+    if _recorded and max(_recorded) >= count:
+        return pathlib.Path(_recorded[max(_recorded)].name, "plan")
+    made = tempfile.TemporaryDirectory(prefix="kcl-plan-", ignore_cleanup_errors=True)
+    plan, cache = pathlib.Path(made.name, "plan"), pathlib.Path(made.name, "record", "cache")
     plan.mkdir()
     print(f"saving launches and binaries of {count} kernels for the floor ...", flush=True)
     measure.run("record.py", str(count), str(plan), cache=cache)
@@ -72,6 +81,7 @@ def record(root: pathlib.Path, count: int) -> pathlib.Path:
         if launch[0] not in binaries:
             raise SystemExit(f"bench: kcl's helper has made no binary of {launch[0]}")
         (plan / f"{number}.bin").write_bytes(binaries[launch[0]])
+    _recorded[count] = made
     return plan
 
 
@@ -129,6 +139,8 @@ class Figures:
 def _compared(root: pathlib.Path, plan: pathlib.Path, count: int, effort: Effort) -> dict[str, Any]:
     """Run all series for one number of kernels."""
     figures = Figures(count)
+    if count >= MANY:
+        effort = effort._replace(series=1, later=min(effort.later, MANY_LATER))
     for series in range(effort.series):
         print(f"{count} kernels, series {series + 1} of {effort.series} ...", flush=True)
         caches = {side: root / f"{count}-{series}" / side / "cache" for side in SIDES}

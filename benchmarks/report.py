@@ -1,10 +1,10 @@
-"""Draw the figures of a run as pictures for the documentation.
+"""Draw the figures of a run as pictures for the documentation, and write its tables.
 
     python benchmarks/report.py [FILE] [--into DIRECTORY]
 
 FILE is what run.py wrote, by default the newest in benchmarks/results/. The pictures are SVG, the same bytes for the
-same figures and the same matplotlib; the figures themselves are laid beside them. A picture whose part was not measured
-is not drawn.
+same figures and the same matplotlib; tables and figures are laid beside them, and the README gets its table. A picture
+whose part was not measured is not drawn.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Any
 import check
 import matplotlib
 import measure
+import page
 import processes
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INTO = measure.HERE.parent / "doc" / "explanation" / "measured"
+README = measure.HERE.parent / "README.md"
 COLOURS = {"floor": "#8a8a8a", "kcl": "#1f6fb2", "loopy": "#d9822b"}
 MOMENTS = {
     "cold": "cold",
@@ -43,6 +45,9 @@ def main() -> None:
     document = json.loads((options.file or check.newest()).read_text(encoding="utf-8"))
     for path in written(document, options.into):
         print(path)
+    if options.into == INTO:
+        README.write_text(page.readme(document, README.read_text(encoding="utf-8")), encoding="utf-8")
+        print(README)
 
 
 def written(document: dict[str, Any], into: pathlib.Path) -> list[pathlib.Path]:
@@ -57,6 +62,9 @@ def written(document: dict[str, Any], into: pathlib.Path) -> list[pathlib.Path]:
             paths.append(into / f"{name}.svg")
             draw(document["parts"][part]).savefig(paths[-1], metadata={"Date": None, "Creator": None})
             _without_trailing_blanks(paths[-1])
+    for name, text in page.written(document).items():
+        paths.append(into / name)
+        paths[-1].write_text(text, encoding="utf-8")
     measure.write(document, into / "figures.json")
     return [*paths, into / "figures.json"]
 

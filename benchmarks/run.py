@@ -27,15 +27,15 @@ from measure import Effort
 PARTS = {
     "imports": "what importing costs",
     "processes": "whole processes, cold, second, later, and without PoCL's own cache",
+    "budget": "where a warm start goes",
     "cold": "cold runs in pairs",
+    "storm": "processes that start cold at once",
     "large": "a kernel of many statements",
     "calls": "hot calls",
     "lookup": "look-ups among many entries",
-    "storm": "processes that start cold at once",
     "entries": "bytes on disk, and what compression would do",
     "listing": "commands on a large cache",
     "bookkeeping": "what statistics cost a warm run",
-    "budget": "where a warm start goes",
     "direct_key": "direct keys, and what observing a recipe costs",
 }
 

@@ -28,6 +28,7 @@ PARTS = (
     "budget",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
+TABLES = ("run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 
@@ -98,7 +99,7 @@ def document() -> dict:
             "system calls": {"kcl": {}, "floor": {}},
         },
     }
-    return {"time": "now", "device": "none", "load": {}, "parts": parts}
+    return {"time": "now", "device": "none", "python": "3", "cores": 2, "load": {}, "parts": parts}
 
 
 class TestGoals:
@@ -188,7 +189,7 @@ class TestReport:
         pytest.importorskip("matplotlib")
         report = benchmark("report")
         twice = [report.written(document, tmp_path / name) for name in ("a", "b")]
-        assert [path.name for path in twice[0]] == [*PICTURES, "figures.json"]
+        assert [path.name for path in twice[0]] == [*PICTURES, *TABLES, "figures.json"]
         for one, other in zip(*twice, strict=True):
             text = one.read_text()
             assert text == other.read_text()
@@ -199,5 +200,19 @@ class TestReport:
         text = (MEASURED / "figures.json").read_text()
         assert not any(word in text for word in ("/home", "/tmp", "/work", "/root"))
         page = (MEASURED.parent / "performance.md").read_text()
-        for path in MEASURED.glob("*.svg"):
+        for path in [*MEASURED.glob("*.svg"), *MEASURED.glob("*.inc")]:
             assert f"measured/{path.name}" in page
+
+    def test_committed_tables(self):
+        """The tables of the documentation are those of the figures beside them, and of the goals as they are now."""
+        document = json.loads((MEASURED / "figures.json").read_text())
+        for name, text in benchmark("page").written(document).items():
+            assert (MEASURED / name).read_text() == text, "run: make bench-report"
+        readme = (ROOT / "README.md").read_text()
+        assert benchmark("page").readme(document, readme) == readme, "run: make bench-report"
+
+    def test_reasons(self):
+        """Each goal has a reason for which it may fall short."""
+        page = benchmark("page")
+        titles = [goal.title for goal in benchmark("goals").GOALS]
+        assert [title for title in titles if not title.startswith(tuple(page.WHY))] == []

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 MODULE = "kcl_documentation"
 # a block of another language is nobody's to execute; "text" is for diagrams and directory listings
-LANGUAGES = {"python", "console", "c", "text", "{eval-rst}", "{toctree}"}
+LANGUAGES = {"python", "console", "c", "text", "{eval-rst}", "{include}", "{toctree}"}
 
 
 class Reader:

@@ -1,0 +1,150 @@
+"""The tables of doc/explanation/performance.md, made of the figures of a run; `report.py` writes them.
+
+The page includes them, so that no figure is typed: `make bench` and `make bench-report` bring all of it up to date.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import budget
+import check
+import entries
+import processes
+
+# why a goal may fall short, by the beginning of its title
+WHY = {
+    "warm start": (
+        "what kcl does for a kernel stands in the budget below, beside what pyopencl and PoCL do: two entries are "
+        "read, verified and parsed, two keys are made, an invoker is unmarshalled. It grows with the kernels, as the "
+        "floor does"
+    ),
+    "second run": "a process that starts at once shares the cores with the helper of the first one",
+    "PoCL's cache": "as for the warm start; PoCL unpacks the libraries in each process",
+    "cold": "observing a recipe, keys, entries and the handing over to the helper are beside what loopy does",
+    "the helper": "the helper is nice, and takes what the other processes of the machine leave",
+    "one kernel": "hashing and parsing grow with the text, and the imports of the process's first kernel are in it",
+    "call": "the table that `make bench` prints has all sides of each case",
+    "look-ups": "each layer finds an entry in a tree, whose pages and inodes leave the system's cache if many",
+    "8 processes": "where a helper is slower than a process waits for it, that process builds for itself",
+    "the same": "eight processes share the cores of the machine, also for what each of them has to do by itself",
+    "bytes on disk": (
+        "an entry holds the driver's binary, which has what PoCL's directory has; source, invoker and key come on top. "
+        "What compression would save, and what a verified read would cost then, is in the last table of this page"
+    ),
+    "kcl ": "every header of a large cache is read and verified",
+    "statistics": "each process reads and writes its part of the journal",
+    "import kcl": "importing kcl imports no pyopencl",
+}
+
+
+BEGIN, END = "<!-- measured: written by make bench-report -->\n", "<!-- end of measured -->\n"
+SUMMARY = {
+    "loopy later / kcl later": "later runs: loopy / kcl",
+    "kcl later / floor later": "later runs: kcl / floor",
+    "loopy later / kcl second": "second run, started as the first one exits: loopy's later / kcl",
+    "kcl cold / loopy cold": "cold: kcl / loopy",
+}
+
+
+def written(document: dict[str, Any]) -> dict[str, str]:
+    """Return the text of each table by the name of its file."""
+    tables: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+        "run.inc": run,
+        "goals.inc": goals,
+        "short.inc": short,
+        "budget.inc": stages,
+        "disk.inc": disk,
+    }
+    return {name: "\n".join(table(document)) + "\n" for name, table in tables.items()}
+
+
+def readme(document: dict[str, Any], text: str) -> str:
+    """Return the text of the README with its table made of these figures."""
+    before, begin, rest = text.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    return "".join((before, begin, "\n", *(f"{line}\n" for line in _summary(document)), end, after))
+
+
+def _summary(document: dict[str, Any]) -> Iterator[str]:
+    some = document["parts"].get("processes", {}).get("kernels", [])
+    if not some:
+        return
+    yield f"{document['device']}; Python {document['python']}; {document['cores']} cores."
+    yield ""
+    yield "| | " + " | ".join(f"{one['count']} kernels" for one in some) + " |"
+    yield "|---|" + "---|" * len(some)
+    for name, title in SUMMARY.items():
+        for what, words in (("wall", title), ("cpu", "the same in processor seconds")):
+            found = (processes.ratios(one, what)[name] for one in some)
+            yield f"| {words} | " + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found) + " |"
+    yield ""
+
+
+def run(document: dict[str, Any]) -> Iterator[str]:
+    """Say where and when it was measured, and how busy the machine was."""
+    yield f"{document['device']}; Python {document['python']}; {document['cores']} cores; {document['time']}."
+    load = ", ".join(f"{part} {value:g}" for part, value in document["load"].items())
+    yield f"Load of the machine when each part began: {load}."
+
+
+def goals(document: dict[str, Any]) -> Iterator[str]:
+    """Compare what was measured with the goals."""
+    yield "| | goal | measured | in processor seconds | |"
+    yield "|---|---|---|---|---|"
+    for goal, figure, verdict in check.verdicts(document["parts"]):
+        beside = goal.processor(document["parts"]) if goal.processor else None
+        processor = "" if beside is None else check.shown(beside)
+        word = f"**{verdict.lower()}**" if verdict == check.SHORT else verdict
+        yield f"| {goal.title} | {goal.bound} | {check.shown(figure)} | {processor} | {word} |"
+
+
+def short(document: dict[str, Any]) -> Iterator[str]:
+    """List what falls short, and why."""
+    found = [(goal, figure) for goal, figure, verdict in check.verdicts(document["parts"]) if verdict == check.SHORT]
+    if not found:
+        yield "Nothing that was measured falls short of its goal."
+    for beginning, reason in WHY.items():
+        some = [f"{goal.title} ({check.shown(figure)})" for goal, figure in found if goal.title.startswith(beginning)]
+        if some:
+            yield f"- {'; '.join(some)}: {reason}."
+
+
+def stages(document: dict[str, Any]) -> Iterator[str]:
+    """Say where a warm start goes."""
+    figures = document["parts"].get("budget")
+    if figures is None:
+        yield "Not measured."
+        return
+    yield f"A warm start of {figures['count']} kernels, medians:"
+    yield ""
+    yield "| stage | kcl, ms | share | floor, ms |"
+    yield "|---|---|---|---|"
+    for stage, kcl, share, floor in budget.rows(figures):
+        yield f"| {stage} | {kcl:.1f} | {share:.0%} | {floor:.1f} |"
+    calls = figures["system calls"]
+    if all(calls.values()):
+        yield ""
+        yield (
+            f"System calls: {calls['kcl']['all']}, the floor's {calls['floor']['all']}; of them on files "
+            f"{calls['kcl']['files']}, the floor's {calls['floor']['files']}."
+        )
+
+
+def disk(document: dict[str, Any]) -> Iterator[str]:
+    """Compare codecs by bytes and by the time of a verified read."""
+    figures = document["parts"].get("entries")
+    if figures is None or not figures["codecs"]:
+        yield "Not measured."
+        return
+    count = figures["count"]
+    yield f"kcl's bytes over PoCL's, {count} kernels: {entries.share(figures):.2f}."
+    yield ""
+    yield "| entries of | compressed with | bytes a kernel | microseconds of a verified read |"
+    yield "|---|---|---|---|"
+    for layer, codecs in figures["codecs"].items():
+        for codec in codecs:
+            read = statistics.median(one / count for one in codec["read"])
+            yield f"| {layer} | {codec['name']} | {codec['bytes'] // count} | {read:.0f} |"
