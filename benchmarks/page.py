@@ -36,6 +36,8 @@ WHY = {
     ),
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",
+    "direct key": "it is computed from code, and a process that is disturbed computes it no faster",
+    "observation": "what is heard of a recipe's reads and calls costs a little for each of them",
     "import kcl": "importing kcl imports no pyopencl",
 }
 

@@ -10,6 +10,7 @@ and then, without loopy, runs with PoCL's own cache emptied before each, and swi
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import pathlib
 import runpy
@@ -191,11 +192,12 @@ def turned(step: int) -> tuple[str, ...]:
 
 
 def ratios(figures: dict[str, Any], what: str = "wall") -> dict[str, tuple[float, float, float]]:
-    """Return each ratio of medians with the range over the runs that were made side by side."""
+    """Return each ratio of medians with the range over the runs that were made side by side, else over all pairs."""
     found = {}
     for name, ((side, moment), (other, other_moment)) in RATIOS.items():
         above, below = figures[what][side][moment], figures[what][other][other_moment]
-        pairs = [a / b for a, b in zip(above, below, strict=False)]
+        together = zip(above, below, strict=True) if len(above) == len(below) else itertools.product(above, below)
+        pairs = [a / b for a, b in together]
         found[name] = (statistics.median(above) / statistics.median(below), min(pairs), max(pairs))
     return found
 
