@@ -192,15 +192,13 @@ def store(
         name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
         for name, value in described_code.items()
     }
-    if not opened.names and not base.reads:
-        key, size = direct, 0
-        entry = to_entry(generated, key, metadata)
+    key, size = special_keys(direct, base, used)[-1], 0
+    entry = to_entry(generated, key, metadata)
+    if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
         entry.parts.update(texts)
     else:
         about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
         size = layer.publish(direct.digest, Entry(direct, about, texts))
-        key = special_keys(direct, base, used)[-1]
-        entry = to_entry(generated, key, metadata)
     if unit is not None:
         pointer = {"kernel": generated.kernel, "created": metadata["created"]}
         pointer["row"] = [list(part) for part in key.parts]

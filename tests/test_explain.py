@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kcl
+from kcl import inventory
 from kcl.entry import Entry
 from kcl.explain import FIRST_TIME, Known, Texts, changes, explain, nearest, short_diff, texts_of
 from kcl.explain.words import Origin
@@ -134,6 +137,24 @@ class TestChanges:
         before = known(recipe(module_table="1" * 64), metadata=base)
         (change,) = changes(before, recipe(module_table="2" * 64), Texts())
         assert change.sentence == "file 'table' that the recipe reads changed"
+
+
+@kcl.kernel
+def shifted(factor=1):
+    import loopy as lp
+
+    arguments = [lp.GlobalArg("z", np.complex64, shape="n"), "..."]  # the dtype of w follows from that of z
+    knl = lp.make_kernel("{[i]: 0<=i<n}", f"w[i] = {factor}*z[i]", arguments, lang_version=(2018, 2))
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+class TestStored:
+    def test_open_but_not_chosen(self, context):
+        """A row of a recipe that leaves dtypes open, of which none was chosen, keeps the text of its code too."""
+        shifted().prepare(context)
+        rows = list(inventory.entries("generator", kernels={"shifted"}, all_rows=True))
+        texts = [texts_of(inventory.read(row.layer, row.address)).sources for row in rows]
+        assert any("lp.make_kernel" in text for found in texts for text in found.values())
 
 
 class TestTexts:
