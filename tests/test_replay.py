@@ -155,6 +155,33 @@ class TestEventsThatHoldMemory:
         assert y.events[-1] == event
 
 
+class TestLives:
+    def test_examples_of_a_bound_kernel(self, queue):
+        """What a kernel was bound with, and what it was called with, is not kept."""
+        kept, bound = [], None
+        for _ in range(3):
+            x, y = on(queue, range(5)), on(queue, range(5))
+            if bound is None:
+                bound = SCALE.bind(queue, x=x, y=y, a=2.0)
+            bound(x=x, y=y, a=2.0).wait()
+            kept += [weakref.ref(one) for one in (x, y)]
+        del x, y
+        assert [one() for one in kept] == [None] * len(kept)
+
+    def test_one_kernel_on_many_queues(self, context):
+        """What is known of a queue goes with it."""
+        kept, x = [], None
+        for _ in range(5):
+            queue = cl.CommandQueue(context)
+            x = on(queue, range(5)) if x is None else x
+            for _ in range(3):
+                SCALE(queue, x=x, y=on(queue, range(5)), a=2.0)
+            kept.append(weakref.ref(launcher_on(queue).hot))
+            queue.finish()
+            del queue
+        assert [one() for one in kept[1:]] == [None] * 4  # the array holds the first queue
+
+
 class TestThrottle:
     def test_a_queue_that_stands_still(self, context, queue):
         """A caller that nobody stops waits before the queue has grown without end."""
