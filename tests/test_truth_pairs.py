@@ -317,6 +317,15 @@ SAME: dict[str, dict[str, Any]] = {
         folder__in__near="VALUE = 3\n",
         folder__in__unreached="VALUE = 4\n",
     ),
+    "annotation, and fields of something else": pair(
+        ARRAY + "class A:\n    x: int = 1\nD = np.dtype([('a', 'i4')])\n", "x: int", "x: float", "type(D.fields), A.x"
+    ),
+    "fill value of a masked array": act(
+        ARRAY + "V = np.ma.array([1, 2], mask=[0, 1])\n", "m.V.fill_value; m.V[:1]", "int(V.sum())"
+    ),
+    "what an abstract class remembers": act(
+        "import abc\nclass A(abc.ABC): pass\n", "isinstance(1, m.A); issubclass(dict, m.A)", "isinstance(2, A)"
+    ),
     "unreached sentinel": pair(SENTINELS + "def given(x=A):\n    return x is A\n", "B = object()", "B = A", "given()"),
 }
 

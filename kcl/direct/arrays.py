@@ -31,7 +31,10 @@ def numpy_object(encoder: Encoder, value: Any) -> str | None:
         )
         if type(value) is numpy.ndarray:
             return text
-        held = [f", {name}={encoder.encode(attribute)}" for name, attribute in attributes(value)]
+        getattr(value, "fill_value", None)  # a masked array makes it when it is first asked for
+        held = [
+            f", {name}={encoder.encode(attribute)}" for name, attribute in attributes(value) if name != "_sharedmask"
+        ]
         return f"{encoder.encode(type(value))} {text}{''.join(held)}"
     if isinstance(value, numpy.generic):
         if value.dtype.fields or value.dtype.hasobject:

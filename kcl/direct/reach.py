@@ -32,9 +32,16 @@ _HEAD = (
 _READERS = {
     "__doc__": {"__doc__", "getdoc"},
     "__module__": {"__module__"},
-    "__annotations__": {"__annotations__", "get_type_hints", "get_annotations", "signature", "getfullargspec"},
+    "__annotations__": {
+        "__annotations__",
+        "__dataclass_fields__",
+        "get_type_hints",
+        "get_annotations",
+        "signature",
+        "getfullargspec",
+    },
 }
-_FIELDS = frozenset({"fields", "type"})  # dataclasses.fields(...)[0].type
+_FIELDS = frozenset({"dataclasses", "dataclasses.fields"})
 _GENERATORS = frozenset(GENERATORS)
 _READING = frozenset().union(*_READERS.values())
 
@@ -109,7 +116,7 @@ class _Alone:
             and self.front_ends == walk.front_ends
             and (not new or (_can_use_loopy(self.front_ends) and new <= _GENERATORS))
             and walk.mentions.isdisjoint(_READING)
-            and not walk.mentions >= _FIELDS
+            and not _reads_types(walk)
         )
 
 
@@ -186,11 +193,16 @@ def _mentioned(walk: Walk) -> None:
     for name in sorted(walk.mentions & POSITIONS):
         _refuse_position(walk, name)
     for attribute, names in _READERS.items():
-        if names & walk.mentions or (attribute == "__annotations__" and walk.mentions >= _FIELDS):
+        if names & walk.mentions or (attribute == "__annotations__" and _reads_types(walk)):
             for name, source in sources:
                 text = walk.encoder.encode(getattr(source, attribute, None))
                 if text not in ("None", "{}"):
                     walk.add(f"{attribute} of {name}", text)
+
+
+def _reads_types(walk: Walk) -> bool:
+    """Tell whether code may read the types of a dataclass's fields."""
+    return "type" in walk.mentions and not walk.noted.isdisjoint(_FIELDS)
 
 
 def _refuse_position(walk: Walk, name: str) -> None:

@@ -25,7 +25,7 @@ _SPECIAL = POSITIONS | {
     "__doc__",
     "__annotations__",
     "__module__",
-    "fields",
+    "__dataclass_fields__",
     "type",
     "getdoc",
     "get_type_hints",
