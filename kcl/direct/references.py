@@ -167,6 +167,7 @@ class _Scan:
         """Read every variable with the attributes that are taken of it."""
         code, operations, operands, kinds, bound = self.code, self.operations, self.operands, self.kinds, self.bound
         names = code.co_names
+        imported = {name for _is_global, name in bound}
         count = len(kinds)
         expected = -1  # where the first argument of a getattr would stand
         for index in compress(range(count), kinds.translate(_IS_ROOT)):
@@ -180,7 +181,7 @@ class _Scan:
             else:
                 continue
             bindings: tuple[_Binding, ...] = ()
-            if bound:
+            if name in imported:
                 bindings = bound.get((kind == _GLOBAL, name), ())
                 if kind == _NAME and not bindings:
                     bindings = bound.get((True, name), ())
