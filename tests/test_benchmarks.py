@@ -76,7 +76,7 @@ def document() -> dict:
     large = {side: [0.1, 0.2, 0.3] for side in ("floor", "kcl", "loopy")}
     parts = {
         "calls": {"batch": 100, "cases": [calls]},
-        "large": {"statements": [{"count": 300, "bytes": 1000, "seconds": large, "done": large}]},
+        "large": {"statements": [{"count": 300, "bytes": 1000, "seconds": large, "first": large}]},
         "imports": {"seconds": {"kcl": [0.01], "pyopencl": [0.1]}},
         "processes": {"kernels": [processes_of(5, 1.0, 1.5, 8.0), processes_of(42, 1.0, 1.1, 10.0)]},
         "cold": {
