@@ -9,7 +9,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
-	sh tools/with_intel.sh $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	sh tools/with_intel.sh $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 test-all:
 	sh tools/test_all.sh
