@@ -46,10 +46,10 @@ class TestMain:
 class TestOutput:
     """What happens to the output, or to the command, leaves no traceback."""
 
-    def piped(self, project, stdout, *arguments):
+    def piped(self, project, stdout, *arguments, **variables):
         """Start a command with this stdout."""
         command = [sys.executable, "-m", "kcl", *arguments]
-        environment = project.child.environment()
+        environment = project.child.environment(**variables)
         return subprocess.Popen(
             command, env=environment, text=True, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.PIPE
         )
@@ -63,10 +63,12 @@ class TestOutput:
         assert started.communicate(timeout=60)[1] == ""
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-    def test_full(self, project):
-        """Output that cannot be written is said in one line, and the status is 1."""
+    @pytest.mark.parametrize("length", [0, 2000])
+    def test_full(self, project, length):
+        """Output that cannot be written is said in one line, and the status is 1, more than a buffer of it too."""
+        long = "/".join([str(project.child.cache), *["x" * 100] * (length // 100)])
         with open("/dev/full", "w") as full:
-            started = self.piped(project, full, "env")
+            started = self.piped(project, full, "env", KCL_CACHE_DIR=long)
             said = started.communicate(timeout=60)[1]
         assert (started.returncode, said.count("\n")) == (1, 1)
         assert "No space left on device" in said

@@ -10,6 +10,7 @@ import codecs
 import errno
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
@@ -53,7 +54,16 @@ class Lazy(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # click ends quietly
+            _let_go()
             raise click.ClickException(str(error)) from None
+
+
+def _let_go() -> None:
+    """Send what stdout cannot write nowhere: Python would try again as it ends, with a status of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
