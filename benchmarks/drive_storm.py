@@ -13,10 +13,8 @@ import sys
 import time
 from typing import Any
 
-import kernels
+import drive_kcl
 import pyopencl as cl
-
-import kcl
 
 
 class Log:
@@ -53,16 +51,7 @@ def take_down(log: Log) -> None:
 def main() -> None:
     count, log = int(sys.argv[1]), Log(sys.argv[2])
     take_down(log)
-    decorated = {recipe: kcl.kernel(recipe) for recipe, _, _ in kernels.FAMILY}
-    context = cl.create_some_context(interactive=False)
-    queue = cl.CommandQueue(context)
-    arguments = kernels.Arguments(queue)
-    for number in range(count):
-        recipe, variant = kernels.case(number)
-        log(f"begin {number}")
-        decorated[recipe](variant)(queue, **arguments.of(number))
-        log(f"end {number}")
-    print(arguments.checksum())
+    print(drive_kcl.launch(count, log).checksum())
 
 
 if __name__ == "__main__":

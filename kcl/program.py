@@ -226,11 +226,7 @@ def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any
     def report(size: int, spared: float = 0.0) -> None:
         seconds = time.perf_counter() - started
         event = Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size, spared and spared - seconds)
-        events.emit(event, key, [digest] if outcome == "hit" else ())
-        others = "" if outcome == "hit" else "another device of the context missed: built from source with it"
-        for slot in {slot.key.digest: slot for slot in slots if slot.key.digest in there - {digest}}.values():
-            event = Event(layer.name, generated.kernel, slot.key.digest, "hit", others, 0.0, 0)
-            events.emit(event, slot.key, [slot.key.digest])
+        _report(event, key, [slot for slot in slots if slot.key.digest in there - {digest}])
 
     if outcome == "hit":
         # One build for all devices, of which each entry tells.
@@ -248,6 +244,15 @@ def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any
             flight.land()
         report(size)
     return found
+
+
+def _report(event: Event, key: Key | None, others: list[Slot]) -> None:
+    """Emit the event of a look-up, and a hit for each of the other devices whose entry was there."""
+    hit = event.outcome == "hit"
+    events.emit(event, key, [event.key] if hit else ())
+    reason = "" if hit else "another device of the context missed: built from source with it"
+    for digest, slot in {slot.key.digest: slot for slot in others}.items():
+        events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), slot.key, [digest])
 
 
 def _look(layer: layers.Layer, home: Home, generated: Generated) -> tuple[list[Slot], list[Entry], str, str]:

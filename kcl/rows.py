@@ -167,19 +167,11 @@ def store(
     seconds: float = 0.0,
 ) -> tuple[Key, int]:
     """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
-    opened = base.open
-    described = {
-        "open": list(opened.names),
-        "needed": list(opened.needed),
-        "required": list(opened.required),
-        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in opened.packed.items()],
-        "reads": [list(read) for read in base.reads],
-    }
     chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
     options = [_placed(option, place) for option in generated.options]
     named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
     metadata = {
-        "base": described,
+        "base": _described(base),
         "chosen": chosen,
         "created": int(time.time()),
         "seconds": seconds,
@@ -187,11 +179,7 @@ def store(
         "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
-    described_code = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
-    texts = {
-        name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
-        for name, value in described_code.items()
-    }
+    texts = _texts(place)
     key, size = special_keys(direct, base, used)[-1], 0
     entry = to_entry(generated, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
@@ -204,6 +192,23 @@ def store(
         pointer["row"] = [list(part) for part in key.parts]
         size += layer.publish(unit.digest, Entry(unit, pointer, {}))
     return key, size + layer.publish(key.digest, entry)
+
+
+def _described(base: Base) -> dict[str, Any]:
+    opened = base.open
+    return {
+        "open": list(opened.names),
+        "needed": list(opened.needed),
+        "required": list(opened.required),
+        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in opened.packed.items()],
+        "reads": [list(read) for read in base.reads],
+    }
+
+
+def _texts(place: Place) -> dict[str, bytes]:
+    """Return the parts that explain a miss later: the texts of what was reached, and where they stood."""
+    told = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
 
 
 def _dtype_parts(dtypes: Dtypes) -> list[Part]:

@@ -13,6 +13,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 from executor_cases import error_of
+from hot_calls import launcher_on, on
 
 import kcl
 from kcl import launch
@@ -45,19 +46,6 @@ SQUARE = square()
 def _hot(monkeypatch):
     """Play every call that can be played."""
     monkeypatch.setattr(launch, "HOT", 0)
-
-
-def on(queue, values, dtype=np.float32):
-    """Return a device array without events."""
-    array = cl_array.to_device(queue, np.asarray(values, dtype))
-    array.finish()
-    return array
-
-
-def launcher_on(queue):
-    """Return the one launcher of a queue."""
-    (launcher,) = queue._kcl_bindings.launchers.values()
-    return launcher
 
 
 def gated_copy(queue, array, values, gate):

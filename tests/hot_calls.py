@@ -1,0 +1,19 @@
+"""What the tests of hot calls share: test_launch.py and test_replay.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl.array as cl_array
+
+
+def on(queue, values, dtype=np.float32):
+    """Return a device array without events."""
+    array = cl_array.to_device(queue, np.asarray(values, dtype))
+    array.finish()
+    return array
+
+
+def launcher_on(queue):
+    """Return the one launcher of a queue."""
+    (launcher,) = queue._kcl_bindings.launchers.values()
+    return launcher
