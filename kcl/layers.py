@@ -48,14 +48,20 @@ class Found(NamedTuple):
 
 
 class Layer:
-    """A level of the line: memory above one store on disk. Thread-safe."""
+    """A level of the line: memory above one store on disk. Thread-safe.
 
-    def __init__(self, name: str, owners: dict[str, str], disk: Store, settings: config.Settings) -> None:
+    `keeps_read` says whether memory keeps what was read from disk too, beside what was made here.
+    """
+
+    def __init__(
+        self, name: str, owners: dict[str, str], disk: Store, settings: config.Settings, keeps_read: bool = True
+    ) -> None:
         self.name = name
         self.disk: Store | None = disk
         self.place = disk.location
         self.notes: list[str] = []
         self.memory = Memory(_MEMORY_LIMIT)
+        self._keeps_read = keeps_read
         self.strict = settings.strict
         self.promote = settings.promote
         self.verify = settings.verify
@@ -96,8 +102,7 @@ class Layer:
         except DamagedEntry as error:
             self.set_aside(address, blob, error)
             return Found(None, "error", f"damaged entry set aside: {error}", 0)
-        if self.name == "generator":
-            # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
+        if self._keeps_read:
             self.memory.put(address, blob)
         return Found(entry, "hit", "", len(blob))
 
@@ -281,7 +286,8 @@ def _binary(settings: config.Settings) -> Layer:
     from kcl.stores.directory import Directory
 
     disk = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
-    return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, settings)
+    # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
+    return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, settings, keeps_read=False)
 
 
 def _quarantine() -> Quarantine:
