@@ -157,11 +157,13 @@ def _watch(change: int) -> None:
     with _lock:
         before, _watchers = _watchers, _watchers + change
         if before == 0 and _watchers:
-            for name in ("getcwd", "getcwdb"):
-                _wrap(os, name, _saw_working_directory)
-            for name in ("stat", "lstat", "access"):
-                _wrap(os, name, _saw_status)
-            _wrap(os, "readlink", _saw_link)
+            # In Python 3.10 pathlib has a class of its own that holds functions of os.
+            accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
+            for owner in (os, accessor):
+                for name, saw in _FUNCTIONS.items():
+                    if hasattr(owner, name):
+                        # As a function in C it binds to no object, wherever somebody keeps it.
+                        _wrap(owner, name, saw, staticmethod)
             for name in ("__getitem__", "__iter__", "__len__"):
                 _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
         elif not _watchers:
@@ -169,7 +171,7 @@ def _watch(change: int) -> None:
                 setattr(*_wrapped.pop())
 
 
-def _wrap(owner: Any, name: str, saw: Callable[..., None]) -> None:
+def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any] | None = None) -> None:
     original = getattr(owner, name)
 
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
@@ -179,7 +181,7 @@ def _wrap(owner: Any, name: str, saw: Callable[..., None]) -> None:
         return original(*arguments, **keywords)
 
     _wrapped.append((owner, name, original))
-    setattr(owner, name, wrapper)
+    setattr(owner, name, kind(wrapper) if kind else wrapper)
 
 
 def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
@@ -198,6 +200,13 @@ def _saw_status(observed: Observed, path: object = None, *_arguments: object) ->
 
 def _saw_link(observed: Observed, path: Any, *_arguments: object) -> None:
     observed.links[os.fsdecode(path)] = None
+
+
+_FUNCTIONS: dict[str, Callable[..., None]] = {
+    **dict.fromkeys(("getcwd", "getcwdb"), _saw_working_directory),
+    **dict.fromkeys(("stat", "lstat", "access"), _saw_status),
+    "readlink": _saw_link,
+}
 
 
 def _saw_variable(observed: Observed, _environ: object, name: Any = None) -> None:

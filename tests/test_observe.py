@@ -116,6 +116,8 @@ class TestUnknowable:
             # Python 3.13 lists at once, earlier ones look first.
             (lambda: list(pathlib.Path().glob("*")), "listed a directory or looked whether a file is there"),
             (lambda: os.path.exists("x"), "looked whether a file is there"),
+            (lambda: pathlib.Path("x").is_file(), "looked whether a file is there"),
+            (lambda: pathlib.Path().lstat(), "looked whether a file is there"),
             (lambda: dict(os.environ), "listed the environment"),
             (lambda: subprocess.run([sys.executable, "-c", ""]), "started a process"),
             (lambda: os.system("true"), "started a process"),
@@ -128,6 +130,23 @@ class TestUnknowable:
         """What no key can hold is named."""
         monkeypatch.chdir(tmp_path)
         assert seen(act).unknowable in reason.split(" or ")
+
+    def test_working_directory(self):
+        """That a recipe asks where it runs is seen, also where pathlib asks."""
+        assert not seen(os.path.basename, os.curdir).working_directory
+        assert seen(os.path.abspath, os.curdir).working_directory
+        assert seen(pathlib.Path.cwd).working_directory
+
+    def test_kept_by_a_class(self):
+        """A class that is made meanwhile and keeps a function of os calls it as ever, like any function in C."""
+
+        def make():
+            global Keeper
+            Keeper = type("Keeper", (), {"stat": os.stat})
+            assert Keeper().stat(os.curdir)
+
+        seen(make)
+        assert Keeper().stat(os.curdir)
 
     def test_written_and_read(self, tmp_path):
         """A recipe that writes does something that a hit would not do."""
