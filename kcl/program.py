@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -21,6 +21,7 @@ from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.key import Key, Part
+from kcl.launch.kernels import new_kernel
 from kcl.preprocessor import may_read
 from kcl.stores.base import address
 
@@ -92,12 +93,12 @@ class Built:
         self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
         self._spare = [spare] if spare else []
 
-    def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
+    def kernels(self, names: Iterable[str]) -> dict[str, cl.Kernel]:
         """Return kernel objects of these names that nobody else has: one thread must not set another's arguments."""
         try:
             return self._spare.pop()
         except IndexError:
-            return {name: cl.Kernel(self.program, name) for name in names}
+            return _kernels(self.program, names)
 
 
 class Slot(NamedTuple):
@@ -307,13 +308,19 @@ def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[En
     binaries = [entry.parts["binary"] for entry in entries]
     program = cl.Program(home.context, [slot.device for slot in slots], binaries)
     program.build(options=passed(generated.options))
-    kernels = {name: cl.Kernel(program, name) for name in generated.kernels}
+    kernels = _kernels(program, generated.kernels)
     _replay_logs(program, entries)
     found = Built(home, program, kernels)
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):
         completing.loaded(slot.address, entry, slot.options.text)
     return found
+
+
+def _kernels(program: cl.Program, names: Iterable[str]) -> dict[str, cl.Kernel]:
+    # For NVIDIA's devices pyopencl also looks, as it makes a kernel, whether its arguments are too large.
+    on_nvidia = program.get_info(cl.program_info.DEVICES)[0].platform.name == NVIDIA
+    return {name: cl.Kernel(program, name) if on_nvidia else new_kernel(program, name) for name in names}
 
 
 def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:

@@ -51,6 +51,7 @@ ORDER = [
     "observe",
     "generated",
     "launch",
+    "launch.kernels",
     "launch.marks",
     "launch.recording",
     "launch.script",

@@ -48,6 +48,7 @@ WARM_MODULES = [
     "kcl.headers",  # a recipe of this driver has an include directory
     "kcl.key",
     "kcl.launch",
+    "kcl.launch.kernels",
     "kcl.layers",
     "kcl.manifest",
     "kcl.observe",

@@ -1,0 +1,102 @@
+"""kcl.launch.kernels: kernel objects for which pyopencl generates nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+import pyopencl.invoker
+import pytest
+
+from kcl.launch import kernels
+from kcl.launch.kernels import new_kernel
+
+SOURCE = "kernel void add(global float *y, float a, int b) { y[0] += a + b; }"
+
+
+@pytest.fixture
+def program(context):
+    """A program that is built."""
+    return cl.Program(context, SOURCE).build()
+
+
+@pytest.fixture
+def generated(monkeypatch):
+    """The names of the kernels for which pyopencl's module was asked."""
+    ask, names = pyopencl.invoker.generate_enqueue_and_set_args, []
+
+    def asked(name, *arguments, **keywords):
+        names.append(name)
+        return ask(name, *arguments, **keywords)
+
+    monkeypatch.setattr(pyopencl.invoker, "generate_enqueue_and_set_args", asked)
+    return names
+
+
+class TestNewKernel:
+    def test_nothing_is_generated(self, program, generated):
+        """Making a kernel and setting its arguments asks for no generated function; pyopencl's own way does."""
+        kernel = new_kernel(program, "add")
+        kernel.set_args(None, np.float32(1), np.int32(2))
+        kernel._set_arg_multi((0, None, 1, np.float32(1), 2, np.int32(2)))
+        assert generated == []
+        cl.Kernel(program, "add")
+        assert generated == ["add"]
+
+    def test_does_what_every_kernel_does(self, program, queue, generated):
+        """It launches after its arguments were set, and when it is called, for which the function is generated once."""
+        y = cl.array.zeros(queue, 1, np.float32)
+        kernel = new_kernel(program, "add")
+        kernel.set_args(y.data, np.float32(1), np.int32(2))
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), None)
+        assert generated == []
+        for _ in range(2):
+            kernel(queue, (1,), None, y.data, np.float32(10), np.int32(20))
+        assert y.get().tolist() == [63]
+        assert generated == ["add"]
+
+    @pytest.mark.parametrize("values", [(None,), (None, 1, 2), (None, np.float64(1), np.int32(2))])
+    def test_refuses_what_every_kernel_refuses(self, program, values):
+        """Too few arguments, and those of a wrong kind or size, raise what they raise elsewhere."""
+        with pytest.raises((TypeError, cl.LogicError)) as right:
+            cl.Kernel(program, "add").set_args(*values)
+        with pytest.raises(right.type) as found:
+            new_kernel(program, "add").set_args(*values)
+        assert str(found.value) == str(right.value)
+
+    def test_unknown_name(self, program):
+        """A name that the program does not have is pyopencl's error, and its module is left as it was."""
+        before = pyopencl.invoker.generate_enqueue_and_set_args
+        with pytest.raises(cl.LogicError):
+            new_kernel(program, "no_such_kernel")
+        assert pyopencl.invoker.generate_enqueue_and_set_args is before
+
+    def test_another_module(self, program, monkeypatch):
+        """Where pyopencl's module does not have the function, or takes no such answer, kernels are made its own way."""
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "_functions", lambda *_: "no pair of functions")
+            assert new_kernel(program, "add").num_args == 3
+        monkeypatch.setattr(kernels, "_ASKED", "a name of another version")
+        assert new_kernel(program, "add").num_args == 3
+
+    def test_other_threads(self, program, generated):
+        """A kernel that another thread makes for itself meanwhile gets its generated functions."""
+        stop = threading.Event()
+
+        def make():
+            while not stop.is_set():
+                new_kernel(program, "add")
+
+        before = pyopencl.invoker.generate_enqueue_and_set_args
+        threads = [threading.Thread(target=make) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(100):
+            cl.Kernel(program, "add")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert len(generated) == 100
+        assert pyopencl.invoker.generate_enqueue_and_set_args is before
