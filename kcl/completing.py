@@ -146,7 +146,7 @@ def _partial(programs: tuple[Loaded, ...]) -> tuple[Job, ...]:
             jobs.append(Job(program.address, _job_of(found.entry, program, cache)))
             words = f"partial hit: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"
             layers.binary().notes.append(words)
-            events.logger.info("%s", words)
+            events.logger().info("%s", words)
     return tuple(jobs)
 
 

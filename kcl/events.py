@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -11,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kcl.key import Key
+    import logging
 
-logger = logging.getLogger("kcl")
+    from kcl.key import Key
 
 OUTCOMES = ("hit", "miss", "bypass", "error")
 
@@ -69,6 +68,13 @@ OTHERS = "(others)"  # what stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
 
 
+def logger() -> logging.Logger:
+    """Return the logger `kcl`; the first who has something to say imports logging, which a listing need not."""
+    import logging
+
+    return logging.getLogger("kcl")
+
+
 def add_hook(hook: Hook) -> Callable[[], None]:
     """Call `hook` with every Event from now on, in the thread of the look-up; returns the function that removes it.
 
@@ -103,12 +109,12 @@ def emit(event: Event, key: Key | None = None, entries: Iterable[str] = ()) -> N
         hooks = tuple(_hooks)
     if begin is not None:
         begin()
-    logger.debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
+    logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in hooks:
         try:
             hook(event)
         except Exception:
-            logger.exception("a hook of kcl failed and was skipped")
+            logger().exception("a hook of kcl failed and was skipped")
 
 
 def stats() -> dict[str, dict[str, float]]:

@@ -138,7 +138,7 @@ class Waiting:
         """Tell whether to go alone: after a second of a stopped holder, or a minute of any; long waits are shown."""
         waited = time.monotonic() - self._begin
         if waited > self._shown:
-            events.logger.warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
+            events.logger().warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
             self._shown = 2 * waited
         if not is_stopped(self.holder):
             self._stopped = waited

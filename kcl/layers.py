@@ -145,7 +145,7 @@ class Layer:
             try:
                 _quarantine().put(address, blob, f"{self.name}: {error}")
             except _FAULTS as failure:
-                events.logger.debug("quarantine: %s", failure)
+                events.logger().debug("quarantine: %s", failure)
 
     def demand_hit(self, event: events.Event, key: Key | None) -> None:
         """Count `event`, which is no hit of `key`, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
@@ -238,7 +238,7 @@ def warn_once(cause: str, message: str) -> None:
         if cause in _warned:
             return
         _warned.add(cause)
-    events.logger.info("%s", message)
+    events.logger().info("%s", message)
     try:
         warnings.warn(message, CacheWarning, stacklevel=2)
     except CacheWarning:

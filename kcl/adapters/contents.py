@@ -63,6 +63,8 @@ def of(paths: Iterable[str], counting: str) -> Contents:
                 folders.append(path)
             else:
                 status_of[path] = status
+    if not (folders or status_of):
+        return Contents(0, 0, 0.0, 0.0)
     if counting != "rows":
         return _of_files(folders, status_of, re.compile(counting).fullmatch)
     entries, fault = 0, ""

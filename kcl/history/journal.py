@@ -120,7 +120,7 @@ def fold() -> None:
     try:
         _fold(records.store())
     except FAULTS as error:
-        events.logger.info("the statistics cannot be folded: %r", error)
+        events.logger().info("the statistics cannot be folded: %r", error)
 
 
 def totals() -> dict[str, Counters]:
@@ -186,7 +186,7 @@ def _read() -> list[_Lines]:
             fold()
         return list(live.values())
     except FAULTS as error:
-        events.logger.info("the statistics cannot be read: %r", error)
+        events.logger().info("the statistics cannot be read: %r", error)
         return []
 
 

@@ -43,7 +43,7 @@ def keep(found: Sequence[Late]) -> None:
             says = json.dumps([driver, *late]).encode()
             store.put(address(hashlib.sha256(says).hexdigest(), label="late"), says)
     except _FAULTS as error:
-        events.logger.info("the notes of this process are lost: %r", error)
+        events.logger().info("the notes of this process are lost: %r", error)
 
 
 def read() -> list[Note]:

@@ -57,7 +57,7 @@ def write() -> bool:
         return sum(1 for _ in kept.scan()) > MANY
     except FAULTS as error:
         # Whatever hinders this hinders the layers too, which have said so.
-        events.logger.info("the statistics of this process are lost: %r", error)
+        events.logger().info("the statistics of this process are lost: %r", error)
         return False
 
 

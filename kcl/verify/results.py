@@ -47,12 +47,14 @@ def verified(
         steady = said and not difference(expected, run(reference, queue, arguments))
     except Exception as failure:
         # What is wrong with the arguments the launch itself will say.
-        events.logger.info("kernel %r: results were not compared: %r", ready.generated.kernel, failure)
+        events.logger().info("kernel %r: results were not compared: %r", ready.generated.kernel, failure)
         return None
     found.stored = ()
     if not steady:
         if said:
-            events.logger.info("kernel %r differs from itself, results tell nothing: %s", ready.generated.kernel, said)
+            events.logger().info(
+                "kernel %r differs from itself, results tell nothing: %s", ready.generated.kernel, said
+            )
         return None
     name = ready.generated.kernel
     error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
