@@ -77,20 +77,12 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'kcl' has no attribute {name!r}")
-    import gc
     import importlib
 
-    # What is imported stays, so that looking for garbage among it is a fifth of the time and finds nothing.
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        if home == "kcl":
-            value: Any = importlib.import_module(f"kcl.{name}")
-        else:
-            value = getattr(importlib.import_module(home), name)
-    finally:
-        if paused:
-            gc.enable()
+    if home == "kcl":
+        value: Any = importlib.import_module(f"kcl.{name}")
+    else:
+        value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 
