@@ -24,11 +24,11 @@ def main() -> None:
     queue = cl.CommandQueue(context)
     arguments = kernels.Arguments(queue)
     for number, (entry, global_size, local_size, names) in enumerate(LAUNCHES[:count]):
+        arrays = arguments.of(number)
         with open(f"{directory}/{number}.bin", "rb") as stream:
             binary = stream.read()
         program = cl.Program(context, context.devices, [binary]).build()
         kernel = cl.Kernel(program, entry)
-        arrays = arguments.of(number)
         for index, name in enumerate(names):
             kernel.set_arg(index, arrays[name].data if name in arrays else np.int32(kernels.SIZES[name]))
         cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)

@@ -23,7 +23,8 @@ def launch(count: int, said: Callable[[str], None] = str) -> kernels.Arguments:
     for number in range(count):
         recipe, variant = kernels.case(number)
         said(f"begin {number}")
-        decorated[recipe](variant)(queue, **arguments.of(number))
+        given = arguments.of(number)
+        decorated[recipe](variant)(queue, **given)
         said(f"end {number}")
     return arguments
 

@@ -18,7 +18,8 @@ def main() -> None:
     arguments = kernels.Arguments(queue)
     for number in range(count):
         recipe, variant = kernels.case(number)
-        recipe(variant).executor(context)(queue, **arguments.of(number))
+        given = arguments.of(number)
+        recipe(variant).executor(context)(queue, **given)
     print(arguments.checksum())
 
 
