@@ -72,12 +72,15 @@ def observing() -> Iterator[Observed]:
         _installed = True
         sys.addaudithook(_hook)
     before = getattr(_state, "observed", None)
-    observed = _state.observed = Observed()
-    _watch(+1)
+    observed, watching = Observed(), False
     try:
+        _state.observed = observed
+        _begin_watching()
+        watching = True
         yield observed
     finally:
-        _watch(-1)
+        if watching:
+            _end_watching()
         _state.observed = before
 
 
@@ -151,24 +154,30 @@ _watchers = 0
 _wrapped: list[tuple[Any, str, Any]] = []
 
 
-def _watch(change: int) -> None:
-    """Wrap the functions of `os` for the first recipe that runs, and take the wrappers off after the last."""
+def _begin_watching() -> None:
+    """Wrap the functions of `os` for the first recipe that runs; whoever is interrupted here watches nothing."""
     global _watchers
     with _lock:
-        before, _watchers = _watchers, _watchers + change
-        if before == 0 and _watchers:
+        if not _watchers:
             # In Python 3.10 pathlib has a class of its own that holds functions of os.
             accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
-            for owner in (os, accessor):
-                for name, saw in _FUNCTIONS.items():
-                    if hasattr(owner, name):
-                        # As a function in C it binds to no object, wherever somebody keeps it.
-                        _wrap(owner, name, saw, staticmethod)
+            for owner in filter(None, (os, accessor)):
+                for name in _FUNCTIONS.keys() & vars(owner).keys():
+                    # As a function in C it binds to no object, wherever somebody keeps it.
+                    _wrap(owner, name, _FUNCTIONS[name], staticmethod)
             for name in ("__getitem__", "__iter__", "__len__"):
                 _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
-        elif not _watchers:
-            while _wrapped:
-                setattr(*_wrapped.pop())
+        _watchers += 1  # last: what was wrapped in part is wrapped again
+
+
+def _end_watching() -> None:
+    """Take the wrappers off after the last recipe."""
+    global _watchers
+    with _lock:
+        _watchers -= 1
+        while _wrapped and not _watchers:
+            setattr(*_wrapped[-1])
+            _wrapped.pop()
 
 
 def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any] | None = None) -> None:
@@ -180,7 +189,7 @@ def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., A
             saw(observed, *arguments)
         return original(*arguments, **keywords)
 
-    _wrapped.append((owner, name, original))
+    _wrapped.append((owner, name, vars(owner)[name]))  # as it was kept: a static method, say
     setattr(owner, name, kind(wrapper) if kind else wrapper)
 
 

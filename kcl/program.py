@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -43,7 +43,7 @@ _waited = 0.0
 class Home:
     """One context with what is known about it; its programs live as long as the user's queues and contexts do."""
 
-    __slots__ = ("__weakref__", "_devices", "_identities", "_options", "context", "locks", "programs")
+    __slots__ = ("__weakref__", "_devices", "_identities", "_make", "_options", "context", "locks", "programs")
 
     def __init__(self, context: cl.Context) -> None:
         import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
@@ -54,6 +54,7 @@ class Home:
         self._devices: list[tuple[cl.Device, str]] | None = None
         self._identities: list[tuple[Part, ...]] | None = None
         self._options: dict[tuple[object, ...], BuildOptions] = {}
+        self._make: Callable[[cl.Program, str], cl.Kernel] | None = None
 
     @property
     def devices(self) -> list[tuple[cl.Device, str]]:
@@ -68,6 +69,14 @@ class Home:
         if self._identities is None:
             self._identities = [identity(device) for device in self.context.devices]
         return self._identities
+
+    def kernels(self, program: cl.Program, names: Iterable[str]) -> dict[str, cl.Kernel]:
+        """Return new kernel objects, to be launched by an invoker."""
+        if self._make is None:
+            # For NVIDIA's devices pyopencl also looks, as it makes a kernel, whether its arguments are too large.
+            on_nvidia = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
+            self._make = cl.Kernel if on_nvidia else new_kernel
+        return {name: self._make(program, name) for name in names}
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
@@ -98,7 +107,7 @@ class Built:
         try:
             return self._spare.pop()
         except IndexError:
-            return _kernels(self.program, names)
+            return self.home.kernels(self.program, names)
 
 
 class Slot(NamedTuple):
@@ -308,19 +317,13 @@ def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[En
     binaries = [entry.parts["binary"] for entry in entries]
     program = cl.Program(home.context, [slot.device for slot in slots], binaries)
     program.build(options=passed(generated.options))
-    kernels = _kernels(program, generated.kernels)
+    kernels = home.kernels(program, generated.kernels)
     _replay_logs(program, entries)
     found = Built(home, program, kernels)
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):
         completing.loaded(slot.address, entry, slot.options.text)
     return found
-
-
-def _kernels(program: cl.Program, names: Iterable[str]) -> dict[str, cl.Kernel]:
-    # For NVIDIA's devices pyopencl also looks, as it makes a kernel, whether its arguments are too large.
-    on_nvidia = program.get_info(cl.program_info.DEVICES)[0].platform.name == NVIDIA
-    return {name: cl.Kernel(program, name) if on_nvidia else new_kernel(program, name) for name in names}
 
 
 def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import numpy as np
@@ -73,13 +75,78 @@ class TestNewKernel:
             new_kernel(program, "no_such_kernel")
         assert pyopencl.invoker.generate_enqueue_and_set_args is before
 
-    def test_another_module(self, program, monkeypatch):
-        """Where pyopencl's module does not have the function, or takes no such answer, kernels are made its own way."""
+    def test_another_pyopencl(self, program, monkeypatch, generated):
+        """Where pyopencl does not ask, or asks in another way, kernels are made as everywhere else."""
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "_functions", lambda *_: "no pair of functions")
+            patch.setattr(kernels, "_FORM", {"devs"})
             assert new_kernel(program, "add").num_args == 3
+        assert generated == ["add"]
         monkeypatch.setattr(kernels, "_ASKED", "a name of another version")
         assert new_kernel(program, "add").num_args == 3
+        assert generated == ["add", "add"]
+
+    def test_signals(self, program):
+        """What a signal handler raises while kernels are made arrives, and the next kernel leaves all in order."""
+        before = pyopencl.invoker.generate_enqueue_and_set_args
+        fired = arrived = 0
+
+        def fire(_number, _frame):
+            nonlocal fired
+            fired += 1
+            raise TimeoutError
+
+        handler = signal.signal(signal.SIGALRM, fire)
+        try:
+            while arrived < 300:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 1e-5 * (1 + arrived % 7))
+                    while True:
+                        new_kernel(program, "add")
+                except TimeoutError:
+                    arrived += 1
+        finally:
+            signal.signal(signal.SIGALRM, handler)
+        assert fired == arrived
+        assert new_kernel(program, "add").num_args == 3
+        assert pyopencl.invoker.generate_enqueue_and_set_args is before
+
+    def test_within_itself(self, program, monkeypatch):
+        """What runs meanwhile in the same thread, as a finaliser may, makes kernels too."""
+        functions, made = kernels._functions, []
+
+        def and_another(*arguments):
+            if not made:
+                made.append(None)
+                made[0] = new_kernel(program, "add")
+            return functions(*arguments)
+
+        before = pyopencl.invoker.generate_enqueue_and_set_args
+        monkeypatch.setattr(kernels, "_functions", and_another)
+        assert new_kernel(program, "add").num_args == made[0].num_args == 3
+        assert pyopencl.invoker.generate_enqueue_and_set_args is before
+
+    def test_fork(self, program, monkeypatch):
+        """A child that is forked while a thread makes a kernel can make some, and pyopencl answers for itself."""
+        before = pyopencl.invoker.generate_enqueue_and_set_args
+        inside, go_on = threading.Event(), threading.Event()
+        functions = kernels._functions
+
+        def stays(*arguments):
+            inside.set()
+            go_on.wait(60)
+            return functions(*arguments)
+
+        monkeypatch.setattr(kernels, "_functions", stays)
+        thread = threading.Thread(target=new_kernel, args=(program, "add"))
+        thread.start()
+        assert inside.wait(60)
+        child = os.fork()
+        if not child:
+            free = kernels._lock.acquire(blocking=False)
+            os._exit(0 if free and pyopencl.invoker.generate_enqueue_and_set_args is before else 1)
+        go_on.set()
+        thread.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     def test_other_threads(self, program, generated):
         """A kernel that another thread makes for itself meanwhile gets its generated functions."""

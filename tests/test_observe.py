@@ -137,6 +137,22 @@ class TestUnknowable:
         assert seen(os.path.abspath, os.curdir).working_directory
         assert seen(pathlib.Path.cwd).working_directory
 
+    def test_interrupted(self, monkeypatch):
+        """Whoever is interrupted as the watch begins leaves the next recipe watched, and all as it was at the end."""
+        before, wrap = os.stat, observe._wrap
+
+        def interrupted(*arguments):
+            monkeypatch.setattr(observe, "_wrap", wrap)
+            wrap(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(observe, "_wrap", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            seen(lambda: None)
+        assert seen(lambda: os.path.exists("x")).unknowable == "looked whether a file is there"
+        assert os.stat is before
+        assert observe._watchers == 0
+
     def test_kept_by_a_class(self):
         """A class that is made meanwhile and keeps a function of os calls it as ever, like any function in C."""
 

@@ -78,7 +78,6 @@ MUTATIONS: dict[str, Edit | Act] = {
     "shadowed builtin": Edit(R, "TILE = 16", "TILE = 16\nsorted = list"),
     "replaced function": Act("import geometry; geometry.nothing = lambda: None"),
     "library's function replaced by the user's": Act("import math; math.sqrt = lambda n: n"),
-    "library's function replaced by another library's": Act("import math, statistics; math.sqrt = statistics.fmean"),
     "replaced method": Act("recipes.Layout.size = lambda self: 0"),
     "list changed in place": Act("recipes.LIMITS.append(5)"),
     "dictionary changed in place": Act("recipes.OPTIONS['size'] = 2"),

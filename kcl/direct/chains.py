@@ -231,7 +231,7 @@ class Chains:
                 self.walk.located = False
 
     def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
-        """Take note of a function or class that was put into a library: of the user's, or another of a library."""
+        """Take note of a function or class of the user's that was put into a library."""
         bound = self.walk.guards.binding
         value: Any = bound(sys.modules, module)
         for name in attributes:
@@ -244,15 +244,8 @@ class Chains:
             else:
                 self.walk.guards.named(value)
                 origin = value.__module__
-            theirs = self.walk.owner(origin) if isinstance(origin, str) else None
-            if theirs is None or theirs.kind == USER:
+            if origin != module and (not isinstance(origin, str) or self.walk.owner(origin).kind == USER):
                 self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
-            elif theirs.kind in (DISTRIBUTION, PYTHON) and (
-                value.__name__ != attributes[-1] or theirs != self.walk.owner(module)
-            ):
-                # Most likely the library itself gives it out under this name: then the part is always the same.
-                name = self.walk.library(str(origin), (value.__qualname__,), theirs)
-                self.walk.add(f"replaced {dotted} in {label}", name)
 
     def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:
         """Take note of an import statement in a function, or of what is taken from the module it binds."""

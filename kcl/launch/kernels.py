@@ -3,13 +3,15 @@
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`, and that looks in a
 dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So in
 the thread that makes a kernel for them, and while it does, that module answers with two functions that cost nothing.
-Where it does not ask in this way, or does not take the answer, kernels are made as everywhere else.
+A pyopencl that does not ask, or asks in another way, gets what it asks for.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import os
+import sys
 import threading
 from collections.abc import Callable
 from threading import get_ident
@@ -17,38 +19,50 @@ from typing import Any
 
 import pyopencl as cl
 
-_ASKED = "generate_enqueue_and_set_args"
+_MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
+_FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
 
-# Held while pyopencl's module answers otherwise: one thread at a time, so that each puts back what was there.
-_lock = threading.Lock()
+# Held while pyopencl's module answers otherwise: one thread at a time, so that each puts back what was there. A signal
+# handler, or what is finalised meanwhile, may make a kernel in the same thread.
+_lock = threading.RLock()
 
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
     import pyopencl.invoker as asked
 
-    generate = getattr(asked, _ASKED, None)
-    if generate is None:
-        return cl.Kernel(program, name)
     thread = get_ident()
-
-    def answer(*arguments: Any, **keywords: Any) -> Any:
-        if get_ident() != thread:
-            return generate(*arguments, **keywords)
-        return _functions(generate, arguments, keywords)
-
     with _lock:
-        before = getattr(asked, _ASKED)
-        setattr(asked, _ASKED, answer)
-        try:
+        original = _original(asked)
+        if original is None:
             return cl.Kernel(program, name)
-        except cl.Error:
-            raise
-        except Exception:
-            pass  # the answer is not one that this pyopencl takes
+
+        def answer(*arguments: Any, **keywords: Any) -> Any:
+            is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
+            if get_ident() != thread or not is_known:
+                return original(*arguments, **keywords)
+            return _functions(original, arguments, keywords)
+
+        answer.__wrapped__ = original  # type: ignore[attr-defined]
+        try:
+            setattr(asked, _ASKED, answer)
+            return cl.Kernel(program, name)
         finally:
-            setattr(asked, _ASKED, before)
-    return cl.Kernel(program, name)
+            _put_back(asked)
+
+
+def _original(asked: Any) -> Callable[..., Any] | None:
+    """Return the module's own function, also where whoever was interrupted has left an answer of ours."""
+    found = getattr(asked, _ASKED, None)
+    while getattr(found, "__module__", "") == __name__:
+        found = found.__wrapped__  # type: ignore[union-attr]
+    return found
+
+
+def _put_back(asked: Any) -> None:
+    original = _original(asked)
+    if original is not getattr(asked, _ASKED, None):
+        setattr(asked, _ASKED, original)
 
 
 def _functions(
@@ -66,3 +80,14 @@ def _functions(
         kernel._set_arg_multi(tuple(itertools.chain.from_iterable(enumerate(values))))
 
     return enqueue, set_args
+
+
+def _after_fork() -> None:
+    """A thread that is not here may hold the lock, and have left its answer."""
+    global _lock
+    _lock = threading.RLock()
+    _put_back(sys.modules.get(_MODULE))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
