@@ -1,4 +1,4 @@
-"""Source or binary to a built program: the binary layer, and the only caller of clBuildProgram."""
+"""Generated code to a program that is built: through the binary layer, or from source and into it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl import adapters, completing, config, events, layers, option, promote
-from kcl.adapters import directory_in_use, import_anyway, state
-from kcl.buildoptions import BuildOptions, build_options, passed
+from kcl import adapters, building, completing, config, events, layers, option, promote
+from kcl.adapters import import_anyway
+from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry, recorded_seconds
@@ -150,7 +150,7 @@ def built(home: Home, generated: Generated, digest: str, arguments: Mapping[str,
 
 def compiled(home: Home, generated: Generated) -> Built:
     """Build from source for a comparison; the program is nobody else's and is not stored."""
-    return Built(home, _compile(home.context, generated))
+    return Built(home, building.from_source(home.context, generated, _header_mark(home.context, generated)))
 
 
 def rebuilt(home: Home, generated: Generated, digest: str, slots: list[Slot]) -> Built:
@@ -314,27 +314,12 @@ def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:
 
 def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
     """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
-    binaries = [entry.parts["binary"] for entry in entries]
-    program = cl.Program(home.context, [slot.device for slot in slots], binaries)
-    program.build(options=passed(generated.options))
-    kernels = home.kernels(program, generated.kernels)
-    _replay_logs(program, entries)
-    found = Built(home, program, kernels)
+    program = building.from_binaries(home.context, generated, [slot.device for slot in slots], entries)
+    found = Built(home, program, home.kernels(program, generated.kernels))
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):
         completing.loaded(slot.address, entry, slot.options.text)
     return found
-
-
-def _replay_logs(program: cl.Program, entries: list[Entry]) -> None:
-    """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
-    if not any(entry.parts.get("build.log", b"").strip() for entry in entries):
-        return
-    for entry, said in zip(entries, _logs(program), strict=False):
-        log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
-        # A driver may have something to say about a binary too, but not what it said about the source.
-        if log.strip() not in said:
-            cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
 
 
 def _from_source(
@@ -345,20 +330,23 @@ def _from_source(
     there: frozenset[str] = frozenset(),
 ) -> tuple[Built, int]:
     """Build, and publish what the driver gives out at once and is not `there`: (program, bytes published)."""
+    from kcl import publishing
+
+    mark = _header_mark(home.context, generated)
     started = time.perf_counter()
-    program = _compile(home.context, generated)
+    program = building.from_source(home.context, generated, mark)
     seconds = time.perf_counter() - started
     found, size = Built(home, program), 0
     if slots and not _headers_stand(home.context, generated, slots[0]):
         return found, 0
-    wanted = {slot.key.digest: (slot, log) for slot, log in zip(slots, _logs(program), strict=False)}
+    wanted = {slot.key.digest: (slot, log) for slot, log in zip(slots, building.logs(program), strict=False)}
     for slot, log in [pair for digest, pair in wanted.items() if digest not in there]:
-        entry = _entry(generated, slot, log, seconds, arguments)
+        entry = publishing.entry_of(generated, slot, log, seconds, arguments)
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
             found.jobs += (Job(slot.address, entry),)
         else:
-            size += _publish(program, slot, entry)
+            size += publishing.publish(program, slot, entry)
     return found, size
 
 
@@ -374,80 +362,11 @@ def _headers_stand(context: cl.Context, generated: Generated, slot: Slot) -> boo
     return now == before
 
 
-def _compile(context: cl.Context, generated: Generated) -> cl.Program:
-    """Build from source without pyopencl's own cache of binaries, which misses some changes of headers."""
-    options = passed(generated.options)
-    if context.devices[0].platform.name == NVIDIA and "#include" in generated.source.replace(" ", ""):
-        options.append(_header_mark(context, generated))
-    try:
-        # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
-        return cl.Program(cl._cl._Program(context, generated.source)).build(options=options)
-    except cl.Error:
-        # pyopencl's ordinary way says more about a failure. Should it succeed, its cache did, and that is not trusted.
-        cl.Program(context, generated.source).build(options=options)
-        raise
-
-
 def _header_mark(context: cl.Context, generated: Generated) -> str:
+    if context.devices[0].platform.name != NVIDIA or "#include" not in generated.source.replace(" ", ""):
+        return ""
     # NVIDIA's ComputeCache does not see a changed header; a definition that nobody reads makes it look again.
     return f"-DKCL_HEADERS_{headers_digest(context, generated)[:32]}"
-
-
-def _publish(program: cl.Program, slot: Slot, entry: Entry) -> int:
-    layer = layers.binary()
-    try:
-        devices = program.get_info(cl.program_info.DEVICES)
-        binary = program.get_info(cl.program_info.BINARIES)[devices.index(slot.device)]
-    except (cl.Error, ValueError, IndexError) as error:
-        layer.fault("ask the driver for the binary", error)
-        return 0
-    if not binary:
-        return 0
-    whole = Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary})
-    return layer.publish(slot.address, whole)
-
-
-def _entry(generated: Generated, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None) -> Entry:
-    device = slot.device
-    pocl_on = state("pocl").on
-    metadata = {
-        "kernel": generated.kernel,
-        "kernels": list(generated.kernels),
-        "options": list(slot.options.flags),
-        "platform": {"name": device.platform.name, "version": device.platform.version},
-        "device": {"name": device.name, "driver": device.driver_version},
-        "seconds": seconds,
-        "created": int(time.time()),
-        **_launch(arguments),
-    }
-    if is_pocl(device):
-        metadata["binaries"] = layers.binary().place
-        metadata["build_options"] = slot.options.text
-        metadata["pocl_cache"] = os.path.abspath(directory_in_use("pocl")) if pocl_on else None
-    source = generated.source.encode("utf-8", "surrogatepass")
-    return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
-
-
-def _launch(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Describe the launch that a program is built for; nothing where that cannot be known."""
-    if arguments is None:
-        return {}
-    from kcl.launch import shapes
-
-    try:
-        return {"launch": shapes.described(arguments)}
-    except shapes.Unknown:
-        return {}
-
-
-def _logs(program: cl.Program) -> list[str]:
-    logs = []
-    for device in program.get_info(cl.program_info.DEVICES):
-        try:
-            logs.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
-        except cl.Error:
-            logs.append("")
-    return logs
 
 
 def _header_parts(source: str, options: BuildOptions) -> list[Part]:

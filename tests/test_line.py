@@ -19,6 +19,7 @@ WARM_MODULES = [
     "kcl",
     "kcl.adapters",
     "kcl.adapters.table",
+    "kcl.building",
     "kcl.buildoptions",
     "kcl.completing",
     "kcl.config",

@@ -11,8 +11,8 @@ import pyopencl as cl
 import pytest
 
 import kcl
+from kcl import building, layers, option, program, promote
 from kcl import device as devices
-from kcl import layers, option, program, promote
 from kcl.entry import Entry
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generated import Generated
@@ -240,14 +240,14 @@ class TestBuilt:
         header = tmp_path / "addend.h"
         header.write_text("#define ADDEND 1\n")
         code = generated(INCLUDING, (f"-I{tmp_path}",))
-        compile_now = program._compile
+        compile_now = building.from_source
 
         def compile_later(*arguments):
             header.write_text("#define ADDEND 7\n")
             return compile_now(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(program, "_compile", compile_later)
+            patch.setattr(building, "from_source", compile_later)
             fill(context, code)
         header.write_text("#define ADDEND 1\n")
         assert fill(cl.Context(context.devices), code) == [2.0] * 4
