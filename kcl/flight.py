@@ -1,11 +1,13 @@
 """Single flight: of the processes of a node that miss the same key at once, one makes the entry and the others wait.
 
-    <kcl folder>/flight/<key digest>    held (flock) by the process that makes the entry; its text is the process id
+    <kcl folder>/flight/<key digest>      held (flock) by the process that makes the entry; its text is the process id
+    <kcl folder>/flight/<key digest>.1    by its heir, where it was stopped; the heir's heir holds .2
 
 It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
 still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
-that was stopped is waited for a second. The file goes away with the lock, so one is never wider than one key; that of
-a holder that died alone stays, and is swept by the next helper after a day (`kcl.promote`).
+that was stopped is waited for a second, then one of the others is its heir. The file goes away with the lock, so one is
+never wider than one key; that of a holder that died alone stays, and is swept by the next helper after a day
+(`kcl.promote`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ if sys.platform != "win32":  # no flock: everybody goes alone
 
 LONGEST_SECONDS = 60.0
 STOPPED_SECONDS = 1.0
+HEIRS = 3
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 # Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
@@ -71,8 +74,9 @@ class Flight:
 def join(digest: str, what: str) -> Flight:
     """Take the lead for a key, or wait for the process that has it; `what` names the kernel to people.
 
-    Returns at the latest when that process has landed, died, been stopped for a second, or worked for a minute. Raises
-    what the directory does (`OSError`, `UnusableDirectory`). Thread-safe: threads wait for each other as processes do.
+    Returns at the latest when that process has landed, died, or worked for a minute; of those who wait for one that has
+    been stopped for a second one takes the lead, and the others wait for that. Raises what the directory does
+    (`OSError`, `UnusableDirectory`). Thread-safe: threads wait for each other as processes do.
     """
     if sys.platform == "win32":
         return Flight()
@@ -80,8 +84,17 @@ def join(digest: str, what: str) -> Flight:
     trust.make_trusted(folder)
     if trust.is_network(folder):  # locks of other nodes may answer late, or never
         return Flight()
-    path = os.path.join(folder, digest)
     waiting = Waiting(what)
+    flight = _join(os.path.join(folder, digest), waiting)
+    for heir in range(1, 1 + HEIRS):
+        if flight.leads or not is_stopped(waiting.holder):
+            break
+        flight = _join(os.path.join(folder, f"{digest}.{heir}"), waiting)
+    return flight
+
+
+def _join(path: str, waiting: Waiting) -> Flight:
+    """Take the lock of a file, or wait for its holder."""
     while True:
         descriptor = os.open(path, _OPEN_FLAGS, 0o600)
         _ours.add(descriptor)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import contextmanager
 
 import pytest
 from project import NUMBERS, Run
@@ -37,9 +38,9 @@ driver.main(*sys.argv[1:])
 """
 
 
-@pytest.fixture
-def leader(child):
-    """A process that leads until its standard input is closed."""
+@contextmanager
+def leading(child):
+    """Run a process that leads until its standard input is closed."""
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(LEAD)],
         env=child.environment(),
@@ -53,6 +54,13 @@ def leader(child):
         process.stdin.close()
 
 
+@pytest.fixture
+def leader(child):
+    """A process that leads until its standard input is closed."""
+    with leading(child) as process:
+        yield process
+
+
 def waiting(child):
     """Start a process that joins the same flight."""
     return subprocess.Popen(
@@ -64,9 +72,9 @@ def waiting(child):
     )
 
 
-def is_waiting(child, process):
+def is_waiting(child, process, after=""):
     """Wait until a process has the lock file open; it can only wait then."""
-    path = str(child.cache / "kcl" / "flight" / ("a" * 64))
+    path = str(child.cache / "kcl" / "flight" / ("a" * 64 + after))
     while process.poll() is None:
         for number in os.listdir(f"/proc/{process.pid}/fd"):
             try:
@@ -104,10 +112,26 @@ class TestJoin:
         assert output.strip() == f'["{leader.pid}", true]'
 
     def test_stopped(self, child, leader):
-        """A stopped leader is left behind, though it holds the lock."""
+        """A stopped leader is left behind, though it holds the lock; one of those who waited leads in its place."""
         leader.send_signal(signal.SIGSTOP)
         output, _ = waiting(child).communicate(timeout=60)
-        assert output.strip() == f'["{leader.pid}", false]'
+        assert output.strip() == f'["{leader.pid}", true]'
+
+    def test_heirs(self, child, leader):
+        """Those who waited for a stopped leader wait for its heir, and for the heir of that one."""
+        leader.send_signal(signal.SIGSTOP)
+        with leading(child) as heir:
+            process = waiting(child)
+            assert is_waiting(child, process, ".1")
+            heir.send_signal(signal.SIGSTOP)
+            output, _ = process.communicate(timeout=60)
+            assert output.strip() == f'["{heir.pid}", true]'
+            process = waiting(child)
+            heir.send_signal(signal.SIGCONT)
+            assert is_waiting(child, process, ".1")
+            heir.stdin.close()
+            output, _ = process.communicate(timeout=60)
+            assert output.strip() == f'["{heir.pid}", false]'
 
     def test_shown(self, child, leader):
         """A long wait says for whom and for what."""
