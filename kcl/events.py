@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -68,6 +69,7 @@ OTHERS = "(others)"  # what stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
 
 
+@functools.cache
 def logger() -> logging.Logger:
     """Return the logger `kcl`; the first who has something to say imports logging, which a listing need not."""
     import logging

@@ -25,7 +25,7 @@ if sys.platform != "win32":  # no flock: everybody goes alone
 
 LONGEST_SECONDS = 60.0
 STOPPED_SECONDS = 1.0
-HEIRS = 3
+_HEIRS = 3
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 # Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
@@ -85,11 +85,10 @@ def join(digest: str, what: str) -> Flight:
     if trust.is_network(folder):  # locks of other nodes may answer late, or never
         return Flight()
     waiting = Waiting(what)
-    flight = _join(os.path.join(folder, digest), waiting)
-    for heir in range(1, 1 + HEIRS):
+    for name in (digest, *(f"{digest}.{heir}" for heir in range(1, 1 + _HEIRS))):
+        flight = _join(os.path.join(folder, name), waiting)
         if flight.leads or not is_stopped(waiting.holder):
             break
-        flight = _join(os.path.join(folder, f"{digest}.{heir}"), waiting)
     return flight
 
 

@@ -149,7 +149,7 @@ def built(home: Home, generated: Generated, digest: str, arguments: Mapping[str,
 
 
 def compiled(home: Home, generated: Generated) -> Built:
-    """Build from source for a comparison; the program is nobody else's and is not stored."""
+    """Build from source; the program is nobody else's and is not stored."""
     return Built(home, building.from_source(home.context, generated, _header_mark(home.context, generated)))
 
 
@@ -330,23 +330,21 @@ def _from_source(
     there: frozenset[str] = frozenset(),
 ) -> tuple[Built, int]:
     """Build, and publish what the driver gives out at once and is not `there`: (program, bytes published)."""
-    from kcl import publishing
+    from kcl import publishing  # needed on a miss only
 
-    mark = _header_mark(home.context, generated)
     started = time.perf_counter()
-    program = building.from_source(home.context, generated, mark)
+    found, size = compiled(home, generated), 0
     seconds = time.perf_counter() - started
-    found, size = Built(home, program), 0
     if slots and not _headers_stand(home.context, generated, slots[0]):
         return found, 0
-    wanted = {slot.key.digest: (slot, log) for slot, log in zip(slots, building.logs(program), strict=False)}
+    wanted = {slot.key.digest: (slot, log) for slot, log in zip(slots, building.logs(found.program), strict=False)}
     for slot, log in [pair for digest, pair in wanted.items() if digest not in there]:
         entry = publishing.entry_of(generated, slot, log, seconds, arguments)
         if is_pocl(slot.device):
             # PoCL compiles a generic function of every kernel when it is asked for the binary.
             found.jobs += (Job(slot.address, entry),)
         else:
-            size += publishing.publish(program, slot, entry)
+            size += publishing.publish(found.program, slot, entry)
     return found, size
 
 

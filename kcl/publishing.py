@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 def entry_of(generated: Generated, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None) -> Entry:
     """Describe a program that was built in `seconds`, for a launch with these arguments; its binary is not in it."""
     device = slot.device
-    pocl_on = state("pocl").on
     metadata = {
         "kernel": generated.kernel,
         "kernels": list(generated.kernels),
@@ -36,7 +35,7 @@ def entry_of(generated: Generated, slot: Slot, log: str, seconds: float, argumen
     if is_pocl(device):
         metadata["binaries"] = layers.binary().place
         metadata["build_options"] = slot.options.text
-        metadata["pocl_cache"] = os.path.abspath(directory_in_use("pocl")) if pocl_on else None
+        metadata["pocl_cache"] = os.path.abspath(directory_in_use("pocl")) if state("pocl").on else None
     source = generated.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
 

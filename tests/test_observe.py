@@ -156,13 +156,14 @@ class TestUnknowable:
     def test_kept_by_a_class(self):
         """A class that is made meanwhile and keeps a function of os calls it as ever, like any function in C."""
 
+        kept = []
+
         def make():
-            global Keeper
-            Keeper = type("Keeper", (), {"stat": os.stat})
-            assert Keeper().stat(os.curdir)
+            kept.append(type("Keeper", (), {"stat": os.stat}))
+            assert kept[0]().stat(os.curdir)
 
         seen(make)
-        assert Keeper().stat(os.curdir)
+        assert kept[0]().stat(os.curdir)
 
     def test_written_and_read(self, tmp_path):
         """A recipe that writes does something that a hit would not do."""

@@ -31,32 +31,37 @@ def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
     import pyopencl.invoker as asked
 
-    thread = get_ident()
     with _lock:
         original = _original(asked)
         if original is None:
             return cl.Kernel(program, name)
-
-        def answer(*arguments: Any, **keywords: Any) -> Any:
-            is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
-            if get_ident() != thread or not is_known:
-                return original(*arguments, **keywords)
-            return _functions(original, arguments, keywords)
-
-        answer.__wrapped__ = original  # type: ignore[attr-defined]
         try:
-            setattr(asked, _ASKED, answer)
+            setattr(asked, _ASKED, _Answer(original))
             return cl.Kernel(program, name)
         finally:
             _put_back(asked)
 
 
+class _Answer:
+    """What the module answers with: to this thread, asked in the form that we know, other functions than its own."""
+
+    __slots__ = ("_thread", "original")
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self.original = original
+        self._thread = get_ident()
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
+        if get_ident() != self._thread or not is_known:
+            return self.original(*arguments, **keywords)
+        return _functions(self.original, arguments, keywords)
+
+
 def _original(asked: Any) -> Callable[..., Any] | None:
     """Return the module's own function, also where whoever was interrupted has left an answer of ours."""
     found = getattr(asked, _ASKED, None)
-    while getattr(found, "__module__", "") == __name__:
-        found = found.__wrapped__  # type: ignore[union-attr]
-    return found
+    return found.original if isinstance(found, _Answer) else found
 
 
 def _put_back(asked: Any) -> None:
