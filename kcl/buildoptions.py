@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kcl import adapters
 from kcl.device import POCL
 from kcl.errors import UnknownInput
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
-_ASKING = re.compile(r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)")
+# Compiled where they are used: most options have neither quotes nor definitions.
+_ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)"
 # Drivers agree in this: a double quote groups, a single one does not. A backslash escapes for some.
-_WORD = re.compile(r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+')
-_HIDDEN = re.compile(r"\s[-/@]")
+_WORD = r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+'
+_HIDDEN = r"\s[-/@]"
 
 
 class BuildOptions(NamedTuple):
@@ -85,8 +87,8 @@ def _words(text: str) -> list[str]:
     """Split into words as they are written, quotes and all: what they mean to the driver is not ours to say."""
     if '"' not in text and "\\" not in text:
         return text.split()
-    words = _WORD.findall(text)
-    if _WORD.sub("", text).strip() or any(map(_HIDDEN.search, words)):
+    words = re.findall(_WORD, text)
+    if re.sub(_WORD, "", text).strip() or any(re.search(_HIDDEN, word) for word in words):
         raise UnknownInput(f"drivers read the quotes in these build options in different ways: {text}")
     return words
 
@@ -119,11 +121,11 @@ class _Sorted:
 
     def _directory(self, path: str, pocl: bool) -> None:
         # PoCL takes quotes for a part of the path.
-        bare = re.sub(r'\\(.)|"', r"\1", path)
+        bare = re.sub(r'\\(.)|"', r"\1", path) if '"' in path or "\\" in path else path
         (self.untaken if pocl and bare != path else self.directories).append(bare)
 
     def _macro(self, flag: str, definition: str) -> None:
-        if _ASKING.search(definition):
+        if re.search(_ASKING, definition):
             raise UnknownInput(f"build option {flag}{definition} leaves its value to the preprocessor; write the value")
         self.ordered.append(flag + definition)
         if flag == "-D":

@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from kcl import adapters, config, events, layers, option, promote
+from kcl import adapters, config, events, layers, option
 from kcl.entry import Entry
 from kcl.errors import CacheFault
 from kcl.key import Key
+from kcl.namedtuple import NamedTuple
 
 Progress = Callable[[int, int], object]
 
@@ -78,6 +79,8 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     and batch schedulers: call it in one process, after the launches. Any fault of the cache is said once, as elsewhere.
     Thread-safe.
     """
+    from kcl import promote
+
     _hand_over()
     folder = option.folder("kcl")
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
@@ -126,6 +129,10 @@ def _hand_over() -> None:
 
 
 def _request(jobs: tuple[Job, ...]) -> None:
+    if not jobs:
+        return
+    from kcl import promote
+
     for job in jobs:
         try:
             promote.request(option.folder("kcl"), job.address, job.entry, config.environment())

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from kcl.namedtuple import NamedTuple
 
 CHECKOUT_FOLDER = ".kcl_cache"
 LAYERS = ("generator", "binary")

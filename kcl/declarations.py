@@ -1,15 +1,18 @@
-"""What a user declares of a recipe's inputs where kcl cannot see them, and what each declaration cures."""
+"""A recipe on the line: its function and parameters, and what its user declares of inputs that kcl cannot see."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from kcl import manifest
+from kcl.direct.reach import Reached, reach
 from kcl.key import Part
-from kcl.manifest import Read
-from kcl.observe import Observed
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.manifest import Read
+    from kcl.observe import Observed
 
 
 class Declared(NamedTuple):
@@ -39,10 +42,14 @@ class Declared(NamedTuple):
 
     def inputs(self, directory: str) -> list[Read]:
         """Return what was declared as it is now; `directory` is that of the recipe's module."""
+        from kcl import manifest
+
         return [*manifest.declared(self.reads, directory), *manifest.variables(self.env)]
 
     def covers(self, path: str, directory: str) -> bool:
         """Tell whether a path is among the declared reads, or on the way to one."""
+        from kcl import manifest
+
         path = os.path.abspath(path)
         return any(manifest.covers(os.path.abspath(os.path.join(directory, read)), path) for read in self.reads)
 
@@ -64,6 +71,28 @@ _CURES = {
     "env": "declare the variables that count with @kcl.kernel(env=[...])",
     "version": "do it outside of the recipe, or vouch for it with @kcl.kernel(version=...)",
 }
+
+
+class Task(NamedTuple):
+    """A recipe with its parameters and what its user declared."""
+
+    name: str
+    function: Callable[..., object]
+    arguments: dict[str, Any]
+    declared: Declared
+
+
+def reached(task: Task) -> Reached:
+    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
+    declared = task.declared
+    if declared is NOTHING:
+        return reach(task.function, task.arguments)
+    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses if any(declared) else None)
+    named = {f"parameter {name}": name for name in declared.values}
+    if not named:
+        return found
+    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
+    return found._replace(parts=parts, body=None)
 
 
 def declare(reads: Iterable[Any], env: Iterable[str], depends: Iterable[Any], version: str | None) -> Declared:

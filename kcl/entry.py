@@ -20,10 +20,11 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from kcl.errors import DamagedEntry
 from kcl.key import Key
+from kcl.namedtuple import NamedTuple
 
 MAGIC = b"kclentry"
 FORMAT = 1

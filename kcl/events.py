@@ -8,7 +8,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import logging

@@ -8,10 +8,11 @@ import marshal
 import sys
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.key import Key

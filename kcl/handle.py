@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl import layers, program
-from kcl.declarations import NOTHING, Declared
+from kcl.declarations import NOTHING, Declared, Task
 from kcl.errors import UnknownInput
 from kcl.launch import Kernels, Launcher, MissingArguments, Play, unpack
 from kcl.pipeline import Line, dtypes_of
 from kcl.rows import Ready
-from kcl.running import Task
 
 if TYPE_CHECKING:
     from kcl.generated import Generated

@@ -12,10 +12,11 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kcl.errors import RecipeError, UnknownInput
 from kcl.key import Part
+from kcl.namedtuple import NamedTuple
 from kcl.preprocessor import may_read
 
 if TYPE_CHECKING:

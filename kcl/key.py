@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+
+from kcl.namedtuple import NamedTuple
 
 _WORD = 4
 

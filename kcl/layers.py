@@ -13,11 +13,12 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kcl import adapters, config, events, option
 from kcl.entry import Entry
 from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
+from kcl.namedtuple import NamedTuple
 from kcl.stores.memory import Memory
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
+
+from kcl.namedtuple import NamedTuple
 
 _UNKNOWABLE = {
     "socket.connect": "connected to a network address",

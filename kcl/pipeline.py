@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kcl import adapters, events, frontends, layers, manifest, rows, running
+from kcl import adapters, events, layers, rows
+from kcl.declarations import Task, reached
 from kcl.direct.reach import Reached
 from kcl.entry import Entry, recorded_seconds
 from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
@@ -16,15 +17,17 @@ from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate
 from kcl.key import Key, Part, encoding
 from kcl.launch import MissingArguments, unpack
+from kcl.namedtuple import NamedTuple
 from kcl.rows import Base, Dtypes, Ready
-from kcl.running import Outcome, Task
 
 if TYPE_CHECKING:
     from types import CodeType
 
     import numpy as np
 
+    from kcl import frontends
     from kcl.flight import Flight
+    from kcl.running import Outcome
 
 
 _VERIFIED = "verified"
@@ -109,10 +112,10 @@ class Line:
         with self._lock:
             if self._direct is None and not self._unknown:
                 try:
-                    self._reached = reached = running.reached(self._task)
-                    more = [*self._task.declared.parts, *_environment_parts(*reached.front_ends)]
-                    body = reached.body + encoding(more) if reached.body is not None else None
-                    self._direct = Key((*reached.parts, *more), body)
+                    self._reached = found = reached(self._task)
+                    more = [*self._task.declared.parts, *_environment_parts(*found.front_ends)]
+                    body = found.body + encoding(more) if found.body is not None else None
+                    self._direct = Key((*found.parts, *more), body)
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct
@@ -129,6 +132,8 @@ class Line:
 
     def place(self) -> rows.Place:
         """Return where the recipe stands, and the texts of its code; slow."""
+        from kcl import running
+
         with self._lock:
             return running.place_of(self._reached)
 
@@ -183,6 +188,10 @@ class Line:
 
     def _as_of_now(self, base: Base) -> Base:
         """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
+        if not base.reads:
+            return base
+        from kcl import manifest
+
         assert self._reached is not None
         reads = []
         for read in base.reads:
@@ -254,8 +263,12 @@ class Line:
     def _ran(self, values: dict[str, Any], call: bool) -> tuple[Outcome, Dtypes]:
         """Run the recipe, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
         if self._result is not None and self.base is not None:
+            from kcl.running import Outcome
+
             ran = Outcome(self._result, self.base.reads, "")
         else:
+            from kcl import running  # needed on a miss only
+
             ran = running.run(self._task, self._reached)
             self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
             self._result = None if ran.refused else ran.result
@@ -280,6 +293,8 @@ class Line:
 
     def _code(self, layer: layers.Layer, ran: Outcome, used: Dtypes, lone: bool) -> Code:
         """Generate, or take what was generated from an equal result; `lone` code looks for no other."""
+        from kcl import running
+
         identity = None if lone else running.identity(ran.result)
         unit = None
         if identity is not None:
@@ -296,6 +311,8 @@ class Line:
         """Publish code under the direct key, or where that is not known under the identity of the result alone."""
         direct, reached = self._direct, self._reached
         if not refused and look.outcome != "bypass" and direct is not None and reached is not None:
+            from kcl import running
+
             assert self.base is not None
             place, made = running.place_of(reached), code.generated
             return rows.store(layer, direct, place, self.base, made, used, code.unit, seconds)

@@ -8,11 +8,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import adapters, building, completing, config, events, layers, option, promote
+from kcl import adapters, building, completing, config, events, layers, option
 from kcl.adapters import import_anyway
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
@@ -22,6 +22,7 @@ from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.key import Key, Part
 from kcl.launch.kernels import new_kernel
+from kcl.namedtuple import NamedTuple
 from kcl.preprocessor import may_read
 from kcl.stores.base import address
 
@@ -298,6 +299,8 @@ def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:
     global _waited
     if not is_pocl(slot.device):
         return False
+    from kcl import promote
+
     folder, digest = option.folder("kcl"), slot.key.digest
     started = time.monotonic()
     try:

@@ -17,11 +17,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import NamedTuple
 
 from kcl import adapters, inventory, option
 from kcl.errors import CacheFault
 from kcl.history import journal
+from kcl.namedtuple import NamedTuple
 from kcl.promote.jobs import STATES, Queue, node
 
 OWN = ("generator", "binary", "kept")

@@ -14,21 +14,21 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kcl import manifest
 from kcl.direct.reach import FORMAT
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
 from kcl.key import Key, Part
-from kcl.manifest import Read
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.layers import Layer
+    from kcl.manifest import Read
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
 
@@ -80,7 +80,7 @@ def base_of(entry: Entry) -> Base:
     base = entry.metadata["base"]
     packed = {name: [(_index(i), part) for i, part in pairs] for name, pairs in base["packed"]}
     opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed)
-    return Base(opened, tuple(Read(*fields) for fields in base["reads"]))
+    return Base(opened, _reads(base["reads"]) if base["reads"] else ())
 
 
 def is_whole(entry: Entry) -> bool:
@@ -122,6 +122,8 @@ def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
     """Say why no row fits: what was read has changed, or these dtypes are new."""
     for before, now in zip(stored.reads, base.reads, strict=True):
         if before.digest != now.digest:
+            from kcl import manifest
+
             return f"{manifest.in_words(now)} changed"
     given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
     return f"new choice of dtypes: {given}"
@@ -194,6 +196,12 @@ def store(
     return key, size + layer.publish(key.digest, entry)
 
 
+def _reads(described: list[list[str]]) -> tuple[Read, ...]:
+    from kcl.manifest import Read
+
+    return tuple(Read(*fields) for fields in described)
+
+
 def _described(base: Base) -> dict[str, Any]:
     opened = base.open
     return {
@@ -219,12 +227,16 @@ def _placed(option: str, place: Place) -> str | list[str]:
     """Describe an include directory as files are described, so that a copy of the project has its own."""
     if option[:2] != "-I" or not option[2:].strip():
         return option
+    from kcl import manifest
+
     return ["-I", *manifest.place(option[2:].strip(), place.directory, place.written)]
 
 
 def _located(option: Any, directory: str) -> str:
     if isinstance(option, str):
         return option
+    from kcl import manifest
+
     flag, base, path = option
     return f"{flag}{manifest.locate(base, path, directory)}"
 

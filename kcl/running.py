@@ -5,29 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from kcl import frontends, manifest, observe
-from kcl.declarations import NOTHING, Declared
-from kcl.direct.reach import Reached, reach
-from kcl.key import Part
+from kcl.declarations import NOTHING, Declared, Task
 from kcl.manifest import Read
+from kcl.namedtuple import NamedTuple
 from kcl.rows import Place
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from kcl.direct.reach import Reached
     from kcl.generated import Generated
-
-
-class Task(NamedTuple):
-    """A recipe with its parameters and what its user declared."""
-
-    name: str
-    function: Callable[..., object]
-    arguments: dict[str, Any]
-    declared: Declared
 
 
 class Outcome(NamedTuple):
@@ -36,19 +27,6 @@ class Outcome(NamedTuple):
     result: frontends.Result
     reads: tuple[Read, ...]
     refused: str
-
-
-def reached(task: Task) -> Reached:
-    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
-    declared = task.declared
-    if declared is NOTHING:
-        return reach(task.function, task.arguments)
-    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses if any(declared) else None)
-    named = {f"parameter {name}": name for name in declared.values}
-    if not named:
-        return found
-    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
-    return found._replace(parts=parts, body=None)
 
 
 def run(task: Task, reached: Reached | None) -> Outcome:

@@ -14,8 +14,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+from kcl.namedtuple import NamedTuple
 from kcl.stores import trust
 
 SIZE_LIMIT = 1 << 20

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
 
 from kcl import adapters, config
+from kcl.namedtuple import NamedTuple
 
 SHELLS = ("sh", "fish", "powershell")
 _VALUES = ("1", "0")

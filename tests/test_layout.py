@@ -17,6 +17,7 @@ PACKAGE = ROOT / "kcl"
 # Low to high: a module imports only modules above it in this list; the members of a package written as `name.*`
 # may import each other, without a circle.
 ORDER = [
+    "namedtuple",
     "errors",
     "stores.trust",
     "settingsfile",
@@ -249,6 +250,7 @@ class TestFences:
         cli = {name for name in NAMES if name.startswith("cli")}
         assert importing("dataclasses") <= cli | {"frontends.unit", "promote.helper"}  # on a miss, or elsewhere
         assert importing("platformdirs") <= {"config"}
+        assert places(r"from typing import [^\n]*\bNamedTuple\b") == {"namedtuple"}
 
 
 class TestPublicNames:

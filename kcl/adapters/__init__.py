@@ -11,11 +11,11 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from kcl import config
 from kcl.adapters.table import ROWS, Row
 from kcl.adapters.table import Switch as Switch  # part of a row
+from kcl.namedtuple import NamedTuple
 
 
 class State(NamedTuple):

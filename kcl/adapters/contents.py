@@ -11,10 +11,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from typing import NamedTuple
 
 from kcl import adapters
 from kcl.adapters.table import ROWS
+from kcl.namedtuple import NamedTuple
 
 _COMPANIONS = ("-journal", "-wal", "-shm")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kcl import adapters
 from kcl.adapters.table import ROWS, Row
+from kcl.namedtuple import NamedTuple
 
 
 class Late(NamedTuple):

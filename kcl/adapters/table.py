@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+
+from kcl.namedtuple import NamedTuple
 
 Parser = Callable[["str | None"], "str | None"]
 

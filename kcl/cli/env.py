@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
 
 import click
 
 from kcl import adapters, config, wishes
 from kcl.cli import completion, output
+from kcl.namedtuple import NamedTuple
 
 # What the switch of another cache does to kcl's layers; the conditions stand in `kcl.layers`.
 EFFECTS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -16,6 +16,7 @@ from kcl.history import journal
 from kcl.history.journal import DIGITS, Used
 from kcl.inventory import Fault
 from kcl.inventory.listing import Summary
+from kcl.namedtuple import NamedTuple
 
 # What can be asked for, and the part of an entry that holds it.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}

@@ -15,7 +15,8 @@ import opcode
 from collections.abc import Iterator
 from itertools import compress, islice
 from types import CodeType
-from typing import NamedTuple
+
+from kcl.namedtuple import NamedTuple
 
 _OPERATIONS = {name: op for name, op in opcode.opmap.items() if op < 256}  # those above are the compiler's own
 

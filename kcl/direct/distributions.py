@@ -15,7 +15,8 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
-from typing import NamedTuple
+
+from kcl.namedtuple import NamedTuple
 
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 

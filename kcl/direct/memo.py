@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import CellType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.direct import values
 from kcl.direct.plain import SIMPLE
 from kcl.errors import UnknownInput
 from kcl.key import Part
+from kcl.namedtuple import NamedTuple
 
 MISSING = object()
 _HEAP = 1 << 9  # a type that a class statement made, or that behaves so

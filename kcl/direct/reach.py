@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import NamedTuple
 
 from kcl.direct import distributions, memo
 from kcl.direct.distributions import GENERATORS
@@ -20,6 +19,7 @@ from kcl.direct.references import POSITIONS, mention
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
 from kcl.key import Part, common, encoding
+from kcl.namedtuple import NamedTuple
 
 FORMAT = "1"  # of the direct key: a change of its meaning changes this
 

@@ -13,12 +13,13 @@ import sys
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from opcode import opmap
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kcl.direct import code, distributions
 from kcl.direct.code import stream
 from kcl.direct.distributions import ABSENT, USER, Owner
 from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN, references
+from kcl.namedtuple import NamedTuple
 
 
 class Walk(Protocol):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl.explain.words import About, Origin, sentence
 from kcl.key import Difference, Key
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.entry import Entry

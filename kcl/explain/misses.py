@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from kcl import inventory
 from kcl.errors import CacheFault
@@ -14,6 +13,7 @@ from kcl.explain.words import Origin
 from kcl.history.journal import Missed
 from kcl.inventory import Listed
 from kcl.key import Key
+from kcl.namedtuple import NamedTuple
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
 

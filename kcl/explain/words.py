@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
 
 from kcl.key import Difference
+from kcl.namedtuple import NamedTuple
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")

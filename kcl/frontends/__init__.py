@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kcl.errors import RecipeError
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

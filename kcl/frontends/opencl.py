@@ -11,11 +11,12 @@ import hashlib
 import keyword
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl.errors import RecipeError
 from kcl.frontends import Open
 from kcl.generated import Argument, Generated, dtype_from, layout_of
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl import events
 from kcl.errors import DamagedEntry
@@ -22,6 +22,7 @@ from kcl.events import OTHERS
 from kcl.history import records
 from kcl.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
 from kcl.key import Key, Part
+from kcl.namedtuple import NamedTuple
 from kcl.stores.base import digest_of
 from kcl.stores.directory import Directory
 

@@ -13,11 +13,11 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from kcl import events, option
 from kcl.adapters.late import Late
 from kcl.errors import CacheFault, DamagedEntry
+from kcl.namedtuple import NamedTuple
 from kcl.stores.base import address
 from kcl.stores.directory import Directory
 

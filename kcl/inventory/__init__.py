@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl import config, option
 from kcl.entry import Entry, header_end, key_from, peek
@@ -18,6 +18,7 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inventory import listing
 from kcl.inventory.listing import KINDS, Summary
 from kcl.key import Key
+from kcl.namedtuple import NamedTuple
 from kcl.stores import trust
 from kcl.stores.base import digest_of
 from kcl.stores.directory import Directory

@@ -15,10 +15,11 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl import option
 from kcl.errors import CacheFault
+from kcl.namedtuple import NamedTuple
 from kcl.stores.base import address
 from kcl.stores.directory import Directory
 

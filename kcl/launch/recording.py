@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -18,6 +18,7 @@ import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
 from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
+from kcl.namedtuple import NamedTuple
 
 # The setters that take several arguments in one tuple, with the number of items that each argument has there.
 WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}

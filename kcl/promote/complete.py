@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry, UnknownInput
+from kcl.namedtuple import NamedTuple
 from kcl.promote import poclbin
 from kcl.promote.opencl import Device, Library, Program, Refused
 from kcl.promote.private import (

@@ -17,10 +17,10 @@ import re
 import sys
 import time
 from contextlib import suppress
-from typing import NamedTuple
 
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
+from kcl.namedtuple import NamedTuple
 from kcl.stores.directory import Directory
 
 if sys.platform != "win32":  # no flock, no helper

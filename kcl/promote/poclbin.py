@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from kcl.namedtuple import NamedTuple
 
 MAGIC = b"poclbin\0"
 VERSION = 8

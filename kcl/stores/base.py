@@ -15,11 +15,9 @@ from typing import Protocol
 
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
-_ADDRESS = re.compile(
-    rf"(?:[A-Za-z0-9_+-][A-Za-z0-9._+-]{{0,{_FOLDER_LENGTH - 1}}}/)?"
-    rf"(?:[A-Za-z0-9_+-][A-Za-z0-9._+-]{{0,{_LABEL_LENGTH - 1}}}-)?([0-9a-f]{{64}})"
-)
+_DIGEST_LENGTH = 64
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-")
+_HEX = frozenset("0123456789abcdef")
 
 
 class Store(Protocol):
@@ -58,11 +56,23 @@ def address(digest: str, folder: str = "", label: str = "") -> str:
 
 def digest_of(address: str) -> str:
     """Return the digest in an address; raise `ValueError` for what `address` would not have made."""
-    match = _ADDRESS.fullmatch(address)
-    if match is None:
+    folder, slash, name = address.rpartition("/")
+    digest, label = name[-_DIGEST_LENGTH:], name[:-_DIGEST_LENGTH]
+    if (
+        len(digest) != _DIGEST_LENGTH
+        or not _HEX.issuperset(digest)
+        or (slash and not _is_safe(folder, _FOLDER_LENGTH))
+        or (label and not (label[-1] == "-" and _is_safe(label[:-1], _LABEL_LENGTH)))
+    ):
         raise ValueError(f"not the address of an entry: {address!r}")
-    return match[1]
+    return digest
+
+
+def _is_safe(text: str, length: int) -> bool:
+    return 0 < len(text) <= length and text[0] != "." and _SAFE.issuperset(text)
 
 
 def _safe(text: str, length: int) -> str:
-    return _UNSAFE.sub("_", text)[:length].strip(".")
+    if not _SAFE.issuperset(text):
+        text = re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
+    return text[:length].strip(".")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -23,6 +23,7 @@ from kcl.errors import CacheFault, UnknownInput
 from kcl.explain import Known, Texts, changes
 from kcl.handle import launcher_of
 from kcl.launch import Launcher, shapes
+from kcl.namedtuple import NamedTuple
 from kcl.program import Home, Slot
 from kcl.rows import Ready
 from kcl.verify import results

@@ -15,11 +15,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from kcl import config, inventory
 from kcl.errors import CacheFault
 from kcl.inventory import Listed
+from kcl.namedtuple import NamedTuple
 
 SOURCE, BINARY = "source", "binary"
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"

@@ -9,9 +9,9 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl import running
+from kcl.declarations import Task
 from kcl.errors import WrongEntry
 from kcl.generated import Generated, file_name
-from kcl.running import Task
 
 if TYPE_CHECKING:
     import numpy as np
