@@ -21,9 +21,8 @@ import numpy as np
 
 import kcl
 from kcl import frontends, running
-from kcl.declarations import NOTHING
+from kcl.declarations import NOTHING, Task, reached
 from kcl.pipeline import Line
-from kcl.running import Task
 
 RECIPES = 42
 
@@ -100,7 +99,7 @@ def observed(count: int) -> list[tuple[float, float]]:
 
 def with_observation(task: Task) -> None:
     """Run a recipe as on a miss."""
-    outcome = running.run(task, running.reached(task))
+    outcome = running.run(task, reached(task))
     running.generate(task, outcome.result, dtypes(outcome.result))
 
 
@@ -108,7 +107,7 @@ def without_observation(task: Task) -> None:
     """Run a recipe and generate, loopy's disk caches off as on a miss, and nothing else."""
     from kcl.frontends.loopy import quiet
 
-    running.reached(task)
+    reached(task)
     with quiet():
         result = frontends.accept(task.function(**task.arguments), task.name)
         result.generate(task.name, dtypes(result))

@@ -47,21 +47,23 @@ else:
         @classmethod
         def _filled(cls, values, named):
             """Return a value for every field; raises TypeError where one is missing, or too much is given."""
-            given = dict(zip(cls._fields, values, strict=False))
-            if len(values) > len(cls._fields) or named.keys() & given.keys() or named.keys() - set(cls._fields):
-                raise TypeError(f"{cls.__name__} takes {', '.join(cls._fields)}, once each: {values}, {named}")
-            given = {**cls._field_defaults, **given, **named}
-            missing = [field for field in cls._fields if field not in given]
-            if missing:
-                raise TypeError(f"{cls.__name__} lacks {', '.join(missing)}")
-            return [given[field] for field in cls._fields]
+            fields = cls._fields
+            given = dict(zip(fields, values, strict=False))
+            if len(values) <= len(fields) and given.keys().isdisjoint(named):
+                given = {**cls._field_defaults, **given, **named}
+                if given.keys() == set(fields):
+                    return [given[field] for field in fields]
+            raise TypeError(f"{cls.__name__} takes {', '.join(fields)}, each once, not {values} and {named}")
 
         @classmethod
         def _make(cls, values):
             return cls(*values)
 
         def _replace(self, **named):
-            return type(self)(**{**self._asdict(), **named})
+            values = list(self)
+            for name, value in named.items():
+                values[self._fields.index(name)] = value  # ValueError for another name
+            return tuple.__new__(type(self), values)
 
         def _asdict(self):
             return dict(zip(self._fields, self, strict=True))

@@ -114,8 +114,11 @@ class Line:
                 try:
                     self._reached = found = reached(self._task)
                     more = [*self._task.declared.parts, *_environment_parts(*found.front_ends)]
-                    body = found.body + encoding(more) if found.body is not None else None
-                    self._direct = Key((*found.parts, *more), body)
+                    if more:
+                        body = found.body + encoding(more) if found.body is not None else None
+                        self._direct = Key((*found.parts, *more), body)
+                    else:
+                        self._direct = Key(found.parts, found.body)
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct

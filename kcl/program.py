@@ -44,7 +44,17 @@ _waited = 0.0
 class Home:
     """One context with what is known about it; its programs live as long as the user's queues and contexts do."""
 
-    __slots__ = ("__weakref__", "_devices", "_identities", "_make", "_options", "context", "locks", "programs")
+    __slots__ = (
+        "__weakref__",
+        "_devices",
+        "_identities",
+        "_make",
+        "_on_pocl",
+        "_options",
+        "context",
+        "locks",
+        "programs",
+    )
 
     def __init__(self, context: cl.Context) -> None:
         import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
@@ -56,6 +66,14 @@ class Home:
         self._identities: list[tuple[Part, ...]] | None = None
         self._options: dict[tuple[object, ...], BuildOptions] = {}
         self._make: Callable[[cl.Program, str], cl.Kernel] | None = None
+        self._on_pocl: bool | None = None
+
+    @property
+    def on_pocl(self) -> bool:
+        """Whether PoCL drives all devices of the context."""
+        if self._on_pocl is None:
+            self._on_pocl = all(is_pocl(device) for device, _name in self.devices)
+        return self._on_pocl
 
     @property
     def devices(self) -> list[tuple[cl.Device, str]]:
@@ -317,7 +335,8 @@ def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:
 
 def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
     """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
-    program = building.from_binaries(home.context, generated, [slot.device for slot in slots], entries)
+    devices, silent = [slot.device for slot in slots], slots[0].options if home.on_pocl else None
+    program = building.from_binaries(home.context, generated, devices, entries, silent)
     found = Built(home, program, home.kernels(program, generated.kernels))
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):
