@@ -32,7 +32,7 @@ WHY = {
     "the same": "eight processes share the cores of the machine, also for what each of them has to do by itself",
     "bytes on disk": (
         "an entry holds the driver's binary, which has what PoCL's directory has; source, invoker and key come on top. "
-        "What compression would save, and what a verified read would cost then, is in the last table of this page"
+        "What compression saves, and what a verified read costs then, is in the last table of this page"
     ),
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",

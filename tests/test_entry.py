@@ -6,16 +6,18 @@ import hashlib
 import io
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
+import zlib
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, Entry, read_header
+from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, Entry, peek, read_header
 from kcl.errors import DamagedEntry
 from kcl.key import Key
 
@@ -26,12 +28,17 @@ values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.di
 entries = st.builds(
     Entry, keys, st.dictionaries(texts, values, max_size=3), st.dictionaries(texts, st.binary(max_size=40), max_size=4)
 )
+NOISE = random.Random(0).randbytes(3 * PIECE)
+shrinking = st.builds(
+    lambda runs: b"".join(NOISE[start : start + length] if noisy else bytes(length) for start, length, noisy in runs),
+    st.lists(st.tuples(st.integers(0, PIECE), st.integers(0, 2 * PIECE), st.booleans()), max_size=4),
+)
 
 KEY = Key([("recipe", "axpy"), ("islpy", "2025.2.5")])
 SMALL = Entry(KEY, {"seconds": 0.5}, {"source.cl": b"kernel", "empty": b"", "binary": bytes(range(8))})
 
 
-def envelope(header: bytes, body: bytes = b"", version: int = 1) -> bytes:
+def envelope(header: bytes, body: bytes = b"", version: int = 2) -> bytes:
     """Wrap any header and body with lengths and digests that fit."""
     lengths = struct.pack("<8sIQQ", b"kclentry", version, len(header), len(body))
     start = lengths + hashlib.sha256(lengths + header).digest()
@@ -129,8 +136,14 @@ class TestUnpack:
 
     def test_other_format_is_named(self) -> None:
         """An entry of a later format is rejected with both format numbers."""
-        with pytest.raises(DamagedEntry, match="format 2; this kcl reads format 1"):
-            Entry.unpack(envelope(b"{}", version=2))
+        for version in (0, 3):
+            with pytest.raises(DamagedEntry, match=f"format {version}; this kcl reads formats 1 to 2"):
+                Entry.unpack(envelope(b"{}", version=version))
+
+    def test_earlier_format(self) -> None:
+        """An entry of format 1, which had no pieces, is read."""
+        header = b'{"key":[["a","b"]],"metadata":{},"parts":[["p",1]]}'
+        assert Entry.unpack(envelope(header, b"q", version=1)) == Entry(Key([("a", "b")]), {}, {"p": b"q"})
 
     def test_claims_above_the_limits(self) -> None:
         """Lengths above the caps are rejected before anything is read."""
@@ -191,6 +204,56 @@ class TestUnpack:
         except DamagedEntry:
             return
         assert b"".join(entry.parts.values()) == body
+
+
+class TestPieces:
+    @settings(max_examples=50)
+    @given(st.lists(shrinking, min_size=1, max_size=3))
+    def test_round_trip(self, parts: list[bytes]) -> None:
+        """Parts that shrink come back as they were, and every reading of the header gives their whole sizes."""
+        entry = Entry(KEY, {}, {str(number): part for number, part in enumerate(parts)})
+        blob = entry.pack()
+        sizes = {name: len(part) for name, part in entry.parts.items()}
+        assert Entry.unpack(blob, KEY) == entry
+        assert read_header(io.BytesIO(blob), len(blob)).sizes == peek(blob, len(blob))[2] == sizes
+        assert len(blob) <= len(SMALL.pack()) + sum(sizes.values()) + 100
+
+    def test_what_is_compressed(self) -> None:
+        """A piece is compressed where less than two fifths of it are left; what hardly shrinks lies as it is."""
+        noise, padding = NOISE[:PIECE], bytes(PIECE)
+        half = noise[: PIECE // 2] + padding[: PIECE // 2]
+        blob = Entry(KEY, {}, {"binary": noise + padding + half}).pack()
+        small = zlib.compress(padding)
+        assert blob.endswith(noise + small + half)
+        assert json.dumps(["binary", 3 * PIECE, [PIECE, len(small), PIECE]], separators=(",", ":")).encode() in blob
+        assert Entry(KEY, {}, {"binary": noise + half}).pack().endswith(noise + half)
+        assert b'["log",900]' in Entry(KEY, {}, {"log": bytes(900)}).pack()
+
+    @pytest.mark.parametrize(
+        ("part", "body"),
+        [
+            (["p", 2000, [20, 20]], bytes(40)),  # one piece too many
+            (["p", 2000, []], b""),
+            (["p", 2000, [0]], b""),
+            (["p", 2000, [2001]], bytes(2001)),
+            (["p", 2000, [20.0]], bytes(20)),
+            (["p", 2000, [True]], b"?"),
+            (["p", 2000, {"0": 20}], bytes(20)),
+            (["p", 2000, [20], 1], bytes(20)),
+            (["p", 2000, [20]], bytes(20)),  # nothing that was compressed
+            (["p", 2000, [len(zlib.compress(bytes(1999)))]], zlib.compress(bytes(1999))),
+            (["p", 2000, [len(zlib.compress(bytes(2001)))]], zlib.compress(bytes(2001))),
+            (["p", 2000, [len(zlib.compress(bytes(2000))) + 1]], zlib.compress(bytes(2000)) + b"?"),
+            (["p", 2000, [len(zlib.compress(bytes(2000))) - 1]], zlib.compress(bytes(2000))[:-1]),
+            (["p", 10**18, [20]], bytes(20)),
+            (["p", (1 << 30) + 1, [1] * 65537], bytes(65537)),
+        ],
+    )
+    def test_malformed(self, part: list[Any], body: bytes) -> None:
+        """Pieces that are not those of the part raise DamagedEntry; no more is decompressed than the part may hold."""
+        header = json.dumps({"key": [list(pair) for pair in KEY.parts], "metadata": {}, "parts": [part]}).encode()
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(envelope(header, body), expected=KEY)
 
 
 class TestReadHeader:
