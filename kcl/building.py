@@ -39,27 +39,44 @@ def from_binaries(
     """Make a program of the entries of its devices; raises what the driver raises for a binary that it does not take.
 
     Warns about what the compiler said when they were made. `silent` are the options as a driver takes them that says
-    nothing about a binary: it is not asked then, which with the rest of pyopencl's wrapper is a tenth of the time.
+    nothing new about a binary: it is not asked then, which with the rest of pyopencl's wrapper is a tenth of the time.
     """
     program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
-    build = getattr(program._prg, "_build", None)
-    if silent is not None and build is not None:
-        build(options=silent.text.encode("utf-8", "surrogateescape"), devices=None)
+    if silent is not None and built_silently(program, silent):
+        said = [""] * len(entries)
     else:
         program.build(options=passed(generated.options))
-    _replay_logs(program, entries)
+        said = logs(program) if any(_log(entry) for entry in entries) else []
+    _replay_logs(entries, said)
     return program
 
 
-def _replay_logs(program: cl.Program, entries: Sequence[Entry]) -> None:
+def built_silently(program: cl.Program, options: BuildOptions) -> bool:
+    """Build past pyopencl's wrapper, which asks for a log and composes the options anew; False where that has changed.
+
+    Raises what the driver raises.
+    """
+    build = getattr(getattr(program, "_prg", None), "_build", None)
+    if build is None:
+        return False
+    try:
+        build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
+    except TypeError:  # it takes other arguments
+        return False
+    return True
+
+
+def _replay_logs(entries: Sequence[Entry], said: Sequence[str]) -> None:
     """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
-    if not any(entry.parts.get("build.log", b"").strip() for entry in entries):
-        return
-    for entry, said in zip(entries, logs(program), strict=False):
-        log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
+    for entry, known in zip(entries, said, strict=False):
+        log = _log(entry)
         # A driver may have something to say about a binary too, but not what it said about the source.
-        if log.strip() not in said:
+        if log.strip() not in known:
             cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
+
+
+def _log(entry: Entry) -> str:
+    return entry.parts.get("build.log", b"").decode("utf-8", "replace")
 
 
 def logs(program: cl.Program) -> list[str]:

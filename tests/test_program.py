@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -13,6 +14,7 @@ import pytest
 import kcl
 from kcl import building, layers, option, program, promote
 from kcl import device as devices
+from kcl.buildoptions import build_options, passed
 from kcl.entry import Entry
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generated import Generated
@@ -327,6 +329,27 @@ class TestBuilt:
     def test_source_digest(self, context):
         """The source is a part by its digest."""
         assert dict(key(context, generated()).parts)["source"] == hashlib.sha256(ADD.encode()).hexdigest()
+
+
+class TestBuiltSilently:
+    def test_options(self, context):
+        """The driver gets the options that pyopencl's wrapper would pass."""
+        made = generated()
+        binaries = building.from_source(context, made).get_info(cl.program_info.BINARIES)
+        silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
+        assert building.built_silently(silent, build_options(context, made.options))
+        wrapped.build(options=passed(made.options))
+        silent, wrapped = (
+            [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
+            for built in (silent, wrapped)
+        )
+        assert silent == wrapped
+        assert "-DADDEND=1" in silent[0]
+
+    @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
+    def test_another_pyopencl(self, context, inner):
+        """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
+        assert not building.built_silently(SimpleNamespace(_prg=inner), build_options(context, ()))
 
 
 class TestInspect:
