@@ -5,7 +5,7 @@
 
 It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
 still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
-that was stopped is waited for a second, then one of the others is its heir. The file goes away with the lock, so one is
+that was stopped is waited for a moment, then one of the others is its heir. The file goes away with the lock, so one is
 never wider than one key; that of a holder that died alone stays, and is swept by the next helper after a day
 (`kcl.promote`).
 """
@@ -24,7 +24,7 @@ if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl
 
 LONGEST_SECONDS = 60.0
-STOPPED_SECONDS = 1.0
+STOPPED_SECONDS = 0.25  # a debugger that only looks stops a process for less
 _HEIRS = 3
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
@@ -75,7 +75,7 @@ def join(digest: str, what: str) -> Flight:
     """Take the lead for a key, or wait for the process that has it; `what` names the kernel to people.
 
     Returns at the latest when that process has landed, died, or worked for a minute; of those who wait for one that has
-    been stopped for a second one takes the lead, and the others wait for that. Raises what the directory does
+    been stopped for a while one takes the lead, and the others wait for that. Raises what the directory does
     (`OSError`, `UnusableDirectory`). Thread-safe: threads wait for each other as processes do.
     """
     if sys.platform == "win32":
@@ -147,7 +147,7 @@ class Waiting:
         return True
 
     def is_over(self) -> bool:
-        """Tell whether to go alone: after a second of a stopped holder, or a minute of any; long waits are shown."""
+        """Tell whether to go alone: a stopped holder has a moment, any other a minute; long waits are shown."""
         waited = time.monotonic() - self._begin
         if waited > self._shown:
             events.logger().warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
