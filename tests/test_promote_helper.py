@@ -225,7 +225,7 @@ class TestWait:
         """A helper that is stopped is waited for once, for a second; when it goes on it is waited for again."""
         bench.queued(1)
         with bench.helper() as helper:
-            until(bench.queue.has_helper, "the helper")
+            until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
             helper.send_signal(signal.SIGSTOP)
             digest = bench.key(1).digest
             try:

@@ -28,7 +28,7 @@ PROGRAMS = int(os.environ.get("KCL_TRUTH_PROGRAMS", "50"))
 LAUNCHED = max(2, PROGRAMS // 100)
 # imported once, before the processes are forked
 MODULES = (
-    *("kcl.handle", "kcl.pipeline", "kcl.frontends.opencl", "kcl.stores.persistentdict", "pytools.persistent_dict"),
+    *("kcl.handle", "kcl.running", "kcl.frontends.opencl", "kcl.stores.persistentdict", "pytools.persistent_dict"),
     *("sqlite3", "collections", "contextlib", "dataclasses", "enum", "fractions", "functools", "re", "typing", "zlib"),
 )
 
