@@ -39,7 +39,8 @@ def from_binaries(
     """Make a program of the entries of its devices; raises what the driver raises for a binary that it does not take.
 
     Warns about what the compiler said when they were made. `silent` are the options as a driver takes them that says
-    nothing new about a binary: it is not asked then, which with the rest of pyopencl's wrapper is a tenth of the time.
+    of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
+    tenth of the time.
     """
     program = _named(cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries]), generated)
     if silent is not None and built_silently(program, silent):
@@ -58,27 +59,27 @@ def _named(program: cl.Program, generated: Generated) -> cl.Program:
 
 
 def built_silently(program: cl.Program, options: BuildOptions) -> bool:
-    """Build past pyopencl's wrapper, which asks for a log and composes the options anew; False where that has changed.
+    """Build past pyopencl's wrapper, which asks for a log and composes the options anew; tell whether that worked.
 
-    Raises what the driver raises.
+    Where it did not the wrapper is to be tried: it says more about a binary that the driver refuses, and another
+    pyopencl may have nothing below it, or something that takes other arguments.
     """
     build = getattr(getattr(program, "_prg", None), "_build", None)
     if build is None:
         return False
     try:
         build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
-    except TypeError:  # it takes other arguments
+    except (cl.Error, TypeError):
         return False
     return True
 
 
 def _replay_logs(entries: Sequence[Entry], said: Sequence[str]) -> None:
     """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
-    for entry, known in zip(entries, said, strict=False):
-        log = _log(entry)
-        # A driver may have something to say about a binary too, but not what it said about the source.
-        if log.strip() not in known:
-            cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
+    # A driver may have something to say about a binary too, but not what it said about the source.
+    unsaid = [log for entry, known in zip(entries, said, strict=False) if (log := _log(entry)).strip() not in known]
+    for log in dict.fromkeys(unsaid):
+        cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
 
 
 def _log(entry: Entry) -> str:

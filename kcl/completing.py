@@ -79,18 +79,18 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     and batch schedulers: call it in one process, after the launches. Any fault of the cache is said once, as elsewhere.
     Thread-safe.
     """
-    from kcl import promote
-
     _hand_over()
     folder = option.folder("kcl")
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
     try:
+        from kcl import promote
+
         promote.start(folder, config.environment())
         done = promote.idle(folder, seconds, drawn)
         if drawn is _draw and not done:
             sys.stderr.write("\n")
         return done
-    except (OSError, CacheFault) as error:
+    except (OSError, ImportError, CacheFault) as error:
         layers.binary().fault("wait for the helper", error)
         return False
 
@@ -129,12 +129,10 @@ def _hand_over() -> None:
 
 
 def _request(jobs: tuple[Job, ...]) -> None:
-    if not jobs:
-        return
-    from kcl import promote
-
     for job in jobs:
         try:
+            from kcl import promote
+
             promote.request(option.folder("kcl"), job.address, job.entry, config.environment())
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)

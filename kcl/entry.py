@@ -36,6 +36,7 @@ FORMAT = 2
 HEADER_LIMIT = 64 << 20
 ENTRY_LIMIT = 1 << 30
 PIECE = 16 << 10
+PIECES_LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
 _WORTH = 0.4
 _TINY = 1 << 10
 
@@ -67,7 +68,10 @@ class Entry:
 
     def pack(self) -> bytes:
         """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for what JSON cannot hold."""
-        pieces = {name: _pieces(part) for name, part in self.parts.items()}
+        pieces, room = dict[str, list[bytes]](), PIECES_LIMIT
+        for name, part in self.parts.items():
+            pieces[name] = _pieces(part) if len(part) <= room else []
+            room -= len(part) if pieces[name] else 0
         header = _encode_header(self, pieces)
         size = sum(map(len, self.parts.values()))
         if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + size > ENTRY_LIMIT:
@@ -253,11 +257,11 @@ def _sizes(described: Any) -> tuple[dict[str, int], _Stored]:
         if pieces:
             stored[name] = found = pieces[0]
             if type(found) is not list or len(found) != _count(size) or any(type(one) is not int for one in found):
-                raise TypeError(f"not the pieces of {size} bytes: {found!r}")
+                raise TypeError(f"not the pieces of {size} bytes in {name!r}")
             if not all(0 < one <= length for one, length in zip(found, _lengths(size), strict=True)):
-                raise ValueError(f"a piece is larger than what it holds: {found!r}")
-    if whole > ENTRY_LIMIT:
-        raise ValueError(f"the parts claim {whole} bytes, above the limit of {ENTRY_LIMIT}")
+                raise ValueError(f"a piece of {name!r} is larger than what it holds")
+    if sum([sizes[name] for name in stored]) > PIECES_LIMIT or whole > ENTRY_LIMIT:
+        raise ValueError(f"the parts claim {whole} bytes, {PIECES_LIMIT} at most of them in pieces")
     return sizes, stored
 
 

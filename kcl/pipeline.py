@@ -1,4 +1,7 @@
-"""The line, in order: direct key, generator layer, recipe, program, launcher; and nothing else."""
+"""The line, in order: direct key, generator layer, recipe, program, launcher; and nothing else.
+
+What only a miss needs is imported there.
+"""
 
 from __future__ import annotations
 
@@ -270,7 +273,7 @@ class Line:
 
             ran = Outcome(self._result, self.base.reads, "")
         else:
-            from kcl import running  # needed on a miss only
+            from kcl import running
 
             ran = running.run(self._task, self._reached)
             self._moment.update({(read.base, read.path): read.digest for read in ran.reads})

@@ -317,16 +317,16 @@ def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:
     global _waited
     if not is_pocl(slot.device):
         return False
-    from kcl import promote
-
     folder, digest = option.folder("kcl"), slot.key.digest
     started = time.monotonic()
     try:
+        from kcl import promote
+
         if not promote.pending(folder, digest):
             return False
         patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - _waited)
         return promote.wait(folder, digest, patience, config.environment(), kernel)
-    except (OSError, CacheFault) as error:
+    except (OSError, ImportError, CacheFault) as error:
         layer.fault("wait for the helper", error)
         return False
     finally:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, Entry, peek, read_header
+from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, peek, read_header
 from kcl.errors import DamagedEntry
 from kcl.key import Key
 
@@ -229,6 +229,13 @@ class TestPieces:
         assert Entry(KEY, {}, {"binary": noise + half}).pack().endswith(noise + half)
         assert b'["log",900]' in Entry(KEY, {}, {"log": bytes(900)}).pack()
 
+    def test_limit(self) -> None:
+        """No more than 64 MiB lie in pieces: what comes after them lies as it is."""
+        entry = Entry(KEY, {}, {"first": bytes(PIECES_LIMIT - 2048), "second": bytes(4096), "third": bytes(2048)})
+        blob = entry.pack()
+        assert 4096 < len(blob) < 200_000
+        assert Entry.unpack(blob) == entry
+
     @pytest.mark.parametrize(
         ("part", "body"),
         [
@@ -246,7 +253,7 @@ class TestPieces:
             (["p", 2000, [len(zlib.compress(bytes(2000))) + 1]], zlib.compress(bytes(2000)) + b"?"),
             (["p", 2000, [len(zlib.compress(bytes(2000))) - 1]], zlib.compress(bytes(2000))[:-1]),
             (["p", 10**18, [20]], bytes(20)),
-            (["p", (1 << 30) + 1, [1] * 65537], bytes(65537)),
+            (["p", (64 << 20) + 1, [1] * 4097], bytes(4097)),
         ],
     )
     def test_malformed(self, part: list[Any], body: bytes) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import copy
+import inspect
 import pickle
 import typing
 
@@ -95,5 +97,46 @@ class TestNamedTuple:
         assert Ours.__match_args__ == Typed.__match_args__
         assert Ours.__doc__ == Typed.__doc__
         assert issubclass(Ours, tuple)
-        with pytest.raises(TypeError):
-            type(Ours)("Wrong", (NamedTuple,), {"__annotations__": {"first": "int", "second": "int"}, "first": 1})
+        assert type(Ours) is type
+        with pytest.raises(TypeError, match="without a default"):
+            type(NamedTuple)("Wrong", (NamedTuple,), {"__annotations__": {"first": "int", "second": "int"}, "first": 1})
+
+    @pytest.mark.parametrize("kind", [Ours, Typed])
+    def test_subclasses(self, kind):
+        """A subclass is an ordinary class: it adds methods, or a constructor of its own, and no fields."""
+
+        class Shorter(kind, abc.ABC):
+            remark: str = "not a field"
+
+            def __new__(cls, name):
+                return super().__new__(cls, name, 3)
+
+        class Plain(kind):
+            pass
+
+        assert Shorter("a") == ("a", 3, 0.5, ())
+        assert (Shorter("a").doubled, Shorter("a").remark, Shorter._fields) == (6, "not a field", kind._fields)
+        assert Plain("a", 1)._replace(number=2) == Plain("a", 2)
+        assert list(inspect.signature(Shorter).parameters) == ["name"]
+
+    def test_signature(self):
+        """The signature, which the documentation shows, is that of the fields."""
+        said = "(name: 'str', number: 'int', weight: 'float' = 0.5, inside: 'tuple[int, ...]' = ())"
+        assert str(inspect.signature(Ours)) == said
+        assert inspect.signature(Ours).parameters.keys() == inspect.signature(Typed).parameters.keys()
+
+    @pytest.mark.parametrize(
+        ("call", "words"),
+        [
+            (lambda: Ours("a"), "Ours: number is missing"),
+            (lambda: Ours("a", 1, names=2), "Ours: names is no field; there are name, number, weight, inside"),
+            (lambda: Ours("a", 1, name="b"), "Ours: name is given twice"),
+            (lambda: Ours(1, 2, 3, 4, 5), "Ours has 4 fields, not 5: name, number, weight, inside"),
+            (lambda: Ours._make(["a"]), "Ours has 4 fields, not 1"),
+            (lambda: Ours("a", 1)._replace(names=2), "Ours: names is no field"),
+        ],
+    )
+    def test_errors(self, call, words):
+        """An error names the field that is wrong, and no value."""
+        with pytest.raises((TypeError, ValueError), match=words):
+            call()

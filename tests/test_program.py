@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +15,11 @@ import pytest
 import kcl
 from kcl import building, layers, option, program, promote
 from kcl import device as devices
-from kcl.buildoptions import build_options, passed
+from kcl.buildoptions import BuildOptions, build_options, passed
 from kcl.entry import Entry
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generated import Generated
+from kcl.key import Key
 from kcl.stores.directory import Directory
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
@@ -346,6 +348,24 @@ class TestBuiltSilently:
         assert silent == wrapped
         assert "-DADDEND=1" in silent[0]
 
+    def test_refused(self, context):
+        """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
+        binaries = building.from_source(context, generated()).get_info(cl.program_info.BINARIES)
+        made, wrong = generated(options=("-bogus",)), BuildOptions("-bogus")
+        assert not building.built_silently(cl.Program(context, context.devices, binaries), wrong)
+        entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
+        with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
+            building.from_binaries(context, made, context.devices, entries, wrong)
+
+    def test_logs(self, monkeypatch):
+        """What the compiler said of all devices is said once."""
+        monkeypatch.setenv("PYOPENCL_COMPILER_OUTPUT", "1")
+        entries = [Entry(Key([]), {}, {"build.log": log}) for log in (b"look here", b"look here", b" \n", b"and there")]
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            building._replay_logs(entries, [""] * 4)
+        assert [str(one.message).rpartition("\n")[2] for one in said] == ["look here", "and there"]
+
     @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
@@ -384,6 +404,42 @@ DEVICES = """
     assert promote.idle(option.folder("kcl"), 60)
     print(json.dumps([found, events]))
 """
+
+
+UNREADABLE = """
+import sys, warnings
+import numpy as np, pyopencl as cl
+import kcl
+from kcl import flight, publishing, running
+from kcl.direct import witness
+
+class Unreadable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "kcl.promote":
+            raise OSError(24, "Too many open files", name)
+
+@kcl.kernel
+def doubled():
+    return kcl.Source("__kernel void doubled(__global float *x) { x[get_global_id(0)] *= 2; }",
+        entry="doubled", arguments=[kcl.Array("x", np.float32, "(4,)", "inout")], global_size="(4,)")
+
+sys.meta_path.insert(0, Unreadable)
+context = cl.create_some_context(interactive=False)
+x = np.ones(4, np.float32)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    doubled()(cl.CommandQueue(context), x=x)
+    kcl.flush(1)
+print(x.tolist(), "kcl.promote" in sys.modules, len([one for one in said if one.category is kcl.layers.CacheWarning]))
+"""
+
+
+class TestImports:
+    def test_fault(self, child):
+        """A module of kcl that cannot be read when it is needed is a fault of the cache like any other."""
+        done = child.run(UNREADABLE)
+        assert done.stdout.split() == ["[2.0,", "2.0,", "2.0,", "2.0]", "False", "1"], done
 
 
 class TestDevices:

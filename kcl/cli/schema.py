@@ -110,7 +110,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                     Field("file", "string", "the file in which it lies"),
                     Field("parts", "list of list of string", "the parts of its key, each a name and a value"),
                     Field("metadata", "object", "what kcl keeps beside it; may change with the format of entries"),
-                    Field("sizes", "object", "the bytes of each piece by its name"),
+                    Field("sizes", "object", "the bytes of each part by its name"),
                     *_ENTRY,
                     Field("source", "string", "the OpenCL C", always=False),
                     Field("log", "string", "what the compiler said", always=False),

@@ -106,7 +106,7 @@ def about(shown: Shown) -> str:
         "built": f"{output.date(summary.built)}, in {output.seconds(summary.seconds)}",
         "uses": f"{shown.used.uses}, last {output.ago(shown.used.last)}" if shown.used.uses else "none",
         "complete": _completeness(metadata),
-        "size": f"{output.size(summary.size)}: {sizes}",
+        "size": f"{output.size(summary.size)} on disk; {sizes}",
         "file": inventory.file_of(summary.layer, summary.address),
     }
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
