@@ -22,7 +22,7 @@ def from_source(context: cl.Context, generated: Generated, mark: str = "") -> cl
     options = [*passed(generated.options), *([mark] if mark else [])]
     try:
         # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
-        return _named(cl.Program(cl._cl._Program(context, generated.source)), generated).build(options=options)
+        return _with_source(cl.Program(cl._cl._Program(context, generated.source)), generated).build(options=options)
     except cl.Error:
         # pyopencl's ordinary way says more about a failure. Should it succeed, its cache did, and that is not trusted.
         cl.Program(context, generated.source).build(options=options)
@@ -42,7 +42,7 @@ def from_binaries(
     of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
     tenth of the time.
     """
-    program = _named(cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries]), generated)
+    program = _with_source(cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries]), generated)
     if silent is not None and built_silently(program, silent):
         said = [""] * len(entries)
     else:
@@ -52,7 +52,7 @@ def from_binaries(
     return program
 
 
-def _named(program: cl.Program, generated: Generated) -> cl.Program:
+def _with_source(program: cl.Program, generated: Generated) -> cl.Program:
     """Tell pyopencl the source: each new kernel object asks for it, and costs a failed one where it is missing."""
     program._source = generated.source
     return program
