@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import measure
 from measure import Effort, spread
 
-from kcl import entry as format_of_entries
+from kcl import pieces
 from kcl.entry import Entry
 from kcl.stores.persistentdict import Rows
 
@@ -96,11 +96,11 @@ def _parts(blobs: list[bytes]) -> dict[str, int]:
 
 def _plain(blob: bytes) -> bytes:
     """Pack an entry with none of its pieces compressed."""
-    worth, format_of_entries._WORTH = format_of_entries._WORTH, 0.0
+    worth, pieces._WORTH = pieces._WORTH, 0.0
     try:
         return Entry.unpack(blob).pack()
     finally:
-        format_of_entries._WORTH = worth
+        pieces._WORTH = worth
 
 
 def _compared(root: pathlib.Path, blobs: list[bytes]) -> list[dict[str, Any]]:

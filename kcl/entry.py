@@ -8,12 +8,8 @@
     header-digest  = SHA-256 of magic format header-length body-length header
     total-digest   = SHA-256 of magic ... header-digest header body
     header         = JSON, UTF-8 ("surrogatepass"): {"key": [[name, value], ...], "metadata": {...},
-                     "parts": [[name, size] or [name, size, [stored, ...]], ...]}
+                     "parts": see `kcl.pieces`}
     body           = the bytes of the parts, in the order of "parts"
-
-A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
-many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than two fifths of it, so
-that what is gained is worth the time: in programs the text of symbols and the padding, hardly ever the code.
 
 Lengths and digests are checked before anything is parsed or decompressed. The header has a digest of its own, so that a
 listing need not read the binaries. Same entry, same bytes, for one release of zlib. Format 1 had no pieces.
@@ -23,10 +19,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import zlib
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
+from kcl import pieces
 from kcl.errors import DamagedEntry
 from kcl.key import Key
 from kcl.namedtuple import NamedTuple
@@ -35,17 +31,10 @@ MAGIC = b"kclentry"
 FORMAT = 2
 HEADER_LIMIT = 64 << 20
 ENTRY_LIMIT = 1 << 30
-PIECE = 16 << 10
-PIECES_LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
-_WORTH = 0.4
-_TINY = 1 << 10
 
 _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
-
-
-_Stored = dict[str, list[int]]  # how many bytes the pieces of a part take, for those that lie in pieces
 
 
 class Header(NamedTuple):
@@ -68,15 +57,10 @@ class Entry:
 
     def pack(self) -> bytes:
         """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for what JSON cannot hold."""
-        pieces, room = dict[str, list[bytes]](), PIECES_LIMIT
-        for name, part in self.parts.items():
-            pieces[name] = _pieces(part) if len(part) <= room else []
-            room -= len(part) if pieces[name] else 0
-        header = _encode_header(self, pieces)
-        size = sum(map(len, self.parts.values()))
-        if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + size > ENTRY_LIMIT:
-            raise ValueError(f"an entry of {len(header)} + {size} bytes is above the limit of {ENTRY_LIMIT}")
-        body = b"".join([piece for name, part in self.parts.items() for piece in pieces[name] or [part]])
+        described, body = pieces.lay_out(self.parts)
+        header = _encode_header(self, described)
+        if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
+            raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above the limit of {ENTRY_LIMIT}")
         lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(body))
         start = lengths + hashlib.sha256(lengths + header).digest()
         total = hashlib.sha256(start)
@@ -100,7 +84,7 @@ class Entry:
         header, stored = _decode_header(header_bytes, len(blob) - header_end, expected)
         if expected is not None and header.key != expected:
             raise DamagedEntry(f"the entry is that of another key: {header.key.digest}, not {expected.digest}")
-        return cls(header.key, header.metadata, _cut(blob, header_end, header.sizes, stored))
+        return cls(header.key, header.metadata, pieces.cut(blob, header_end, header.sizes, stored))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -152,8 +136,8 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
     middle = header.find(b',"metadata":{')
     try:
         document = json.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
-        metadata, (sizes, stored) = document["metadata"], _sizes(document["parts"])
-        if type(metadata) is dict and end + _stored_bytes(sizes, stored) == size:
+        metadata, (sizes, stored) = document["metadata"], pieces.read(document["parts"])
+        if type(metadata) is dict and end + pieces.length(sizes, stored) == size:
             return header[7:middle], metadata, sizes
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
@@ -198,7 +182,7 @@ def _check_header_digest(fixed: bytes, header: bytes) -> None:
         raise DamagedEntry("the digest over the entry's header does not fit its bytes")
 
 
-def _encode_header(entry: Entry, pieces: Mapping[str, list[bytes]]) -> bytes:
+def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
     import json
 
     for part in entry.key.parts:
@@ -207,25 +191,22 @@ def _encode_header(entry: Entry, pieces: Mapping[str, list[bytes]]) -> bytes:
     document = {
         "key": entry.key.parts,
         "metadata": entry.metadata,
-        "parts": [
-            (name, len(part), *([[len(piece) for piece in pieces[name]]] if pieces[name] else []))
-            for name, part in entry.parts.items()
-        ],
+        "parts": described,
     }
     # ensure_ascii would write two lone surrogates and the character they encode as the same escapes
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, _Stored]:
+def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, pieces.Stored]:
     import json
 
     try:
         # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
         document = json.loads(header.decode("utf-8", "surrogatepass"))
         key = _decode_key(document.pop("key"), expected)
-        metadata, (sizes, stored) = document.pop("metadata"), _sizes(document.pop("parts"))
-        fits = not document and type(metadata) is dict and _stored_bytes(sizes, stored) == body_length
+        metadata, (sizes, stored) = document.pop("metadata"), pieces.read(document.pop("parts"))
+        fits = not document and type(metadata) is dict and pieces.length(sizes, stored) == body_length
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     if not fits:
@@ -240,78 +221,3 @@ def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
     if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
         raise TypeError("a key is a list of pairs of texts")
     return Key((name, value) for name, value in parts)
-
-
-def _sizes(described: Any) -> tuple[dict[str, int], _Stored]:
-    """Read sizes and pieces of parts as JSON has them; raises TypeError or ValueError for what is no such list."""
-    if type(described) is not list:
-        raise TypeError(f"parts are a list, not {type(described).__name__}")
-    sizes: dict[str, int] = {}
-    stored: _Stored = {}
-    whole = 0
-    for name, size, *pieces in described:
-        if type(name) is not str or type(size) is not int or size < 0 or name in sizes or len(pieces) > 1:
-            raise TypeError(f"not a part: {name!r}, {size!r}")
-        sizes[name] = size
-        whole += size
-        if pieces:
-            stored[name] = found = pieces[0]
-            if type(found) is not list or len(found) != _count(size) or any(type(one) is not int for one in found):
-                raise TypeError(f"not the pieces of {size} bytes in {name!r}")
-            if not all(0 < one <= length for one, length in zip(found, _lengths(size), strict=True)):
-                raise ValueError(f"a piece of {name!r} is larger than what it holds")
-    if sum([sizes[name] for name in stored]) > PIECES_LIMIT or whole > ENTRY_LIMIT:
-        raise ValueError(f"the parts claim {whole} bytes, {PIECES_LIMIT} at most of them in pieces")
-    return sizes, stored
-
-
-def _stored_bytes(sizes: Mapping[str, int], stored: _Stored) -> int:
-    return sum([sum(stored[name]) if name in stored else size for name, size in sizes.items()])
-
-
-def _count(size: int) -> int:
-    return -(-size // PIECE)
-
-
-def _lengths(size: int) -> list[int]:
-    """Return how long the pieces of so many bytes are."""
-    return [min(PIECE, size - start) for start in range(0, size, PIECE)]
-
-
-def _pieces(part: bytes) -> list[bytes]:
-    """Cut a part into pieces, compressed where that is worth it; there are none where it is not worth it anywhere."""
-    if len(part) < _TINY:
-        return []
-    whole = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
-    small = [zlib.compress(piece) for piece in whole]
-    stored = [one if len(one) < _WORTH * len(piece) else piece for one, piece in zip(small, whole, strict=True)]
-    return stored if sum(map(len, stored)) < len(part) else []
-
-
-def _cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: _Stored) -> dict[str, bytes]:
-    parts = {}
-    for name, size in sizes.items():
-        if name in stored:
-            found = []
-            for length, piece in zip(_lengths(size), stored[name], strict=True):
-                found.append(_whole(blob[start : start + piece], length))
-                start += piece
-            parts[name] = b"".join(found)
-        else:
-            parts[name] = blob[start : start + size]
-            start += size
-    return parts
-
-
-def _whole(piece: bytes, length: int) -> bytes:
-    """Decompress a piece, and no more than it may hold."""
-    if len(piece) == length:
-        return piece
-    reader = zlib.decompressobj()
-    try:
-        found = reader.decompress(piece, length)
-    except zlib.error as error:
-        raise DamagedEntry(f"a piece of the entry cannot be decompressed: {error}") from error
-    if len(found) != length or not reader.eof or reader.unused_data:
-        raise DamagedEntry(f"a piece of the entry does not hold the {length} bytes that it should")
-    return found

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, peek, read_header
+from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, Entry, peek, read_header
 from kcl.errors import DamagedEntry
 from kcl.key import Key
+from kcl.pieces import LIMIT, PIECE
 
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
 keys = st.lists(st.tuples(texts, texts), max_size=5).map(Key)
@@ -231,7 +232,7 @@ class TestPieces:
 
     def test_limit(self) -> None:
         """No more than 64 MiB lie in pieces: what comes after them lies as it is."""
-        entry = Entry(KEY, {}, {"first": bytes(PIECES_LIMIT - 2048), "second": bytes(4096), "third": bytes(2048)})
+        entry = Entry(KEY, {}, {"first": bytes(LIMIT - 2048), "second": bytes(4096), "third": bytes(2048)})
         blob = entry.pack()
         assert 4096 < len(blob) < 200_000
         assert Entry.unpack(blob) == entry

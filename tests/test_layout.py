@@ -25,6 +25,7 @@ ORDER = [
     "adapters.*",
     "events",
     "key",
+    "pieces",
     "entry",
     "explain.words",
     "explain",

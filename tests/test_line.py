@@ -54,6 +54,7 @@ WARM_MODULES = [
     "kcl.manifest",  # and one reads a file
     "kcl.namedtuple",
     "kcl.option",
+    "kcl.pieces",
     "kcl.pipeline",
     "kcl.preprocessor",
     "kcl.program",
