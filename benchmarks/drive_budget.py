@@ -29,6 +29,7 @@ STAGES = (
     ("kernels", "Arguments.checksum", "wait, read results"),
     ("pyopencl", "Program.__init__", "program from binary"),
     ("pyopencl", "Program.build", "program from binary"),
+    ("kcl.building", "from_binaries", "program from binary"),
     ("pyopencl", "Kernel.set_arg", "arguments and launch"),
     ("pyopencl", "Kernel", "kernel object"),
     ("pyopencl", "enqueue_nd_range_kernel", "arguments and launch"),
