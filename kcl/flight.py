@@ -86,6 +86,7 @@ def join(digest: str, what: str) -> Flight:
         return Flight()
     waiting = Waiting(what)
     for name in (digest, *(f"{digest}.{heir}" for heir in range(1, 1 + _HEIRS))):
+        waiting.for_another()
         flight = _join(os.path.join(folder, name), waiting)
         if flight.leads or not is_stopped(waiting.holder):
             break
@@ -101,7 +102,7 @@ def _join(path: str, waiting: Waiting) -> Flight:
             locked = waiting.until_locked(descriptor)
             if locked and _is_at(path, descriptor):
                 _sign(descriptor)
-                return Flight(path, descriptor, waiting.holder)
+                return Flight(path, descriptor, waiting.waited_for)
         except BaseException:
             _close(descriptor)
             raise
@@ -126,20 +127,25 @@ if hasattr(os, "register_at_fork"):
 
 
 class Waiting:
-    """How long we have waited, and for whom: the process id of the `holder`, where it is known."""
+    """How long we have waited, and for whom: the process id of the `holder`, and of the last one that we waited for."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._begin = time.monotonic()
         self._shown = _SHOWN_SECONDS
         self._stopped = 0.0
+        self.holder = self.waited_for = ""
+
+    def for_another(self) -> None:
+        """Begin to wait for a holder that is not known yet: an heir has the lock before its name is in the file."""
         self.holder = ""
+        self._stopped = time.monotonic() - self._begin
 
     def until_locked(self, descriptor: int) -> bool:
         """Try to lock until it works or it is time to go alone; tell which."""
         pause = _FIRST_PAUSE
         while not _lock(descriptor):
-            self.holder = _signature(descriptor) or self.holder or "another"
+            self.holder = self.waited_for = _signature(descriptor) or self.holder or "another"
             if self.is_over():
                 return False
             time.sleep(pause)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -49,9 +51,11 @@ def leading(child):
         text=True,
     ) as process:
         assert process.stdout.readline() == "leads\n"
-        yield process
-        process.send_signal(signal.SIGCONT)
-        process.stdin.close()
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.stdin.close()
 
 
 @pytest.fixture
@@ -132,6 +136,20 @@ class TestJoin:
             heir.stdin.close()
             output, _ = process.communicate(timeout=60)
             assert output.strip() == f'["{heir.pid}", false]'
+
+    def test_heir_without_a_name(self, child, leader):
+        """An heir that has the lock, and not yet written who it is, is waited for like any other."""
+        leader.send_signal(signal.SIGSTOP)
+        path = child.cache / "kcl" / "flight" / ("a" * 64 + ".1")
+        with open(path, "wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = waiting(child)
+            assert is_waiting(child, process, ".1")
+            time.sleep(3 * flight.STOPPED_SECONDS)
+            assert process.poll() is None
+            os.unlink(path)
+        output, _ = process.communicate(timeout=60)
+        assert output.strip() == '["another", false]'
 
     def test_shown(self, child, leader):
         """A long wait says for whom and for what."""
