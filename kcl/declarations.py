@@ -36,8 +36,6 @@ class Declared(NamedTuple):
     @property
     def parts(self) -> list[Part]:
         """The declarations themselves, which decide what is looked at before a hit."""
-        if self is NOTHING:
-            return []
         found = [Part("declared version", self.version)] if self.version is not None else []
         found += [Part("declared read", pattern) for pattern in self.reads]
         return found + [Part("declared variable", name) for name in self.env]

@@ -46,10 +46,8 @@ class Key:
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part | tuple[str, str]], body: bytes | None = None) -> None:
-        """Make a key of parts; ``body`` is the `encoding` of what are `Part`s already, where somebody has it."""
-        if body is None:
-            parts = [part if type(part) is Part else Part(*part) for part in parts]
-        self.parts = tuple(parts)  # type: ignore[arg-type]
+        """Make a key of parts; ``body`` is their `encoding`, where somebody has it already."""
+        self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
         self._encoded = None if body is None else _word(len(self.parts)) + body
         self._digest: str | None = None
 

@@ -117,11 +117,8 @@ class Line:
                 try:
                     self._reached = found = reached(self._task)
                     more = [*self._task.declared.parts, *_environment_parts(*found.front_ends)]
-                    if more:
-                        body = found.body + encoding(more) if found.body is not None else None
-                        self._direct = Key((*found.parts, *more), body)
-                    else:
-                        self._direct = Key(found.parts, found.body)
+                    body = found.body + encoding(more) if found.body is not None else None
+                    self._direct = Key((*found.parts, *more), body)
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct
@@ -268,13 +265,11 @@ class Line:
 
     def _ran(self, values: dict[str, Any], call: bool) -> tuple[Outcome, Dtypes]:
         """Run the recipe, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
+        from kcl import running
+
         if self._result is not None and self.base is not None:
-            from kcl.running import Outcome
-
-            ran = Outcome(self._result, self.base.reads, "")
+            ran = running.Outcome(self._result, self.base.reads, "")
         else:
-            from kcl import running
-
             ran = running.run(self._task, self._reached)
             self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
             self._result = None if ran.refused else ran.result

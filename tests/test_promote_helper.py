@@ -222,7 +222,7 @@ class TestWait:
             assert not promote.idle(bench.folder, 0.05)
 
     def test_stopped(self, bench: Bench) -> None:
-        """A helper that is stopped is waited for once, for a second; when it goes on it is waited for again."""
+        """A helper that is stopped is waited for once, for a moment; when it goes on it is waited for again."""
         bench.queued(1)
         with bench.helper() as helper:
             until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")

@@ -27,7 +27,7 @@ _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 # how lines of a record end that have no digest (compiled files, the record itself); what is about the installation
-_VOLATILE, _DOT = ord(","), ord(".")
+_VOLATILE = ord(",")
 _ABOUT = b".dist-info/"
 # what an editable install leaves beside its metadata; and what metadata says of other distributions
 _EDITABLE = rb"__editable__|[^/,]*\.(?:pth|egg-link),"
@@ -333,12 +333,8 @@ def _identify(distribution: str) -> str:
 
 def _counted(record: bytes) -> list[bytes]:
     """List the lines of a record that count; most records hold nothing of what is seldom."""
-    volatile, dot = _VOLATILE, _DOT
-    lines = [
-        line
-        for line in _without(record, _ABOUT).splitlines()
-        if line and line[-1] != volatile and (line[0] != dot or line[:2] != b"..")
-    ]
+    volatile, lines = _VOLATILE, _without(record, _ABOUT).splitlines()
+    lines = [line for line in lines if line and line[-1] != volatile and line[:2] != b".."]
     if any(word in record for word in _OF_EDITABLE):
         lines = [line for line in lines if not re.match(_EDITABLE, line)]
     return lines

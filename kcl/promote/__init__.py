@@ -64,7 +64,7 @@ def wait(
     """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
 
     That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then. A
-    helper that is stopped is waited for a second, once. A long wait is shown, and `what` names the job to people.
+    helper that is stopped is waited for a moment, once. A long wait is shown, and `what` names the job to people.
     """
     from kcl.flight import Waiting
 
