@@ -15,7 +15,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent
 SCRUBBED = (
-    *("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_PROMOTE", "KCL_REPORT", "KCL_STRICT", "KCL_VERIFY"),
+    *("KCL_AHEAD", "KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_PROMOTE", "KCL_REPORT", "KCL_STRICT", "KCL_VERIFY"),
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
     *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT", "_LOOPY_SKIP_ARG_CHECKS"),
@@ -82,8 +82,10 @@ def fresh(tmp_path, monkeypatch):
 
 def _forget():
     from kcl import completing, events, layers, option
+    from kcl.history import orders
 
     completing.reset()
+    orders.reset()
     option.reset()
     layers.reset()
     events.reset()

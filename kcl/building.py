@@ -29,21 +29,26 @@ def from_source(context: cl.Context, generated: Generated, mark: str = "") -> cl
         raise
 
 
+def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
+    """Make a program of the entries of its devices, to be built; raises as `from_binaries` does."""
+    return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+
+
 def from_binaries(
-    context: cl.Context,
+    program: cl.Program,
     generated: Generated,
-    devices: Sequence[cl.Device],
     entries: Sequence[Entry],
     silent: BuildOptions | None = None,
+    is_built: bool = False,
 ) -> cl.Program:
-    """Make a program of the entries of its devices; raises what the driver raises for a binary that it does not take.
+    """Build a program that was made of entries; raises what the driver raises for a binary that it does not take.
 
     Warns about what the compiler said when they were made. `silent` are the options as a driver takes them that says
     of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
-    tenth of the time.
+    tenth of the time. One that `is_built` was built that way.
     """
-    program = _with_source(cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries]), generated)
-    if silent is not None and built_silently(program, silent):
+    _with_source(program, generated)
+    if is_built or (silent is not None and built_silently(program, silent)):
         said = [""] * len(entries)
     else:
         program.build(options=passed(generated.options))

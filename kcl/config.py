@@ -40,6 +40,13 @@ class Setting(NamedTuple):
 
 SETTINGS = (
     Setting(
+        "KCL_AHEAD",
+        "`1` or `0`",
+        "1 where the process may use more than one processor, else 0",
+        "On PoCL a second thread makes the programs that the last run of the same driver asked for next, while the "
+        "first one binds and launches; `0`: none is made before it is asked for.",
+    ),
+    Setting(
         "KCL_CACHE_DIR",
         "an absolute path",
         "unset",
@@ -86,6 +93,7 @@ SETTINGS = (
 class Settings(NamedTuple):
     """The settings as they were read at one moment; `rejected` names the values that were not understood."""
 
+    ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
     no_cache: frozenset[str]
@@ -107,6 +115,7 @@ def read() -> Settings:
     cache_dir, cache_dir_reason = _cache_dir(rejected)
     verify, verify_results = _verification("KCL_VERIFY", rejected)
     return Settings(
+        ahead=_switch("KCL_AHEAD", _processors() > 1, rejected),
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
         no_cache=_layers("KCL_NO_CACHE", rejected),
@@ -120,6 +129,13 @@ def read() -> Settings:
         verify_results=verify_results,
         rejected=tuple(rejected),
     )
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def batch() -> str:
@@ -306,6 +322,15 @@ def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str
         return value
     rejected.append(f"{_named(variable)}={value!r} is not one of {', '.join(choices)}; {fallback!r} is used")
     return fallback
+
+
+def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
+    value = _given(variable).strip().lower()
+    if not value:
+        return default
+    if value not in _YES | _NO:
+        rejected.append(f"{_named(variable)}={value!r} is not 1 or 0; it is taken as 0")
+    return value in _YES
 
 
 def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozenset[str]:

@@ -65,6 +65,7 @@ class Layer:
         self._keeps_read = keeps_read
         self.strict = settings.strict
         self.promote = settings.promote
+        self.ahead = settings.ahead
         self.verify = settings.verify
         self.verify_results = settings.verify_results
         self._by_name = f"KCL_NO_CACHE={settings.no_cache_value}" if name in settings.no_cache else ""

@@ -14,6 +14,7 @@ import pyopencl as cl
 
 from kcl import adapters, building, completing, config, events, layers, option
 from kcl.adapters import import_anyway
+from kcl.ahead import Ahead, Made
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
@@ -51,6 +52,7 @@ class Home:
         "_make",
         "_on_pocl",
         "_options",
+        "ahead",
         "context",
         "locks",
         "programs",
@@ -59,6 +61,7 @@ class Home:
     def __init__(self, context: cl.Context) -> None:
         import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
         self.context = context
+        self.ahead: Ahead | None = None
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; those that need another one do not wait.
         self.locks: dict[str, threading.Lock] = {}
@@ -232,7 +235,7 @@ def inspect(home: Home, generated: Generated) -> tuple[str, str]:
 def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any] | None) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
-    slots, entries, outcome, reason = _look(layer, home, generated)
+    slots, entries, outcome, reason, made = _look(layer, home, generated)
     flight = None
     if outcome == "miss" and "hit" not in layer.strict:
         flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
@@ -242,7 +245,7 @@ def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any
             flight.land()
             reason = reason or f"process {flight.waited_for or 'another'} built it meanwhile"
         try:
-            found = loaded(home, generated, slots, entries)
+            found = loaded(home, generated, slots, entries, made)
         except (cl.Error, DamagedEntry, KeyError) as error:
             outcome, reason = "error", f"the driver refused the binary: {error}"
             for slot, entry in zip(slots, entries, strict=True):
@@ -284,17 +287,31 @@ def _report(event: Event, key: Key | None, others: list[Slot]) -> None:
         events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), slot.key, [digest])
 
 
-def _look(layer: layers.Layer, home: Home, generated: Generated) -> tuple[list[Slot], list[Entry], str, str]:
-    """Look in the binary layer: (slots, an entry for each on a hit, outcome, reason)."""
+def _look(
+    layer: layers.Layer, home: Home, generated: Generated
+) -> tuple[list[Slot], list[Entry], str, str, Made | None]:
+    """Look in the binary layer: (slots, an entry for each on a hit, outcome, reason, what was made ahead)."""
     off = layer.off()
     if off:
-        return [], [], "bypass", f"off: {off}"
+        return [], [], "bypass", f"off: {off}", None
     try:
         slots = slots_of(home, generated)
     except UnknownInput as error:
-        return [], [], "bypass", str(error)
+        return [], [], "bypass", str(error), None
+    made = _made_ahead(layer, home, slots)
+    if made is not None:
+        return slots, [made.entry], "hit", "made ahead", made
     outcome, reason, entries = _find(layer, slots, generated.kernel)
-    return slots, entries, outcome, reason
+    return slots, entries, outcome, reason, None
+
+
+def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | None:
+    """Return the program if it was made ahead, which is done on PoCL, for contexts of one device."""
+    if not (layer.ahead and len(slots) == 1 and home.on_pocl):
+        return None
+    if home.ahead is None or home.ahead.layer is not layer:
+        home.ahead = Ahead(layer, home.context, slots[0])
+    return home.ahead.take(slots[0])
 
 
 def _find(layer: layers.Layer, slots: list[Slot], kernel: str) -> tuple[str, str, list[Entry]]:
@@ -333,10 +350,19 @@ def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:
         _waited += time.monotonic() - started
 
 
-def loaded(home: Home, generated: Generated, slots: list[Slot], entries: list[Entry]) -> Built:
-    """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
-    devices, silent = [slot.device for slot in slots], slots[0].options if home.on_pocl else None
-    program = building.from_binaries(home.context, generated, devices, entries, silent)
+def loaded(
+    home: Home, generated: Generated, slots: list[Slot], entries: list[Entry], made: Made | None = None
+) -> Built:
+    """Create the program and its kernels; raises what the driver raises for a binary that it does not take.
+
+    `made` is what was made of the entry already.
+    """
+    silent = slots[0].options if home.on_pocl else None
+    if made is not None:
+        program = made.program
+    else:
+        program = building.of_binaries(home.context, [slot.device for slot in slots], entries)
+    building.from_binaries(program, generated, entries, silent, made is not None and made.is_built)
     found = Built(home, program, home.kernels(program, generated.kernels))
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):
