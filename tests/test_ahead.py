@@ -11,8 +11,8 @@ import pytest
 from conftest import Child
 from kcl.entry import Entry
 
-# Each program adds its number. The driver prints sums, the look-ups of the binary layer, and how many programs were built
-# of binaries in which thread.
+# Each program adds its number. The driver prints sums, the look-ups of the binary layer, and how many programs were
+# built of binaries in which thread.
 DRIVER = """
     import collections, json, os, sys, threading
     import numpy as np
@@ -129,9 +129,12 @@ class TestTaken:
 
     def test_all_that_was_made(self, run):
         """What lies there when it is asked for is taken; that is as much as the window holds."""
-        ran = run(
-            NUMBERS[: 1 + WINDOW], "    sums = launch(numbers[:1])\n    wait()\n    end(sums + launch(numbers[1:]))\n"
-        )
+        code = """
+    sums = launch(numbers[:1])
+    wait()
+    end(sums + launch(numbers[1:]))
+"""
+        ran = run(NUMBERS[: 1 + WINDOW], code)
         assert ran.sums == sums(NUMBERS[: 1 + WINDOW])
         assert ran.events == [["hit", ""]] + [AHEAD] * WINDOW
 
@@ -152,14 +155,15 @@ class TestTaken:
 
     def test_unlike(self, child, run):
         """In a run that is not like the last one nothing more is made, and what was made is dropped."""
-        run([0, 1, 2])
-        (path,) = orders(child)
-        path.unlink()
+        orders(child)[0].unlink()
         run([0, 1])  # what follows is not in this order
-        code = (
-            "    sums = launch(numbers)\n    wait()\n    (home,) = program._homes\n    print(len(home.ahead._made))\n"
-        )
-        code = "    from kcl import program\n" + code
+        code = """
+    from kcl import program
+    sums = launch(numbers)
+    wait()
+    (home,) = program._homes
+    print(len(home.ahead._made))
+"""
         assert child.json(DRIVER + code, json.dumps([0, *NUMBERS[2:]]), **ON_POCL) == 0
 
 
@@ -215,7 +219,8 @@ class TestOrder:
         path.symlink_to(child.directory / "moved")
         assert run().builds == {"MainThread": len(NUMBERS)}
 
-    def test_unwritable(self, child, run):
+    @pytest.mark.usefixtures("run")
+    def test_unwritable(self, child):
         """Where it can be neither read nor written nothing is said, and the run ends well."""
         shutil.rmtree(child.cache / "kcl" / "orders")
         (child.cache / "kcl" / "orders").write_text("in the way")
@@ -296,11 +301,15 @@ class TestRight:
         assert ran.sums == sums(NUMBERS * 3)
         assert set(ran.outcomes) == {"hit"}
 
-    def test_other_cache(self, child, run):
+    @pytest.mark.usefixtures("run")
+    def test_other_cache(self, child):
         """Nothing is taken that was made from a cache directory that is not in use any more."""
-        code = (
-            "    sums = launch([0])\n    wait()\n    kcl.option.cache_dir(sys.argv[2])\n    end(sums + launch([1]))\n"
-        )
+        code = """
+    sums = launch([0])
+    wait()
+    kcl.option.cache_dir(sys.argv[2])
+    end(sums + launch([1]))
+"""
         ran = Ran(child.json(DRIVER + code, "[]", str(child.directory / "other"), **ON_POCL))
         assert ran.sums == sums([0, 1])
         assert ran.outcomes == ["hit", "miss"]
