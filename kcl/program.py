@@ -14,7 +14,6 @@ import pyopencl as cl
 
 from kcl import adapters, building, completing, config, events, layers, option
 from kcl.adapters import import_anyway
-from kcl.ahead import Ahead, Made
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
@@ -28,6 +27,7 @@ from kcl.preprocessor import may_read
 from kcl.stores.base import address
 
 if TYPE_CHECKING:
+    from kcl.ahead import Ahead, Made
     from kcl.flight import Flight
     from kcl.generated import Generated
 
@@ -310,6 +310,8 @@ def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | No
     if not (layer.ahead and len(slots) == 1 and home.on_pocl):
         return None
     if home.ahead is None or home.ahead.layer is not layer:
+        from kcl.ahead import Ahead
+
         home.ahead = Ahead(layer, home.context, slots[0])
     return home.ahead.take(slots[0])
 
