@@ -167,3 +167,158 @@ class TestNewKernel:
             thread.join()
         assert len(generated) == 100
         assert pyopencl.invoker.generate_enqueue_and_set_args is before
+
+
+NOT_IMPORTED = """
+    import os, sys, threading
+    import numpy as np
+    import pyopencl as cl
+    from kcl.launch import kernels
+    from kcl.launch.kernels import new_kernel
+
+    (device, *_), = [p.get_devices() for p in cl.get_platforms() if p.name == sys.argv[1]]
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    program = cl.Program(context, "kernel void add(global float *y, float a, int b) { y[0] += a + b; }").build()
+    MODULE, GENERATE = "pyopencl.invoker", "generate_enqueue_and_set_args"
+
+    def launch(kernel):
+        y = np.zeros(1, np.float32)
+        buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=y)
+        kernel(queue, (1,), None, buffer, np.float32(10), np.int32(20))
+        cl.enqueue_copy(queue, y, buffer)
+        assert y[0] == 30
+
+    def meanwhile(work):
+        "Make a kernel, and begin `work` in another thread while it is made; return what that returns."
+        functions, found, begun = kernels._functions, [], threading.Event()
+
+        def body():
+            begun.set()
+            found.append(work())
+
+        thread = threading.Thread(target=body)
+
+        def and_work(*arguments):
+            assert isinstance(sys.modules[MODULE], kernels._StandIn)
+            kernels._functions = functions
+            thread.start()
+            begun.wait()
+            thread.join(0.2)
+            return functions(*arguments)
+
+        kernels._functions = and_work
+        kernel = new_kernel(program, "add")
+        thread.join()
+        assert kernel.num_args == 3
+        return found[0]
+
+    assert MODULE not in sys.modules
+"""
+
+
+class TestNotImported:
+    @pytest.fixture
+    def check(self, child, device):
+        """Run code in a child that has not imported pyopencl's module; what it asserts must hold."""
+
+        def run(code, **variables):
+            done = child.run(NOT_IMPORTED + code, device.platform.name, PYOPENCL_NO_CACHE="1", **variables)
+            assert (done.returncode, done.stderr) == (0, "")
+
+        return run
+
+    def test_stays_so(self, check):
+        """Making kernels and launching them does not import it; calling one does, and so does one of the user's."""
+        check(
+            """
+    kernels = [new_kernel(program, "add") for _ in range(3)]
+    y = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    kernels[0].set_args(y, np.float32(1), np.int32(2))
+    cl.enqueue_nd_range_kernel(queue, kernels[0], (1,), None).wait()
+    assert MODULE not in sys.modules
+    launch(kernels[1])
+    assert sys.modules[MODULE].__spec__.name == MODULE
+    launch(cl.Kernel(program, "add"))
+    launch(new_kernel(program, "add"))
+    """
+        )
+
+    @pytest.mark.parametrize(
+        "work",
+        [
+            "launch(cl.Kernel(program, 'add'))",
+            "launch(new_kernel(program, 'add'))",
+            "__import__('importlib').import_module(MODULE).generate_specific_arg_handling_body",
+            "getattr(__import__(MODULE).invoker, 'generate_specific_arg_handling_body')",
+            "getattr(__import__(MODULE, fromlist=[GENERATE]), GENERATE)('add', 3, 3, None, devs=[device], **FLAGS)",
+        ],
+    )
+    def test_other_thread(self, check, work):
+        """What another thread does meanwhile works, whether it makes a kernel or imports the module."""
+        check(
+            f"""
+    FLAGS = dict(warn_about_arg_count_bug=False, work_around_arg_count_bug=False)
+    meanwhile(lambda: {work})
+    launch(cl.Kernel(program, "add"))
+    import pyopencl.invoker
+    assert not isinstance(pyopencl.invoker, kernels._StandIn)
+    assert pyopencl.invoker is sys.modules[MODULE]
+    """
+        )
+
+    def test_found_and_asked_later(self, check):
+        """A thread that has found the module that stands in for it gets the right answers later too."""
+        check(
+            """
+    import importlib
+    found = meanwhile(lambda: importlib.import_module(MODULE))
+    assert isinstance(found, kernels._StandIn)
+    assert MODULE not in sys.modules
+    enqueue = getattr(found, GENERATE)
+    assert found.generate_specific_arg_handling_body is sys.modules[MODULE].generate_specific_arg_handling_body
+    assert len(enqueue("add", 3, 3, None, devs=[device], warn_about_arg_count_bug=False,
+                       work_around_arg_count_bug=False)) == 2
+    """
+        )
+
+    def test_signals(self, check):
+        """After whatever a signal handler raised meanwhile kernels can be made, and the module be imported."""
+        check(
+            """
+    import signal
+    arrived = 0
+
+    def fire(_number, _frame):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, fire)
+    while arrived < 300:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1e-5 * (1 + arrived % 7))
+            while True:
+                new_kernel(program, "add")
+        except TimeoutError:
+            arrived += 1
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    new_kernel(program, "add")
+    assert MODULE not in sys.modules
+    launch(cl.Kernel(program, "add"))
+    assert not isinstance(sys.modules[MODULE], kernels._StandIn)
+    """
+        )
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+    def test_fork(self, check):
+        """In a child that is forked meanwhile nothing stands in for the module."""
+        check(
+            """
+    def fork():
+        child = os.fork()
+        if not child:
+            os._exit(MODULE in sys.modules)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert meanwhile(fork) == 0
+    """
+        )
