@@ -82,10 +82,8 @@ def fresh(tmp_path, monkeypatch):
 
 def _forget():
     from kcl import completing, events, layers, option
-    from kcl.history import orders
 
     completing.reset()
-    orders.reset()
     option.reset()
     layers.reset()
     events.reset()

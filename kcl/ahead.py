@@ -1,16 +1,18 @@
 """Programs made ahead: while one kernel is bound and launched, a second thread makes the programs of the next ones.
 
-Which those are is what the last run of the driver asked for after the same first program (`kcl.history.orders`). They
-are made of entries that are read and verified as in every look-up, and one is taken only for the key that its entry
-holds: an order that is old or wrong costs time, and nothing else. So does a program that nobody asks for, of which no
-more than `WINDOW` are made. To verify, to decompress and to build takes no interpreter's lock.
+Which those are is what the last run of the driver asked for after the same first program (`kcl.history.orders`). Each
+is made of an entry that is read and verified as in every look-up, and is taken only for the key that its entry holds:
+an order that is old or wrong costs time, and nothing else. Few are made at first, and more as they are taken.
+
+The thread holds nothing alive but while it makes a program, ends when there is nothing to make, and before the process
+does. A process is forked between two of its steps only, so that no lock of the driver stays locked in the child.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,16 +20,19 @@ import pyopencl as cl
 
 from kcl import building, events
 from kcl.entry import Entry
-from kcl.errors import CacheFault
+from kcl.errors import CacheFault, DamagedEntry
 from kcl.history import orders
+from kcl.stores.base import digest_of
 
 if TYPE_CHECKING:
     from kcl.layers import Layer
     from kcl.program import Slot
 
-WINDOW = 24  # programs are made that nobody has asked for yet
+WINDOW = 24  # programs at most are made that nobody has asked for yet
+FIRST = 4  # of them before it is seen that this run is like the last one
 BATCH = 8  # are read one after the other, then built: in between the thread has to wait for the interpreter's lock
 _FAULTS = (OSError, CacheFault, ValueError, KeyError, cl.Error)
+_FORK_SECONDS = 1.0
 
 _READ, _IN_WORK, _BUILT, _REFUSED = range(4)
 
@@ -61,9 +66,11 @@ class Ahead:
         self._process = os.getpid()
         self._order = orders.of(first.address, first.options.text)
         self._lock = threading.Lock()
-        self._is_read = False  # the order
+        self._asked: set[str] = set()
+        self._places: dict[str, int] | None = None  # of programs in the order; None before that was read
         self._wanted: dict[str, None] = {}  # what is left of it
         self._made: dict[str, Made] = {}
+        self._foreseen = 0  # programs asked for that the order has
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
         self._works = False
 
@@ -72,8 +79,9 @@ class Ahead:
         if os.getpid() != self._process or slot.options.text != self._options.text:
             return None  # a thread of the parent may hold the lock; and all are built with the same options
         with self._lock:
-            made, waits = self._asked(slot.address)
-            begins = not self._works and self._has_room()
+            made = self._pop(slot.address)
+            waits = made is not None and made._state == _IN_WORK
+            begins = not self._works and (self._places is None or (bool(self._wanted) and self._room() >= FIRST))
             self._works = self._works or begins
         if begins:
             self._begin()
@@ -84,79 +92,124 @@ class Ahead:
         # Whoever looks up what was refused finds out why.
         return made if made._state != _REFUSED and made.entry.key == slot.key else None
 
-    def _asked(self, place: str) -> tuple[Made | None, bool]:
-        """Take out a program; tell whether it is being built."""
-        self._order.asked[place] = None
+    def _pop(self, place: str) -> Made | None:
+        """Note that a program is asked for, and take it out; forget what was to come long before it."""
+        self._asked.add(place)
+        self._order.note(place)
         made = self._made.pop(place, None)
-        known = made is not None or place in self._wanted
         self._wanted.pop(place, None)
-        self._strangers = 0 if known else self._strangers + 1
+        places = self._places or {}
+        number = places.get(place)
+        if number is None:
+            self._strangers += 1
+        else:
+            self._strangers = 0
+            self._foreseen += 1
         if self._strangers > WINDOW:  # this run is not like the last one
-            self._wanted.clear()
-            self._made.clear()
-        return made, made is not None and made._state == _IN_WORK
+            number = len(places) + BATCH
+        if number is not None:
+            for late in [one for one in self._made if places[one] < number - BATCH]:
+                del self._made[late]
+            while self._wanted and places[next(iter(self._wanted))] < number - BATCH:
+                del self._wanted[next(iter(self._wanted))]
+        return made
 
-    def _has_room(self) -> bool:
-        return not self._is_read or (bool(self._wanted) and len(self._made) <= WINDOW // 2)
+    def _room(self) -> int:
+        """Return how many may be made now."""
+        return min(WINDOW, FIRST + 2 * self._foreseen) - len(self._made)
 
     def _begin(self) -> None:
         try:
-            threading.Thread(target=self._work, name="kcl-ahead").start()
+            threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
         except RuntimeError as error:  # there is no thread to be had, or the interpreter ends: it is not tried again
             events.logger().debug("no program is made ahead: %s", error)
 
-    def _work(self) -> None:
-        """Make programs until there are enough, or the main thread has ended; after a fault never again."""
-        try:
-            if not self._is_read:
-                listed = self._order.read()
-                with self._lock:
-                    self._wanted.update((place, None) for place in listed if place not in self._order.asked)
-                    self._is_read = True
-            while batch := self._batch():
-                for made in [self._read(place) for place in batch]:
-                    if made is not None and self._is_to_be_built(made):
-                        self._build(made)
-        except Exception as error:
-            events.logger().debug("no more programs are made ahead: %r", error)
-
-    def _batch(self) -> list[str]:
-        """Return what is to be made now; where that is nothing the thread ends."""
+    def _step(self) -> bool:
+        """Make some programs; tell whether there are more to be made."""
+        if self._places is None:
+            listed = self._order.read()
+            with self._lock:
+                self._places = {place: number for number, place in enumerate(listed)}
+                self._wanted.update((place, None) for place in listed if place not in self._asked)
         with self._lock:
-            room = min(BATCH, WINDOW - len(self._made)) if threading.main_thread().is_alive() else 0
-            batch = list(itertools.islice(self._wanted, max(room, 0)))
-            self._works = bool(batch)
-            return batch
+            batch = [place for place, _ in zip(self._wanted, range(min(BATCH, self._room())), strict=False)]
+            goes_on = self._works = bool(batch) and _goes_on()
+        for made in [self._read(place) for place in batch if _goes_on()]:
+            if made is not None and _goes_on():
+                self._build(made)
+        return goes_on
 
     def _read(self, place: str) -> Made | None:
         """Read and verify an entry and make a program of it; None where a look-up would say why there is none."""
-        made = None
-        with suppress(*_FAULTS):
-            blob = self.layer.disk.get(place) if self.layer.disk is not None else None
-            if blob is not None:
-                entry = Entry.unpack(blob)
-                made = Made(place, entry, building.of_binaries(self._context, [self._device], [entry]))
-        with self._lock:
-            if place not in self._wanted:
-                return None  # asked for meanwhile
-            del self._wanted[place]
-            if made is not None:
-                self._made[place] = made
-        return made
-
-    def _is_to_be_built(self, made: Made) -> bool:
-        """Tell whether nobody was faster, and the process goes on."""
-        with self._lock:
-            if self._made.get(made.address) is not made or not threading.main_thread().is_alive():
-                return False
-            made._state = _IN_WORK
-            return True
+        with _in_step:
+            made = None
+            with suppress(*_FAULTS):
+                blob = self.layer.memory.get(place)
+                if blob is None and self.layer.disk is not None:
+                    blob = self.layer.disk.get(place)
+                if blob is not None:
+                    entry = Entry.unpack(blob)
+                    if entry.key.digest != digest_of(place):
+                        raise DamagedEntry(f"the entry at {place} is that of another key")
+                    made = Made(place, entry, building.of_binaries(self._context, [self._device], [entry]))
+            with self._lock:
+                if place not in self._wanted:
+                    made = None  # asked for meanwhile, or not needed any more
+                elif made is not None:
+                    self._made[place] = made
+                self._wanted.pop(place, None)
+            return made
 
     def _build(self, made: Made) -> None:
-        state = _REFUSED
-        try:
-            if building.built_silently(made.program, self._options):
-                state = _BUILT
-        finally:
-            made._state = state
-            made._done.release()
+        with _in_step:
+            with self._lock:
+                if self._made.get(made.address) is not made:
+                    return
+                made._state = _IN_WORK
+            state = _REFUSED
+            try:
+                if building.built_silently(made.program, self._options):
+                    state = _BUILT
+            finally:
+                made._state = state
+                made._done.release()
+
+
+def _work(found: weakref.ref[Ahead]) -> None:
+    """Make programs as long as there are some to be made, and somebody may ask for them; after a fault never again."""
+    try:
+        goes_on = True
+        while goes_on:
+            ahead = found()
+            goes_on = ahead is not None and ahead._step()
+            with _in_step:
+                del ahead  # maybe the last that holds programs and context
+    except Exception as error:
+        events.logger().debug("no more programs are made ahead: %r", error)
+
+
+def _goes_on() -> bool:
+    return threading.main_thread().is_alive()
+
+
+# Held by a thread while it may be inside of the driver, and by whoever forks.
+_in_step = threading.Lock()
+_forks = threading.local()
+
+
+def _before_fork() -> None:
+    _forks.waited = _in_step.acquire(timeout=_FORK_SECONDS)
+
+
+def _after_fork() -> None:
+    if _forks.waited:
+        _in_step.release()
+
+
+def _in_child() -> None:
+    global _in_step
+    _in_step = threading.Lock()  # a thread that is not here may hold the other one
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

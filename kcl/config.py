@@ -133,9 +133,10 @@ def read() -> Settings:
 
 def _processors() -> int:
     """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
+    try:
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    except (AttributeError, OSError):  # not every system tells
+        return os.cpu_count() or 1
 
 
 def batch() -> str:

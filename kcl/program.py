@@ -309,11 +309,17 @@ def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | No
     """Return the program if it was made ahead, which is done on PoCL, for contexts of one device."""
     if not (layer.ahead and len(slots) == 1 and home.on_pocl):
         return None
-    if home.ahead is None or home.ahead.layer is not layer:
+    try:
         from kcl.ahead import Ahead
 
-        home.ahead = Ahead(layer, home.context, slots[0])
-    return home.ahead.take(slots[0])
+        with _lock:
+            if home.ahead is None or home.ahead.layer is not layer:
+                home.ahead = Ahead(layer, home.context, slots[0])
+        return home.ahead.take(slots[0])
+    except Exception as error:
+        layer.ahead = False
+        layer.fault("make programs ahead", error)
+        return None
 
 
 def _find(layer: layers.Layer, slots: list[Slot], kernel: str) -> tuple[str, str, list[Entry]]:

@@ -87,6 +87,9 @@ def _write_journal() -> None:
         from kcl.history import journal
 
         journal.fold()
+    orders = sys.modules.get("kcl.history.orders")
+    if orders is not None:  # else nothing was to be made ahead
+        orders.write()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         _keep_notes()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -10,7 +11,9 @@ import pytest
 
 from conftest import Child
 from kcl.entry import Entry
+from kcl.history import orders as history
 
+TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
 # Each program adds its number. The driver prints sums, the look-ups of the binary layer, and how many programs were
 # built of binaries in which thread.
 DRIVER = """
@@ -20,25 +23,32 @@ DRIVER = """
     import kcl
     from kcl import ahead, building
 
-    ahead.WINDOW, ahead.BATCH = 4, 2
+    ahead.WINDOW, ahead.FIRST, ahead.BATCH = 6, 4, 2
+
+    TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
 
     @kcl.kernel
     def added(number):
         return kcl.Source(
-            f"__kernel void added{number}(__global float *x) {{ x[get_global_id(0)] += {number}; }}",
-            entry=f"added{number}",
+            TEXT.format(number % 10, number),
+            entry=f"added{number % 10}",
             arguments=[kcl.Array("x", np.float32, "(16,)", "inout")],
             global_size="(16,)",
             local_size="(16,)",
         )
 
-    build, threads = building.built_silently, collections.Counter()
+    make, build, threads, handed = building.of_binaries, building.built_silently, collections.Counter(), []
+
+    def noted(context, devices, entries):
+        if threading.current_thread().name == "kcl-ahead":
+            handed.extend(entry.key.digest for entry in entries)
+        return make(context, devices, entries)
 
     def counted(*arguments):
         threads[threading.current_thread().name] += 1
         return build(*arguments)
 
-    building.built_silently = counted
+    building.of_binaries, building.built_silently = noted, counted
     context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(context)
 
@@ -52,17 +62,24 @@ DRIVER = """
 
     def end(sums):
         wait()
-        print(json.dumps([sums, found, threads]))
+        print(json.dumps([sums, found, threads, handed]))
 
     found = []
     kcl.add_hook(lambda event: found.append([event.outcome, event.reason]) if event.layer == "binary" else None)
     numbers = json.loads(sys.argv[1])
 """
 LAUNCH = "    end(launch(numbers))\n"
+ONE_BY_ONE = """
+    sums = []
+    for number in numbers:
+        sums += launch([number])
+        wait()
+    end(sums)
+"""
 ON_POCL = {"PYOPENCL_CTX": "portable", "KCL_AHEAD": "1", "KCL_PROMOTE": "off"}
 AHEAD = ["hit", "made ahead"]
-NUMBERS = list(range(12))
-WINDOW = 4
+NUMBERS = list(range(12))  # of which 0 and 10, 1 and 11 have the same kernel name
+WINDOW, FIRST = 6, 4
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +92,7 @@ class Ran:
     """What a driver printed."""
 
     def __init__(self, printed):
-        sums, self.events, self.builds = printed
+        sums, self.events, self.builds, self.handed = printed
         self.sums = [int(each) for each in sums]
         self.outcomes = [outcome for outcome, _reason in self.events]
         self.ahead = self.events.count(AHEAD)
@@ -113,7 +130,10 @@ def orders(child):
 
 def entry(child, number):
     """Return the path of a program's entry."""
-    (path,) = (child.cache / "pyopencl" / "kcl-binary-v1").rglob(f"added{number}-*")
+    source = TEXT.format(number % 10, number)
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    found = (child.cache / "pyopencl" / "kcl-binary-v1").rglob(f"added{number % 10}-*")
+    (path,) = [path for path in found if ("source", digest) in Entry.unpack(path.read_bytes()).key.parts]
     return path
 
 
@@ -128,30 +148,33 @@ class TestTaken:
         assert sum(ran.builds.values()) == len(NUMBERS)
 
     def test_all_that_was_made(self, run):
-        """What lies there when it is asked for is taken; that is as much as the window holds."""
+        """What lies there when it is asked for is taken: as many as are made at first."""
         code = """
     sums = launch(numbers[:1])
     wait()
     end(sums + launch(numbers[1:]))
 """
-        ran = run(NUMBERS[: 1 + WINDOW], code)
-        assert ran.sums == sums(NUMBERS[: 1 + WINDOW])
-        assert ran.events == [["hit", ""]] + [AHEAD] * WINDOW
+        ran = run(NUMBERS[: 1 + FIRST], code)
+        assert ran.sums == sums(NUMBERS[: 1 + FIRST])
+        assert ran.events == [["hit", ""]] + [AHEAD] * FIRST
 
-    def test_nobody_asks(self, run):
-        """Of programs that nobody asks for no more are made than the window holds."""
-        assert run(NUMBERS[:1]).builds == {"MainThread": 1, "kcl-ahead": WINDOW}
-
-    def test_all(self, run):
-        """The thread goes on as programs are taken."""
+    def test_nobody_asks(self, child, run):
+        """Of programs that nobody asks for few are made, and never more than the window holds."""
+        assert run(NUMBERS[:1]).builds == {"MainThread": 1, "kcl-ahead": FIRST}
         code = """
     sums = []
     for number in numbers:
         sums += launch([number])
         wait()
-    end(sums)
+    (home,) = program._homes
+    print(len(home.ahead._made))
 """
-        assert run(NUMBERS, code).builds == {"MainThread": 1, "kcl-ahead": len(NUMBERS) - 1}
+        made = child.json(DRIVER + "    from kcl import program\n" + code, json.dumps(NUMBERS[:4]), **ON_POCL)
+        assert 0 < made <= WINDOW
+
+    def test_all(self, run):
+        """The thread goes on as programs are taken."""
+        assert run(NUMBERS, ONE_BY_ONE).builds == {"MainThread": 1, "kcl-ahead": len(NUMBERS) - 1}
 
     def test_unlike(self, child, run):
         """In a run that is not like the last one nothing more is made, and what was made is dropped."""
@@ -189,7 +212,7 @@ class TestOrder:
         orders(child)[0].unlink()
         assert run(NUMBERS[:3]).ahead == 0
         assert run(NUMBERS).outcomes == ["hit"] * len(NUMBERS)
-        assert run(NUMBERS[:1]).builds["kcl-ahead"] == WINDOW
+        assert run(NUMBERS[:1]).builds["kcl-ahead"] == FIRST
 
     def test_other_first_program(self, child, run):
         """What follows another first program is another order."""
@@ -211,6 +234,28 @@ class TestOrder:
         path.write_bytes(Entry(key, {"programs": programs}, {}).pack())
         assert run().builds == {"MainThread": len(NUMBERS)}
         assert run().builds["kcl-ahead"] > 0
+
+    def test_too_long(self, child, run):
+        """An order that is longer than any that is written is passed over, and written anew."""
+        (path,) = orders(child)
+        key = Entry.unpack(path.read_bytes()).key
+        path.write_bytes(Entry(key, {"programs": ["0" * 64] * 2001}, {}).pack())
+        assert run().builds == {"MainThread": len(NUMBERS)}
+        assert run().builds["kcl-ahead"] > 0
+
+    def test_part_of_it(self, run):
+        """In a run that leaves out much of it the rest is made ahead all the same."""
+        numbers = [0, *NUMBERS[6:]]
+        ran = run(numbers, ONE_BY_ONE)
+        assert ran.sums == sums(numbers)
+        assert ran.ahead >= 3
+
+    def test_in_use(self, child, run):
+        """The time of an order tells when it was last used, to the day."""
+        (path,) = orders(child)
+        os.utime(path, (1e9, 1e9))
+        run()
+        assert path.stat().st_mtime > 1.1e9
 
     def test_link(self, child, run):
         """A link in the place of an order is not followed."""
@@ -236,6 +281,16 @@ class TestOrder:
         assert len(orders(child)) == 1
         assert orders(child) != [path]
 
+    def test_bounded_in_memory(self):
+        """A process that begins with ever other programs keeps the orders of the last ones."""
+        for number in range(history.KEPT + 10):
+            history.of(f"{number:064x}", "").note("0" * 64)
+        assert len(history._orders) == history.KEPT
+        one = history.of("0" * 64, "")
+        for number in range(history.LONGEST + 10):
+            one.note(f"{number:064x}")
+        assert len(one._asked) == history.LONGEST
+
 
 class TestRight:
     @pytest.mark.parametrize("which", [1, 6])
@@ -250,11 +305,44 @@ class TestRight:
         assert ran.outcomes == ["error" if number == which else "hit" for number in NUMBERS]
 
     def test_foreign_entry(self, child, run):
-        """An entry that lies in the place of another is not taken for it."""
-        entry(child, 3).write_bytes(entry(child, 5).read_bytes())
-        ran = run()
-        assert ran.sums == sums(NUMBERS)
-        assert ran.outcomes == ["error" if number == 3 else "hit" for number in NUMBERS]
+        """An entry that lies in the place of another is not given to the driver, although its kernel has that name."""
+        right = [Entry.unpack(entry(child, number).read_bytes()).key.digest for number in (2, 3, 4)]
+        entry(child, 1).write_bytes(entry(child, 11).read_bytes())
+        ran = run([0, 1], ONE_BY_ONE)
+        assert ran.sums == sums([0, 1])
+        assert ran.handed[:3] == right
+        assert ran.outcomes == ["hit", "error"]
+        assert "another key" in ran.events[1][1]
+
+    def test_other_key(self, run):
+        """What was made of the entry of another key is not taken, wherever it lies."""
+        code = """
+    from kcl import program
+    sums = launch([0])
+    wait()
+    (home,) = program._homes
+    made = home.ahead._made
+    one, other, *_ = made
+    made[one], made[other] = made[other], made[one]
+    end(sums + launch([1, 2]))
+"""
+        ran = run([], code)
+        assert ran.sums == sums([0, 1, 2])
+        assert ran.events == [["hit", ""]] * 3
+
+    def test_memory(self, child, run):
+        """An entry that this process holds in memory comes before what lies on disk."""
+        path = entry(child, 1)
+        place = f"{path.parent.name}/{path.name}"
+        blob = path.read_bytes()
+        path.write_bytes(entry(child, 2).read_bytes())
+        code = f"""
+    from kcl import layers
+    layers.binary().memory.put({place!r}, {blob!r})
+"""
+        ran = run([0, 1], code + ONE_BY_ONE)
+        assert ran.sums == sums([0, 1])
+        assert ran.events[1] == AHEAD
 
     def test_entries_are_gone(self, child, run):
         """Programs in the order that have no entry any more are built from source."""
@@ -314,11 +402,75 @@ class TestRight:
         assert ran.sums == sums([0, 1])
         assert ran.outcomes == ["hit", "miss"]
 
-    def test_results_are_verified(self, run):
-        """`KCL_VERIFY=results` compares what programs compute that were made ahead too."""
-        ran = run(KCL_VERIFY="results")
+    def test_results_are_verified(self, child, run):
+        """`KCL_VERIFY=results` finds a wrong program that was made ahead, too."""
+        path = entry(child, 1)
+        right, other = (Entry.unpack(one.read_bytes()) for one in (path, entry(child, 11)))
+        parts = {**right.parts, "binary": other.parts["binary"]}
+        path.write_bytes(Entry(right.key, right.metadata, parts).pack())
+        ran = run([0, 1], ONE_BY_ONE)
+        assert (ran.sums, ran.events[1]) == (sums([0, 11]), AHEAD)
+        ran = run([0, 1], ONE_BY_ONE, KCL_VERIFY="results")
+        assert ran.sums == sums([0, 1])
+        assert "error" in ran.outcomes
+
+    @pytest.mark.parametrize("arguments", ["[]", "[None]", "[5]", "[b'x']", "'text'", "['\\udcff']"])
+    def test_odd_arguments(self, run, arguments):
+        """However the program has left `sys.argv`, it runs."""
+        ran = run(code=f"    sys.argv = {arguments}\n" + LAUNCH)
         assert ran.sums == sums(NUMBERS)
-        assert ran.ahead > 0
+        assert ran.outcomes == ["hit"] * len(NUMBERS)
+
+    def test_cannot_begin(self, child, run):
+        """Where nothing can be made ahead that is said once, and the run goes on."""
+        code = """
+    from kcl.history import orders
+
+    def fail(*arguments):
+        raise ValueError("no orders today")
+
+    orders.of = fail
+"""
+        assert run(code="    import warnings; warnings.simplefilter('ignore')\n" + code + LAUNCH).sums == sums(NUMBERS)
+        done = child.run(DRIVER + code + LAUNCH, json.dumps(NUMBERS), **ON_POCL)
+        assert done.returncode == 0
+        assert done.stderr.count("CacheWarning") == done.stderr.count("no orders today") == 1
+
+
+class TestContexts:
+    def test_second(self, run):
+        """A second context gains what the first one does."""
+        code = """
+    sums = []
+    for _ in range(2):
+        queue = cl.CommandQueue(cl.Context(context.devices))
+        for number in numbers:
+            sums += launch([number])
+            wait()
+    end(sums)
+"""
+        ran = run(NUMBERS, code)
+        assert ran.sums == sums(NUMBERS * 2)
+        assert ran.ahead == 2 * (len(NUMBERS) - 1)
+
+    def test_dropped(self, run):
+        """For contexts that come and go few programs are made, and what was made goes with them."""
+        code = """
+    import gc
+    from kcl import program
+    sums = []
+    for _ in range(10):
+        queue = cl.CommandQueue(cl.Context(context.devices))
+        sums += launch(numbers)
+    queue = None
+    wait()
+    gc.collect()
+    assert not list(program._homes)
+    end(sums)
+"""
+        ran = run([0], code)
+        assert ran.sums == [0] * 10
+        assert ran.builds["kcl-ahead"] <= 10 * FIRST
 
 
 class TestOff:
@@ -355,36 +507,53 @@ class TestOff:
 
 
 class TestEnd:
-    def test_exit(self, child, run):
-        """A process that ends while programs are made ends well."""
-        assert run([0]).builds["kcl-ahead"] == WINDOW
+    @pytest.mark.parametrize("daemon", [False, True])
+    def test_exit(self, child, run, daemon):
+        """A process that ends while programs are made ends well, whichever thread has asked for the first."""
+        assert run([0]).builds["kcl-ahead"] == FIRST
+        code = f"""
+    thread = threading.Thread(target=launch, args=([0],), daemon={daemon})
+    thread.start()
+    thread.join()
+"""
         for _ in range(8):
-            done = child.run(DRIVER + "    launch([0])\n", "[]", **ON_POCL)
+            done = child.run(DRIVER + code, "[]", **ON_POCL)
             assert (done.returncode, done.stderr) == (0, "")
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-    def test_fork(self, child, run):
-        """In a child that is forked as programs are made nobody waits for them, and it writes no order."""
-        code = """
+    @pytest.mark.parametrize("pause", [0.0, 0.002, 0.005])
+    def test_fork(self, child, run, pause):
+        """Children that are forked as programs are made end well, take nothing of theirs, and write no order."""
+        code = f"""
+    import signal, time
     from kcl import program
-    look, kept = program.slots_of, []
+    look, slots = program.slots_of, []
 
     def looked(home, generated):
-        kept[:] = look(home, generated)
-        return kept
+        slots[:] = look(home, generated)
+        return slots
 
     program.slots_of = looked
+    launch([1])
+    (slot,) = slots
+    queue = cl.CommandQueue(cl.Context(context.devices))
     launch([0])
-    one = os.fork()
-    if one == 0:
-        (home,) = program._homes
-        assert home.ahead.take(kept[0]) is None
-        home.ahead._order.asked["f" * 64] = None
-        sys.exit()
-    print(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]))
+    found = []
+    for _ in range(6):
+        time.sleep({pause})
+        one = os.fork()
+        if one == 0:
+            signal.alarm(20)
+            for home in program._homes:
+                assert home.ahead.take(slot) is None
+                home.ahead._order.note("f" * 64)
+            del home
+            sys.exit()
+        found.append(one)
+    print([os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in found])
 """
-        assert run([0]).builds["kcl-ahead"] == WINDOW
         before = [(path, path.read_bytes()) for path in orders(child)]
+        assert run([0]).builds["kcl-ahead"] == FIRST
         for _ in range(4):
-            assert child.json(DRIVER + code, "[]", **ON_POCL) == 0
+            assert child.json(DRIVER + code, "[]", **ON_POCL) == [0] * 6
         assert [(path, path.read_bytes()) for path in orders(child)] == before

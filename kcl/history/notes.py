@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from contextlib import suppress
 from kcl import events, option
 from kcl.adapters.late import Late
 from kcl.errors import CacheFault, DamagedEntry
+from kcl.history import driver_name
 from kcl.namedtuple import NamedTuple
 from kcl.stores.base import address
 from kcl.stores.directory import Directory
@@ -36,11 +36,10 @@ class Note(NamedTuple):
 
 def keep(found: Sequence[Late]) -> None:
     """Write a note of each late switch of this process. Raises nothing."""
-    driver = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     try:
         store = _store()
         for late in found:
-            says = json.dumps([driver, *late]).encode()
+            says = json.dumps([driver_name(), *late]).encode()
             store.put(address(hashlib.sha256(says).hexdigest(), label="late"), says)
     except _FAULTS as error:
         events.logger().info("the notes of this process are lost: %r", error)

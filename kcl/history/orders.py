@@ -1,27 +1,28 @@
 """Orders: which programs a driver asked for, one after the other, so that its next run can have them made ahead.
 
 An order is an entry of its own, under the driver's name, the first program and the build options; the addresses of the
-programs stand in its metadata. A process writes it when it ends, if it asked for a program that is not in it. Nothing
-here is needed for a right answer, so no fault passes this module.
+programs stand in its metadata. A process writes it, when its journal is written, if it asked for a program that is not
+in it. Nothing here is needed for a right answer, so no fault passes this module.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
-import sys
 import threading
+import time
 
 from kcl import events, option
 from kcl.entry import Entry
 from kcl.errors import CacheFault, DamagedEntry
+from kcl.history import driver_name
 from kcl.key import Key, Part
 from kcl.stores.base import address, digest_of
 from kcl.stores.directory import Directory
 
 LONGEST = 2000  # programs
-KEPT = 64  # orders, the newest
-_FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError)
+KEPT = 64  # orders: in memory those of the last first programs, on disk those that were used last
+_DAY = 86400.0
+_FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, AttributeError)
 
 
 class Order:
@@ -32,7 +33,12 @@ class Order:
         self._store = store
         self._place = address(key.digest, label="order")
         self._listed: list[str] | None = None  # None before it was read: then it is not written either
-        self.asked: dict[str, None] = {}
+        self._asked: dict[str, None] = {}
+
+    def note(self, program: str) -> None:
+        """Note that the program at an address is asked for."""
+        if len(self._asked) < LONGEST:
+            self._asked[program] = None
 
     def read(self) -> list[str]:
         """Return the addresses that the last run asked for; none where there is no order, or none of use."""
@@ -43,52 +49,54 @@ class Order:
     def _read(self) -> list[str]:
         try:
             blob = self._store.get(self._place)
-            listed = [] if blob is None else Entry.unpack(blob, self._key).metadata["programs"]
-            if type(listed) is not list:
-                raise DamagedEntry(f"an order is a list, not {type(listed).__name__}")
+            if blob is None:
+                return []
+            listed = Entry.unpack(blob, self._key).metadata["programs"]
+            if type(listed) is not list or len(listed) > LONGEST:
+                raise DamagedEntry(f"an order is a list of at most {LONGEST} programs")
             for one in listed:
                 digest_of(one)
-            return listed[:LONGEST]
-        except (*_FAULTS, AttributeError) as error:
+            path = os.path.join(self._store.location, self._place)
+            if time.time() - os.stat(path).st_mtime > _DAY:
+                os.utime(path)  # it is in use
+            return listed
+        except _FAULTS as error:
             events.logger().info("the order of the last run cannot be read: %r", error)
             return []
 
-    def write(self) -> None:
-        """Write what was asked for, where the order that was read lacks some of it. Raises nothing."""
-        asked = list(self.asked)[:LONGEST]
+    def write(self) -> bool:
+        """Write what was asked for, where the order that was read lacks some of it; tell whether it was written."""
+        asked = list(self._asked)
         if self._listed is None or len(asked) < 2 or set(asked).issubset(self._listed):
-            return
-        try:
-            self._store.put(self._place, Entry(self._key, {"programs": asked}, {}).pack())
-            for place in _oldest(self._store):
-                self._store.delete(place)
-        except _FAULTS as error:
-            # Whatever hinders this hinders the layers too, which have said so.
-            events.logger().info("the order of this run is lost: %r", error)
+            return False
+        self._store.put(self._place, Entry(self._key, {"programs": asked}, {}).pack())
+        self._listed = asked
+        return True
 
 
 _lock = threading.Lock()
-_orders: dict[tuple[str, str], Order] = {}
-_registered = False
+_orders: dict[str, Order] = {}
 
 
 def of(first: str, options: str) -> Order:
     """Return the order that begins with the program at an address, built with these options."""
-    global _registered
-    folder = os.path.join(option.folder("kcl"), "orders")
-    driver = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
-    key = Key([Part("driver", driver), Part("first program", first), Part("build options", options)])
+    key = Key([Part("driver", driver_name()), Part("first program", first), Part("build options", options)])
     with _lock:
-        if not _registered:
-            _registered = True
-            atexit.register(write)
-        return _orders.setdefault((folder, key.digest), Order(key, Directory(folder)))
+        order = _orders.pop(key.digest, None) or Order(key, _store())
+        _orders[key.digest] = order  # the last one now
+        if len(_orders) > KEPT:
+            del _orders[next(iter(_orders))]
+        return order
 
 
 def write() -> None:
-    """Write the orders of this process. Raises nothing."""
-    for order in list(_orders.values()):
-        order.write()
+    """Write the orders of this process, and remove those that were not used for long. Raises nothing."""
+    try:
+        written = [order.write() for order in list(_orders.values())]
+        if any(written):
+            _forget_oldest(_store())
+    except _FAULTS as error:
+        events.logger().info("the orders of this run are lost: %r", error)
 
 
 def reset() -> None:
@@ -97,15 +105,19 @@ def reset() -> None:
         _orders.clear()
 
 
-def _oldest(store: Directory) -> list[str]:
-    """Return the orders beyond those that are kept."""
+def _store() -> Directory:
+    return Directory(os.path.join(option.folder("kcl"), "orders"))
+
+
+def _forget_oldest(store: Directory) -> None:
     written = []
     for place, item in store.items():
         try:
             written.append((item.stat(follow_symlinks=False).st_mtime, place))
         except FileNotFoundError:
             continue  # another process was faster
-    return [place for _moment, place in sorted(written, reverse=True)[KEPT:]]
+    for _moment, place in sorted(written, reverse=True)[KEPT:]:
+        store.delete(place)
 
 
 def _after_fork() -> None:
@@ -115,5 +127,6 @@ def _after_fork() -> None:
     _orders.clear()
 
 
+option.on_change(reset)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -15,13 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcl import events, option
 from kcl.errors import CacheFault
+from kcl.history import driver_name
 from kcl.stores.base import address
 from kcl.stores.directory import Directory
 
@@ -93,7 +93,7 @@ def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
     global _run
     if _run[1] != os.getpid():
         _run = (os.urandom(8).hex(), os.getpid())
-    driver = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    driver = driver_name()
     return [
         (moment, _run[0], event.layer, event.kernel, event.outcome, event.reason, key, driver, _run[1])
         for moment, event, key in noted
