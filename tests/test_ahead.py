@@ -468,9 +468,27 @@ class TestContexts:
     assert not list(program._homes)
     end(sums)
 """
-        ran = run([0], code)
+        ran = run([0], "    ahead.WINDOW, ahead.BATCH = 12, 12\n" + code)
         assert ran.sums == [0] * 10
         assert ran.builds["kcl-ahead"] <= 10 * FIRST
+
+    def test_dropped_meanwhile(self, run):
+        """When nobody can ask for them any more no further programs are made."""
+        code = """
+    go_on = threading.Event()
+
+    def waits(*arguments):
+        if threading.current_thread().name == "kcl-ahead":
+            go_on.wait(60)
+        return counted(*arguments)
+
+    building.built_silently = waits
+    sums = launch(numbers)
+    queue = None
+    go_on.set()
+    end(sums)
+"""
+        assert run([0], code).builds == {"MainThread": 1, "kcl-ahead": 2}
 
 
 class TestOff:
@@ -547,7 +565,7 @@ class TestEnd:
             for home in program._homes:
                 assert home.ahead.take(slot) is None
                 home.ahead._order.note("f" * 64)
-            del home
+            home = queue = None  # releases programs
             sys.exit()
         found.append(one)
     print([os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in found])
