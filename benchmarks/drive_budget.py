@@ -4,8 +4,8 @@ python drive_budget.py STARTED SIDE ARGUMENT...
 
 STARTED is what `time.monotonic` said in the parent as it started this process, the rest is for the driver. The last
 line printed is JSON: milliseconds by stage, each without the stages inside of it, and under "left" what the clock says
-in the end. Only the main thread is timed. Some hundred boundaries of less than a microsecond each are what the stopwatch
-itself costs.
+in the end. Only the main thread is timed. Some hundred boundaries of less than a microsecond each are what the
+stopwatch itself costs.
 """
 
 import sys

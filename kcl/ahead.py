@@ -10,6 +10,7 @@ does. A process is forked between two of its steps only, so that no lock of the 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -65,7 +66,7 @@ class Ahead:
         self._options = first.options
         self._process = os.getpid()
         self._order = orders.of(first.address, first.options.text)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what is finalised meanwhile may launch in the same thread
         self._asked: set[str] = set()
         self._places: dict[str, int] | None = None  # of programs in the order; None before that was read
         self._wanted: dict[str, None] = {}  # what is left of it
@@ -106,13 +107,16 @@ class Ahead:
             self._strangers = 0
             self._foreseen += 1
         if self._strangers > WINDOW:  # this run is not like the last one
-            number = len(places) + BATCH
-        if number is not None:
-            for late in [one for one in self._made if places[one] < number - BATCH]:
-                del self._made[late]
-            while self._wanted and places[next(iter(self._wanted))] < number - BATCH:
-                del self._wanted[next(iter(self._wanted))]
+            self._forget_before(len(places), places)
+        elif number is not None:
+            self._forget_before(number - BATCH, places)
         return made
+
+    def _forget_before(self, number: int, places: dict[str, int]) -> None:
+        for late in [place for place in self._made if places[place] < number]:
+            self._made.pop(late, None)
+        for late in list(itertools.takewhile(lambda place: places[place] < number, self._wanted)):
+            self._wanted.pop(late, None)
 
     def _room(self) -> int:
         """Return how many may be made now."""
@@ -132,7 +136,7 @@ class Ahead:
                 self._places = {place: number for number, place in enumerate(listed)}
                 self._wanted.update((place, None) for place in listed if place not in self._asked)
         with self._lock:
-            batch = [place for place, _ in zip(self._wanted, range(min(BATCH, self._room())), strict=False)]
+            batch = list(itertools.islice(self._wanted, max(0, min(BATCH, self._room()))))
             goes_on = self._works = bool(batch) and _goes_on()
         for made in [self._read(place) for place in batch if _goes_on()]:
             if made is not None and _goes_on():
