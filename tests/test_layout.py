@@ -68,6 +68,7 @@ ORDER = [
     "verify.recipes",
     "flight",
     "layers",
+    "history",
     "history.records",
     "history.journal",
     "inventory.listing",
