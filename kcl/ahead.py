@@ -2,20 +2,20 @@
 
 Which those are is what the last run of the driver asked for after the same first program (`kcl.history.orders`). Each
 is made of an entry that is read and verified as in every look-up, and is taken only for the key that its entry holds:
-an order that is old or wrong costs time, and nothing else. Few are made at first, and more as they are taken.
+an order that is old or wrong costs time and memory only. Few are made at first, and more as they are taken.
 
-The thread holds nothing alive but while it makes a program, ends when there is nothing to make, and before the process
-does. A process is forked between two of its steps only, so that no lock of the driver stays locked in the child.
+The two threads share dictionaries, each change to which is one step of the interpreter, and no lock: a launch may come
+in between at any point, from a signal handler or a finaliser in the same thread. Whoever forks waits until the second
+thread is between two programs, as far as that takes less than a second, since a child would inherit the driver's locks.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
@@ -26,6 +26,7 @@ from kcl.history import orders
 from kcl.stores.base import digest_of
 
 if TYPE_CHECKING:
+    from kcl.buildoptions import BuildOptions
     from kcl.layers import Layer
     from kcl.program import Slot
 
@@ -33,27 +34,34 @@ WINDOW = 24  # programs at most are made that nobody has asked for yet
 FIRST = 4  # of them before it is seen that this run is like the last one
 BATCH = 8  # are read one after the other, then built: in between the thread has to wait for the interpreter's lock
 _FAULTS = (OSError, CacheFault, ValueError, KeyError, cl.Error)
+_PATIENCE = 5.0  # seconds, for a program that the second thread builds
 _FORK_SECONDS = 1.0
-
-_READ, _IN_WORK, _BUILT, _REFUSED = range(4)
 
 
 class Made:
-    """A program made of the binary of an entry; where it `is_built` nothing is left to be done."""
+    """A program made of the binary of an entry, which one thread builds; where it `is_built` nothing is left to do."""
 
-    __slots__ = ("_done", "_state", "address", "entry", "program")
+    __slots__ = ("_claim", "_done", "entry", "is_built", "program")
 
-    def __init__(self, place: str, entry: Entry, program: cl.Program) -> None:
-        self.address = place
+    def __init__(self, entry: Entry, program: cl.Program) -> None:
         self.entry = entry
         self.program = program
-        self._state = _READ
-        self._done = threading.Lock()  # held until it is built
+        self.is_built = False
+        self._claim = threading.Lock()  # taken by the thread that builds it
+        self._done = threading.Lock()
         self._done.acquire()
 
-    @property
-    def is_built(self) -> bool:
-        return self._state == _BUILT
+    def complete(self, options: BuildOptions) -> None:
+        """Build it, unless another thread is to."""
+        if self._claim.acquire(blocking=False):
+            try:
+                self.is_built = building.built_silently(self.program, options)
+            finally:
+                self._done.release()
+
+    def is_usable(self) -> bool:
+        """Tell whether it is built, or left to the caller to be built; waits while the other thread builds it."""
+        return self._claim.acquire(blocking=False) or (self._done.acquire(timeout=_PATIENCE) and self.is_built)
 
 
 class Ahead:
@@ -66,57 +74,53 @@ class Ahead:
         self._options = first.options
         self._process = os.getpid()
         self._order = orders.of(first.address, first.options.text)
-        self._lock = threading.RLock()  # what is finalised meanwhile may launch in the same thread
-        self._asked: set[str] = set()
         self._places: dict[str, int] | None = None  # of programs in the order; None before that was read
+        self._asked: set[str] = set()  # until then
         self._wanted: dict[str, None] = {}  # what is left of it
         self._made: dict[str, Made] = {}
         self._foreseen = 0  # programs asked for that the order has
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
-        self._works = False
+        self._worker = threading.Lock()  # held for the thread that works, by none that waits
 
     def take(self, slot: Slot) -> Made | None:
         """Return the program of `slot` if it was made, and see that the next ones are. Thread-safe."""
         if os.getpid() != self._process or slot.options.text != self._options.text:
-            return None  # a thread of the parent may hold the lock; and all are built with the same options
-        with self._lock:
-            made = self._pop(slot.address)
-            waits = made is not None and made._state == _IN_WORK
-            begins = not self._works and (self._places is None or (bool(self._wanted) and self._room() >= FIRST))
-            self._works = self._works or begins
-        if begins:
+            return None  # the thread is the parent's; and all are built with the same options
+        made = self._pop(slot.address)
+        if self._has_work() and _goes_on() and self._worker.acquire(blocking=False):
             self._begin()
-        if made is None:
-            return None
-        if waits:
-            made._done.acquire()
         # Whoever looks up what was refused finds out why.
-        return made if made._state != _REFUSED and made.entry.key == slot.key else None
+        return made if made is not None and made.entry.key == slot.key and made.is_usable() else None
 
     def _pop(self, place: str) -> Made | None:
         """Note that a program is asked for, and take it out; forget what was to come long before it."""
-        self._asked.add(place)
         self._order.note(place)
+        if self._places is None:
+            self._asked.add(place)
+        self._wanted.pop(place, None)  # first: what is not wanted any more is not put among what was made
         made = self._made.pop(place, None)
-        self._wanted.pop(place, None)
-        places = self._places or {}
-        number = places.get(place)
-        if number is None:
-            self._strangers += 1
-        else:
+        number = (self._places or {}).get(place)
+        if number is not None:
             self._strangers = 0
             self._foreseen += 1
-        if self._strangers > WINDOW:  # this run is not like the last one
-            self._forget_before(len(places), places)
-        elif number is not None:
-            self._forget_before(number - BATCH, places)
+            self._forget_before(number - BATCH)
+        else:
+            self._strangers += 1
+            if self._strangers > WINDOW:  # this run is not like the last one
+                self._forget_before(orders.LONGEST)
         return made
 
-    def _forget_before(self, number: int, places: dict[str, int]) -> None:
-        for late in [place for place in self._made if places[place] < number]:
+    def _forget_before(self, number: int) -> None:
+        places = self._places or {}
+        for late in [place for place in list(self._made) if places[place] < number]:
             self._made.pop(late, None)
-        for late in list(itertools.takewhile(lambda place: places[place] < number, self._wanted)):
-            self._wanted.pop(late, None)
+        for place in list(self._wanted):
+            if places[place] >= number:
+                break
+            self._wanted.pop(place, None)
+
+    def _has_work(self) -> bool:
+        return self._places is None or (bool(self._wanted) and self._room() >= FIRST)
 
     def _room(self) -> int:
         """Return how many may be made now."""
@@ -128,91 +132,103 @@ class Ahead:
         except RuntimeError as error:  # there is no thread to be had, or the interpreter ends: it is not tried again
             events.logger().debug("no program is made ahead: %s", error)
 
-    def _step(self) -> bool:
-        """Make some programs; tell whether there are more to be made."""
+    def step(self) -> bool:
+        """Make some programs, in the second thread; tell whether there are more to be made."""
         if self._places is None:
             listed = self._order.read()
-            with self._lock:
-                self._places = {place: number for number, place in enumerate(listed)}
-                self._wanted.update((place, None) for place in listed if place not in self._asked)
-        with self._lock:
-            batch = list(itertools.islice(self._wanted, max(0, min(BATCH, self._room()))))
-            goes_on = self._works = bool(batch) and _goes_on()
-        for made in [self._read(place) for place in batch if _goes_on()]:
-            if made is not None and _goes_on():
-                self._build(made)
-        return goes_on
-
-    def _read(self, place: str) -> Made | None:
-        """Read and verify an entry and make a program of it; None where a look-up would say why there is none."""
-        with _in_step:
-            made = None
-            with suppress(*_FAULTS):
-                blob = self.layer.memory.get(place)
-                if blob is None and self.layer.disk is not None:
-                    blob = self.layer.disk.get(place)
-                if blob is not None:
-                    entry = Entry.unpack(blob)
-                    if entry.key.digest != digest_of(place):
-                        raise DamagedEntry(f"the entry at {place} is that of another key")
-                    made = Made(place, entry, building.of_binaries(self._context, [self._device], [entry]))
-            with self._lock:
-                if place not in self._wanted:
-                    made = None  # asked for meanwhile, or not needed any more
-                elif made is not None:
-                    self._made[place] = made
+            self._wanted.update(dict.fromkeys(listed))
+            self._places = {place: number for number, place in enumerate(listed)}
+            for place in list(self._asked):
                 self._wanted.pop(place, None)
-            return made
+        batch = list(self._wanted)[: max(0, min(BATCH, self._room()))]
+        if not batch or not _goes_on():
+            self._worker.release()
+            return False
+        for work in (self._read, self._build):
+            for place in batch:
+                if _goes_on():
+                    with _Step():
+                        work(place)
+        return True
 
-    def _build(self, made: Made) -> None:
-        with _in_step:
-            with self._lock:
-                if self._made.get(made.address) is not made:
-                    return
-                made._state = _IN_WORK
-            state = _REFUSED
-            try:
-                if building.built_silently(made.program, self._options):
-                    state = _BUILT
-            finally:
-                made._state = state
-                made._done.release()
+    def _read(self, place: str) -> None:
+        """Read and verify an entry and make a program of it; where that fails a look-up will say why."""
+        with suppress(*_FAULTS):
+            blob = self.layer.memory.get(place)
+            if blob is None and self.layer.disk is not None:
+                blob = self.layer.disk.get(place)
+            if blob is not None:
+                entry = Entry.unpack(blob)
+                if entry.key.digest != digest_of(place):
+                    raise DamagedEntry(f"the entry at {place} is that of another key")
+                self._made[place] = Made(entry, building.of_binaries(self._context, [self._device], [entry]))
+        if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more
+            self._made.pop(place, None)
+
+    def _build(self, place: str) -> None:
+        made = self._made.get(place)
+        if made is not None:
+            made.complete(self._options)
 
 
 def _work(found: weakref.ref[Ahead]) -> None:
-    """Make programs as long as there are some to be made, and somebody may ask for them; after a fault never again."""
+    """Make programs as long as there are some to be made and a context to make them for; after a fault never again."""
     try:
-        goes_on = True
-        while goes_on:
-            ahead = found()
-            goes_on = ahead is not None and ahead._step()
-            with _in_step:
-                del ahead  # maybe the last that holds programs and context
+        while _step(found):
+            pass
     except Exception as error:
         events.logger().debug("no more programs are made ahead: %r", error)
+
+
+def _step(found: weakref.ref[Ahead]) -> bool:
+    ahead = found()
+    try:
+        return ahead is not None and ahead.step()
+    finally:
+        with _Step():
+            ahead = None  # maybe the last that holds programs and context
 
 
 def _goes_on() -> bool:
     return threading.main_thread().is_alive()
 
 
-# Held by a thread while it may be inside of the driver, and by whoever forks.
-_in_step = threading.Lock()
-_forks = threading.local()
+class _Step:
+    """What the second thread does inside of the driver, and whoever forks waits for."""
+
+    lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self.lock.acquire(timeout=2 * _FORK_SECONDS):
+            raise TimeoutError("a process that was to be forked holds the lock")
+
+    def __exit__(self, *_unused: Any) -> None:
+        self.lock.release()
+
+
+class _Forks(threading.local):
+    """Whether this thread holds the lock of the steps, for each fork that it is about to do: they may be nested."""
+
+    def __init__(self) -> None:
+        self.held: list[bool] = []
+
+
+_forks = _Forks()
 
 
 def _before_fork() -> None:
-    _forks.waited = _in_step.acquire(timeout=_FORK_SECONDS)
+    _forks.held.append(False)
+    _forks.held[-1] = _Step.lock.acquire(timeout=_FORK_SECONDS)
 
 
 def _after_fork() -> None:
-    if _forks.waited:
-        _in_step.release()
+    if _forks.held and _forks.held.pop():
+        _Step.lock.release()
 
 
 def _in_child() -> None:
-    global _in_step
-    _in_step = threading.Lock()  # a thread that is not here may hold the other one
+    _Step.lock = threading.Lock()  # a thread that is not here may hold the other one
+    _forks.held.clear()
 
 
 if hasattr(os, "register_at_fork"):

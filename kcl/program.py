@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl import adapters, building, completing, config, events, layers, option
+from kcl.adapters import import_anyway
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
@@ -20,7 +21,7 @@ from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheFault, DamagedEntry, UnknownInput
 from kcl.events import Event
 from kcl.key import Key, Part
-from kcl.launch.kernels import imported, new_kernel
+from kcl.launch.kernels import new_kernel
 from kcl.namedtuple import NamedTuple
 from kcl.preprocessor import may_read
 from kcl.stores.base import address
@@ -58,6 +59,7 @@ class Home:
     )
 
     def __init__(self, context: cl.Context) -> None:
+        import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
         self.context = context
         self.ahead: Ahead | None = None
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
@@ -95,8 +97,6 @@ class Home:
         if self._make is None:
             # For NVIDIA's devices pyopencl also looks, as it makes a kernel, whether its arguments are too large.
             on_nvidia = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
-            if on_nvidia:
-                imported()  # the first cl.Kernel would do so, and fail where pyopencl's cache is unusable
             self._make = cl.Kernel if on_nvidia else new_kernel
         return {name: self._make(program, name) for name in names}
 
@@ -312,9 +312,8 @@ def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | No
     try:
         from kcl.ahead import Ahead
 
-        with _lock:
-            if home.ahead is None or home.ahead.layer is not layer:
-                home.ahead = Ahead(layer, home.context, slots[0])
+        if home.ahead is None or home.ahead.layer is not layer:
+            home.ahead = Ahead(layer, home.context, slots[0])
         return home.ahead.take(slots[0])
     except Exception as error:
         layer.ahead = False

@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 
 import pytest
 
 from conftest import Child, platforms
+from kcl import ahead
 from kcl.entry import Entry
 from kcl.history import orders as history
 
@@ -378,6 +380,68 @@ class TestRight:
         assert ran.sums == sums(NUMBERS)
         assert ran.outcomes == ["hit"] * len(NUMBERS)
 
+    def test_hangs(self, run):
+        """Nobody waits long for a program that the second thread does not finish."""
+        code = """
+    ahead._PATIENCE = 0.1
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hangs(*arguments):
+        if threading.current_thread().name == "kcl-ahead":
+            begun.set()
+            go_on.wait(60)
+        return counted(*arguments)
+
+    building.built_silently = hangs
+    sums = launch(numbers[:1])
+    begun.wait()
+    sums += launch(numbers[1:])
+    go_on.set()
+    end(sums)
+"""
+        ran = run(NUMBERS[:3], code)
+        assert ran.sums == sums(NUMBERS[:3])
+        assert ran.outcomes == ["hit"] * 3
+
+    @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
+    def test_within_itself(self, run):
+        """What a signal handler launches may come in between at any point."""
+        code = """
+    import signal
+    from kcl import layers, program
+    look, slots = program.slots_of, []
+
+    def looked(home, generated):
+        found = look(home, generated)
+        slots.extend(found)
+        return found
+
+    program.slots_of = looked
+    sums = launch(numbers)
+    wait()
+    (home,) = program._homes
+    fired = 0
+
+    def fire(_number, _frame):
+        global fired
+        fired += 1
+        home.ahead.take(slots[fired % len(slots)])
+
+    signal.signal(signal.SIGALRM, fire)
+    signal.setitimer(signal.ITIMER_REAL, 2e-4, 2e-4)
+    while fired < 500:
+        home.ahead._made.update(dict.fromkeys(home.ahead._places, None))
+        home.ahead._wanted.update(dict.fromkeys(home.ahead._places))
+        for slot in slots:
+            home.ahead.take(slot)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    home.ahead._wanted.clear()
+    home.ahead._made.clear()
+    assert layers.binary().ahead
+    end(sums)
+"""
+        assert run(NUMBERS, code).sums == sums(NUMBERS)
+
     def test_threads(self, run):
         """Programs that many threads ask for at once are right."""
         code = """
@@ -575,3 +639,16 @@ class TestEnd:
         for _ in range(4):
             assert child.json(DRIVER + code, "[]", **ON_POCL) == [0] * 6
         assert [(path, path.read_bytes()) for path in orders(child)] == before
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+    def test_nested_fork(self, monkeypatch):
+        """A fork within a fork, as a signal handler may do, leaves the lock free in both processes."""
+        monkeypatch.setattr(ahead, "_FORK_SECONDS", 0.05)
+        ahead._before_fork()
+        one = os.fork()
+        if not one:
+            os._exit(ahead._Step.lock.locked())
+        assert os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0
+        assert ahead._Step.lock.locked()
+        ahead._after_fork()
+        assert not ahead._Step.lock.locked()

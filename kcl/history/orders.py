@@ -1,14 +1,13 @@
 """Orders: which programs a driver asked for, one after the other, so that its next run can have them made ahead.
 
 An order is an entry of its own, under the driver's name, the first program and the build options; the addresses of the
-programs stand in its metadata. A process writes it, when its journal is written, if it asked for a program that is not
-in it. Nothing here is needed for a right answer, so no fault passes this module.
+programs stand in its metadata. A process that has read it writes a new one, with its journal, if it asked for a program
+that is not in it. Nothing here is needed for a right answer, so no fault passes this module.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 from kcl import events, option
@@ -74,19 +73,17 @@ class Order:
         return True
 
 
-_lock = threading.Lock()
 _orders: dict[str, Order] = {}
 
 
 def of(first: str, options: str) -> Order:
     """Return the order that begins with the program at an address, built with these options."""
     key = Key([Part("driver", driver_name()), Part("first program", first), Part("build options", options)])
-    with _lock:
-        order = _orders.pop(key.digest, None) or Order(key, _store())
-        _orders[key.digest] = order  # the last one now
-        if len(_orders) > KEPT:
-            del _orders[next(iter(_orders))]
-        return order
+    # No lock: a launch may come in between, from a signal handler or a finaliser in the same thread.
+    order = _orders.setdefault(key.digest, Order(key, _store()))
+    for oldest in list(_orders)[:-KEPT]:
+        _orders.pop(oldest, None)
+    return order
 
 
 def write() -> None:
@@ -101,8 +98,7 @@ def write() -> None:
 
 def reset() -> None:
     """Forget what was asked for."""
-    with _lock:
-        _orders.clear()
+    _orders.clear()
 
 
 def _store() -> Directory:
@@ -120,13 +116,6 @@ def _forget_oldest(store: Directory) -> None:
         store.delete(place)
 
 
-def _after_fork() -> None:
-    """Leave to the parent what the parent asked for; a thread that is not here may hold the lock."""
-    global _lock
-    _lock = threading.Lock()
-    _orders.clear()
-
-
 option.on_change(reset)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=reset)  # what the parent asked for is the parent's

@@ -1,10 +1,9 @@
 """Device kernels without what pyopencl generates for each of them, which the invokers that kcl runs do not use.
 
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`, and that looks in a
-dictionary on disk: a third of a millisecond for each kernel, and five to import the module and to open the dictionary.
-Invokers set arguments and enqueue by themselves. So in the thread that makes a kernel for them, and while it does, that
-module answers with two functions that cost nothing; where it is not imported yet, another stands in for it. A pyopencl
-that does not ask, or asks in another way, gets what it asks for.
+dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So in
+the thread that makes a kernel for them, and while it does, that module answers with two functions that cost nothing.
+A pyopencl that does not ask, or asks in another way, gets what it asks for.
 """
 
 from __future__ import annotations
@@ -16,15 +15,11 @@ import sys
 import threading
 from collections.abc import Callable
 from threading import get_ident
-from types import ModuleType
 from typing import Any
 
 import pyopencl as cl
 
-from kcl.adapters import import_anyway
-
-_NAME, _ASKED = "invoker", "generate_enqueue_and_set_args"
-_MODULE = f"pyopencl.{_NAME}"
+_MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
 
 # Held while pyopencl's module answers otherwise: one thread at a time, so that each puts back what was there. A signal
@@ -34,10 +29,9 @@ _lock = threading.RLock()
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
+    import pyopencl.invoker as asked
+
     with _lock:
-        asked = sys.modules.get(_MODULE)
-        if asked is None:
-            asked = _stand_in()
         original = _original(asked)
         if original is None:
             return cl.Kernel(program, name)
@@ -46,35 +40,6 @@ def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
             return cl.Kernel(program, name)
         finally:
             _put_back(asked)
-
-
-class _StandIn(ModuleType):
-    """In place of pyopencl's module, which is imported when somebody wants anything of it."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(imported(), name)
-
-
-def imported() -> ModuleType:
-    """Return pyopencl's module, which can be imported here also where its cache is unusable."""
-    with _lock:
-        if isinstance(sys.modules.get(_MODULE), _StandIn):
-            del sys.modules[_MODULE]
-        import_anyway(_MODULE)
-        return sys.modules[_MODULE]
-
-
-def _stand_in() -> ModuleType:
-    """Put a module in the place of pyopencl's, until `_put_back`."""
-    module = _StandIn(_MODULE)
-    setattr(module, _ASKED, _generate)
-    setattr(cl, _NAME, module)  # stays: another thread may have found the module, and look for it there later
-    sys.modules[_MODULE] = module
-    return module
-
-
-def _generate(*arguments: Any, **keywords: Any) -> Any:
-    return getattr(imported(), _ASKED)(*arguments, **keywords)
 
 
 class _Answer:
@@ -103,8 +68,6 @@ def _put_back(asked: Any) -> None:
     original = _original(asked)
     if original is not getattr(asked, _ASKED, None):
         setattr(asked, _ASKED, original)
-    if isinstance(asked, _StandIn) and sys.modules.get(_MODULE) is asked:
-        del sys.modules[_MODULE]
 
 
 def _functions(
