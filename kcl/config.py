@@ -42,7 +42,7 @@ SETTINGS = (
     Setting(
         "KCL_AHEAD",
         "`1` or `0`",
-        "1 where the process may use more than one processor, else 0",
+        "1 where the process may use more than one processor, else 0; 0 where PoCL's own cache is off",
         "On PoCL a second thread makes the programs that the last run of the same driver asked for next, while the "
         "first one binds and launches; `0`: none is made before it is asked for.",
     ),

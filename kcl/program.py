@@ -306,13 +306,17 @@ def _look(
 
 
 def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | None:
-    """Return the program if it was made ahead, which is done on PoCL, for contexts of one device."""
+    """Return the program if it was made ahead: on PoCL while its cache is on, for contexts of one device."""
     if not (layer.ahead and len(slots) == 1 and home.on_pocl):
         return None
     try:
         from kcl.ahead import Ahead
 
         if home.ahead is None or home.ahead.layer is not layer:
+            if not adapters.state("pocl").on:
+                # PoCL removes the files of a program then as it is released, those of its like with them.
+                layer.ahead = False
+                return None
             home.ahead = Ahead(layer, home.context, slots[0])
         return home.ahead.take(slots[0])
     except Exception as error:

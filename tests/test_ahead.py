@@ -581,6 +581,12 @@ class TestOff:
         assert ran.sums == sums(NUMBERS)
         assert ran.builds == {"MainThread": len(NUMBERS)}
 
+    def test_pocl_cache(self, run):
+        """Where PoCL's own cache is off nothing is made ahead."""
+        ran = run(POCL_KERNEL_CACHE="0")
+        assert ran.sums == sums(NUMBERS)
+        assert ran.builds == {"MainThread": len(NUMBERS)}
+
     def test_layer(self, run):
         """Where the binary layer is off nothing is made of binaries."""
         ran = run(NUMBERS[:2], KCL_NO_CACHE="binary")
