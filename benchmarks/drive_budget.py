@@ -31,7 +31,7 @@ STAGES = (
     ("kernels", "Arguments.checksum", "wait, read results"),
     ("pyopencl", "Program.__init__", "program from binary"),
     ("pyopencl", "Program.build", "program from binary"),
-    ("kcl.building", "from_binaries", "program from binary"),
+    ("kcl.building", "finish", "program from binary"),
     ("pyopencl", "Kernel.set_arg", "arguments and launch"),
     ("pyopencl", "Kernel", "kernel object"),
     ("pyopencl", "enqueue_nd_range_kernel", "arguments and launch"),
@@ -49,7 +49,7 @@ STAGES = (
 
 
 class Stopwatch:
-    """Seconds by stage; a stage inside another interrupts it."""
+    """Seconds of the main thread by stage; a stage inside another interrupts it."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -58,13 +58,15 @@ class Stopwatch:
 
     def enter(self, stage: str) -> None:
         """Begin a stage."""
-        self._count()
-        self._stages.append(stage)
+        if _is_main():
+            self._count()
+            self._stages.append(stage)
 
     def leave(self) -> None:
         """Return to the stage before."""
-        self._count()
-        self._stages.pop()
+        if _is_main():
+            self._count()
+            self._stages.pop()
 
     @property
     def stage(self) -> str:
@@ -75,6 +77,10 @@ class Stopwatch:
         now = time.monotonic()
         self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self._last
         self._last = now
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def place(module: Any, path: str) -> tuple[Any, str]:
@@ -90,8 +96,6 @@ def watch(stopwatch: Stopwatch) -> None:
     find_and_load = bootstrap._find_and_load  # type: ignore[attr-defined]
 
     def timed_import(name: str, import_: Any) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            return find_and_load(name, import_)
         stage = IMPORTS.get(name.partition(".")[0])
         stopwatch.enter(stage or (stopwatch.stage if stopwatch.stage.startswith("import") else OTHER))
         try:
@@ -119,8 +123,6 @@ def _timed(stopwatch: Stopwatch, function: Any, stage: str) -> Any:
         return type(function.__name__, (function,), {"__init__": _timed(stopwatch, vars(function)["__init__"], stage)})
 
     def timed(*arguments: Any, **keywords: Any) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            return function(*arguments, **keywords)
         stopwatch.enter(stage)
         try:
             return function(*arguments, **keywords)

@@ -127,6 +127,7 @@ class Ahead:
         return min(WINDOW, FIRST + 2 * self._foreseen) - len(self._made)
 
     def _begin(self) -> None:
+        # Whoever began it, the interpreter must not end before it: it would return from the driver into nothing.
         try:
             threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
         except RuntimeError as error:  # there is no thread to be had, or the interpreter ends: it is not tried again

@@ -30,18 +30,18 @@ def from_source(context: cl.Context, generated: Generated, mark: str = "") -> cl
 
 
 def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
-    """Make a program of the entries of its devices, to be built; raises as `from_binaries` does."""
+    """Make a program of the entries of its devices, for `finish`; raises what the driver raises."""
     return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
 
 
-def from_binaries(
+def finish(
     program: cl.Program,
     generated: Generated,
     entries: Sequence[Entry],
     silent: BuildOptions | None = None,
     is_built: bool = False,
-) -> cl.Program:
-    """Build a program that was made of entries; raises what the driver raises for a binary that it does not take.
+) -> None:
+    """Build a program that `of_binaries` made; raises what the driver raises for a binary that it does not take.
 
     Warns about what the compiler said when they were made. `silent` are the options as a driver takes them that says
     of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
@@ -54,7 +54,6 @@ def from_binaries(
         program.build(options=passed(generated.options))
         said = logs(program) if any(_log(entry) for entry in entries) else []
     _replay_logs(entries, said)
-    return program
 
 
 def _with_source(program: cl.Program, generated: Generated) -> cl.Program:

@@ -310,9 +310,9 @@ def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | No
     if not (layer.ahead and len(slots) == 1 and home.on_pocl):
         return None
     try:
-        from kcl.ahead import Ahead
-
         if home.ahead is None or home.ahead.layer is not layer:
+            from kcl.ahead import Ahead
+
             if not adapters.state("pocl").on:
                 # PoCL removes the files of a program then as it is released, those of its like with them.
                 layer.ahead = False
@@ -373,7 +373,7 @@ def loaded(
         program = made.program
     else:
         program = building.of_binaries(home.context, [slot.device for slot in slots], entries)
-    building.from_binaries(program, generated, entries, silent, made is not None and made.is_built)
+    building.finish(program, generated, entries, silent, made is not None and made.is_built)
     found = Built(home, program, home.kernels(program, generated.kernels))
     found.stored = tuple(slots)
     for slot, entry in zip(slots, entries, strict=True):

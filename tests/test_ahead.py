@@ -354,24 +354,13 @@ class TestRight:
         assert ran.sums == sums(NUMBERS)
         assert ran.outcomes == ["miss" if number in (2, 5) else "hit" for number in NUMBERS]
 
-    def test_refused(self, run):
-        """A program that cannot be built ahead is made by who asks for it."""
-        code = """
-    def refused(*arguments):
-        return threading.current_thread().name != "kcl-ahead" and counted(*arguments)
-
-    building.built_silently = refused
-"""
-        ran = run(code=code + LAUNCH)
-        assert ran.sums == sums(NUMBERS)
-        assert ran.outcomes == ["hit"] * len(NUMBERS)
-
-    def test_fault(self, run):
-        """Whatever goes wrong in the thread, the run does not see it."""
-        code = """
+    @pytest.mark.parametrize("fails", ["return False", "raise MemoryError"])
+    def test_fails(self, run, fails):
+        """A program that cannot be built ahead is made by who asks for it, whatever goes wrong in the thread."""
+        code = f"""
     def failing(*arguments):
         if threading.current_thread().name == "kcl-ahead":
-            raise MemoryError
+            {fails}
         return counted(*arguments)
 
     building.built_silently = failing

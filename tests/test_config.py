@@ -70,6 +70,17 @@ class TestRead:
         assert settings.strict == {"hit", "fault"}
         assert "'warm'" in settings.rejected[0]
 
+    def test_ahead(self, monkeypatch):
+        """KCL_AHEAD is 1 or 0; anything else counts as 0 and is named; unset it is 1 with two processors."""
+        for value, expected in (("1", True), ("0", False), ("sometimes", False)):
+            monkeypatch.setenv("KCL_AHEAD", value)
+            assert config.read().ahead is expected
+        assert "KCL_AHEAD" in config.read().rejected[0]
+        monkeypatch.delenv("KCL_AHEAD")
+        for processors, expected in ((1, False), (2, True)):
+            monkeypatch.setattr(config, "_processors", lambda count=processors: count)
+            assert config.read().ahead is expected
+
     def test_promote(self, monkeypatch):
         """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off under a scheduler."""
         monkeypatch.setenv("KCL_PROMOTE", "off")

@@ -355,7 +355,7 @@ class TestBuiltSilently:
         assert not building.built_silently(cl.Program(context, context.devices, binaries), wrong)
         entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
         with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
-            building.from_binaries(building.of_binaries(context, context.devices, entries), made, entries, wrong)
+            building.finish(building.of_binaries(context, context.devices, entries), made, entries, wrong)
 
     def test_logs(self, monkeypatch):
         """What the compiler said of all devices is said once."""
