@@ -53,6 +53,7 @@ class Effort(NamedTuple):
     look_ups: int = 1000  # a round
     processes: int = 8
     storm: int = 20  # kernels
+    storms: int = 5  # of each kind
     statements: tuple[int, ...] = (300, 1000)
     calls: int = 15  # rounds of calls
     recorded: int = 50  # pairs of warm runs, with statistics and without
@@ -60,7 +61,7 @@ class Effort(NamedTuple):
     listings: int = 9  # runs of each command
 
 
-QUICK = Effort((5,), 1, 2, 3, 2, 5, (100, 1000), 200, 3, 4, (30,), 3, 2, 400, 2)
+QUICK = Effort((5,), 1, 2, 3, 2, 5, (100, 1000), 200, 3, 4, 1, (30,), 3, 2, 400, 2)
 
 
 class Child(NamedTuple):

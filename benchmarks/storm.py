@@ -60,7 +60,7 @@ class Storm(NamedTuple):
 
 
 def measured(effort: Effort) -> dict[str, Any]:
-    """Run all kinds of storms; return for each the seconds and what was counted, a value for every series."""
+    """Run all kinds of storms; return for each the seconds and what was counted, a value for every round."""
     figures: dict[str, Any] = {"kernels": effort.storm, "processes": effort.processes, "cores": os.cpu_count()}
     for kind in KINDS:
         figures[kind] = {"wall": [], "source builds": [], "recipes": [], "failed": []}
@@ -68,10 +68,10 @@ def measured(effort: Effort) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="kcl-storm-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
         _start(root / "byte-code", 1, 1, "alone")
-        for series in range(effort.series):
-            for kind in KINDS:
+        for turn in range(effort.storms):
+            for kind in KINDS[:: 1 if turn % 2 == 0 else -1]:
                 number = 1 if kind == "alone" else effort.processes
-                storm = _start(root / f"{kind}-{series}", effort.storm, number, kind)
+                storm = _start(root / f"{kind}-{turn}", effort.storm, number, kind)
                 figures[kind]["wall"].append(storm.wall)
                 figures[kind]["source builds"].append(storm.count("source"))
                 figures[kind]["recipes"].append(storm.count("recipe"))
@@ -99,14 +99,15 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
 
 
 def slowdown(figures: dict[str, Any]) -> float:
-    """Return the ratio of the wall time of a storm to that of one process alone."""
-    return float(statistics.median(figures["storm"]["wall"]) / statistics.median(figures["alone"]["wall"]))
+    """Return the ratio of the wall time of a storm to that of one process alone in the same round, the median."""
+    pairs = zip(figures["storm"]["wall"], figures["alone"]["wall"], strict=True)
+    return float(statistics.median([storm / alone for storm, alone in pairs]))
 
 
 def cost(figures: dict[str, Any], kind: str) -> float:
-    """Return how many compile times longer the others need than in a storm where nobody is killed or stopped."""
-    longer = statistics.median(figures[kind]["wall"]) - statistics.median(figures["storm"]["wall"])
-    return float(longer / statistics.median(figures["one compile time"]))
+    """Return how many compile times longer the others need than where nobody is killed or stopped, the median."""
+    rounds = zip(figures[kind]["wall"], figures["storm"]["wall"], figures["one compile time"], strict=True)
+    return float(statistics.median([(longer - whole) / compiling for longer, whole, compiling in rounds]))
 
 
 def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
