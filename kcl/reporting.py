@@ -87,9 +87,10 @@ def _write_journal() -> None:
         from kcl.history import journal
 
         journal.fold()
-    orders = sys.modules.get("kcl.history.orders")
-    if orders is not None:  # else nothing was to be made ahead
-        orders.write()
+    for name in ("kcl.history.orders", "kcl.history.readings"):
+        remembered = sys.modules.get(name)
+        if remembered is not None:  # else there is nothing to be written
+            remembered.write()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         _keep_notes()
 

@@ -278,7 +278,7 @@ class TestOrder:
         """No more than a number of orders are kept: the oldest goes."""
         (path,) = orders(child)
         os.utime(path, (1, 1))
-        code = "    from kcl.history import orders\n    orders.KEPT = 1\n" + LAUNCH
+        code = "    from kcl.history import remembered\n    remembered.KEPT = 1\n" + LAUNCH
         run([1, 0], code)
         assert len(orders(child)) == 1
         assert orders(child) != [path]

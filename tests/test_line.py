@@ -26,14 +26,13 @@ WARM_MODULES = [
     "kcl.declarations",
     "kcl.device",
     "kcl.direct",
-    "kcl.direct.bytecode",
     "kcl.direct.chains",
     "kcl.direct.classes",
-    "kcl.direct.code",
     "kcl.direct.distributions",
     "kcl.direct.memo",
     "kcl.direct.plain",
     "kcl.direct.reach",
+    "kcl.direct.readings",
     "kcl.direct.references",
     "kcl.direct.unknown",
     "kcl.direct.unloaded",
@@ -47,6 +46,9 @@ WARM_MODULES = [
     "kcl.generated",
     "kcl.handle",
     "kcl.headers",  # a recipe of this driver has an include directory
+    "kcl.history",
+    "kcl.history.readings",
+    "kcl.history.remembered",
     "kcl.key",
     "kcl.launch",
     "kcl.launch.kernels",
@@ -69,7 +71,7 @@ WARM_MODULES = [
     "kcl.stores.persistentdict",
     "kcl.stores.trust",
 ]
-AHEAD_MODULES = ["kcl.ahead", "kcl.history", "kcl.history.orders"]  # on PoCL, with two processors
+AHEAD_MODULES = ["kcl.ahead", "kcl.history.orders"]  # on PoCL, with two processors
 
 # kernel -> file, text, other text, the number that follows
 CHANGES = {

@@ -79,7 +79,6 @@ def _compute(code: CodeType, stream: Stream) -> str:
 # A code object hashes and compares by its content, which is slow; its identity is safe while the memo keeps it alive.
 _MEMO_LIMIT = 4096
 _streams: dict[int, tuple[CodeType, Stream]] = {}
-_digests: dict[int, tuple[CodeType, str]] = {}
 
 
 def stream(code: CodeType) -> Stream:
@@ -93,13 +92,8 @@ def stream(code: CodeType) -> Stream:
 
 
 def digest(code: CodeType) -> str:
-    """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits; memoised.
+    """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits.
 
     Not in it: comments, white space, line breaks, positions, file names, docstrings, unused constants, the hash seed.
     """
-    known = _digests.get(id(code))
-    if known is None:
-        if len(_digests) >= _MEMO_LIMIT:
-            _digests.clear()
-        known = _digests[id(code)] = (code, _compute(code, stream(code)))
-    return known[1]
+    return _compute(code, stream(code))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
+from kcl.direct import readings
 from kcl.namedtuple import NamedTuple
 
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
@@ -323,12 +324,18 @@ def _is_installed(distribution: str) -> bool:
 def _identify(distribution: str) -> str:
     site, folder = _homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
-    lines = _counted(site.record(folder))
-    if lines:
-        digest = hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
+    record = site.record(folder)
+    digest = readings.text("record", record, _digest_of_record) if record else ""
+    if digest:
         return f"{version} {digest}"
     place = locate(distribution.replace("-", "_"))
     return f"{version} {content(place.path)}" if place is not None else version
+
+
+def _digest_of_record(record: bytes) -> str:
+    """Digest the lines of a record that count; empty where none does."""
+    lines = _counted(record)
+    return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest() if lines else ""
 
 
 def _counted(record: bytes) -> list[bytes]:

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from kcl.direct.code import digest
+from kcl.direct.readings import digest
 from kcl.errors import UnknownInput
 
 LONG = 512  # characters; longer texts count by digest

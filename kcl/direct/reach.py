@@ -15,7 +15,7 @@ from types import FunctionType
 
 from kcl.direct import distributions, memo
 from kcl.direct.distributions import GENERATORS
-from kcl.direct.references import POSITIONS, mention
+from kcl.direct.references import POSITIONS
 from kcl.direct.walk import Excusing, Walk
 from kcl.errors import UnknownInput
 from kcl.key import Part, common, encoding
@@ -206,6 +206,8 @@ def _reads_types(walk: Walk) -> bool:
 
 
 def _refuse_position(walk: Walk, name: str) -> None:
+    from kcl.direct.scan import mention
+
     for label, source in walk.sources:
         reference = mention(source.__code__, name) if isinstance(source, FunctionType) else None
         if reference is not None:

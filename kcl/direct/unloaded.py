@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
-from opcode import opmap
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
-from kcl.direct import code, distributions
-from kcl.direct.code import stream
+from kcl.direct import distributions
 from kcl.direct.distributions import ABSENT, USER, Owner
-from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN, references
+from kcl.direct.readings import digest, references
+from kcl.direct.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN
 from kcl.namedtuple import NamedTuple
 
 
@@ -38,7 +37,6 @@ class Walk(Protocol):
     def holds(module: ModuleType) -> dict[str, str]: ...
 
 
-_STORE_NAME = opmap["STORE_NAME"]
 # Reading while a module is imported is seen by nobody once the module is loaded.
 _READING = frozenset(
     [
@@ -172,7 +170,7 @@ def _archived(name: str, path: str) -> CodeType | None:
 def _is_unchanged(name: str) -> bool:
     """Tell whether a module's source file still has the code that was counted."""
     now, before = _compile(name, _find(name)), _code_of(name)
-    return now is not None and before is not None and code.digest(now) == code.digest(before)
+    return now is not None and before is not None and digest(now) == digest(before)
 
 
 def _names(source: CodeType) -> set[str]:
@@ -182,12 +180,6 @@ def _names(source: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             names |= _names(constant)
     return names
-
-
-def _stored(source: CodeType) -> set[str]:
-    """List the names that a module defines itself."""
-    operations, operands, _ = stream(source)
-    return {source.co_names[operand] for op, operand in zip(operations, operands, strict=True) if op == _STORE_NAME}
 
 
 class Modules:
@@ -221,7 +213,7 @@ class Modules:
             file = getattr(module, "__file__", None) or _library(name)
             self.walk.add(f"module {short}", distributions.content(file) if file else ABSENT)
             return
-        self.walk.add(f"module {short}", code.digest(source))
+        self.walk.add(f"module {short}", digest(source))
         self.scan(name, source)
 
     def parent(self, name: str) -> None:
@@ -247,7 +239,7 @@ class Modules:
         package = name if "__init__." in os.path.basename(_find(name) or "") else name.rpartition(".")[0]
         found = references(source)
         self.walk.mentions |= found.mentions
-        own = _stored(source)
+        own = found.stored
         names = _names(source).union(*[reference.attributes for reference in found.chains]) - own
         reading = sorted(name for name in names if name in _READING or name.startswith("read_"))
         if reading:

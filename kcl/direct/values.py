@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kcl.direct.classes import HEAP, SLOTS, attributes, enum_type, is_plain
-from kcl.direct.code import digest
 from kcl.direct.plain import LONG, SIMPLE, in_bytes, rank
+from kcl.direct.readings import digest
 from kcl.direct.unknown import refuse
 from kcl.errors import UnknownInput
 

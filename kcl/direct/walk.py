@@ -13,10 +13,11 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.direct import classes, code, distributions, memo, unknown, unloaded, values
+from kcl.direct import classes, distributions, memo, unknown, unloaded, values
 from kcl.direct.chains import Chains, held
 from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, PYTHON, USER, Owner
-from kcl.direct.references import UNKNOWN, Reference, references
+from kcl.direct.readings import digest, references
+from kcl.direct.references import UNKNOWN, Reference
 from kcl.errors import UnknownInput
 from kcl.key import Key, Part
 
@@ -192,7 +193,7 @@ class Walk:
         label = self.unique(function.__qualname__)
         text = self.remember(function, f"function {label}")
         before, self.place = self.place, (label, None)
-        self.add(f"code {label}", code.digest(function.__code__))
+        self.add(f"code {label}", digest(function.__code__))
         self.sources.append((f"code {label}", function))
         self.defaults(function, label, skip)
         self.version(function.__globals__, label)

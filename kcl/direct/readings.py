@@ -1,0 +1,155 @@
+"""Readings: what is read off code objects and records of installations, remembered, and kept for later processes.
+
+A reading stands under the digest of all that it is made of, so one that is kept is true as long as nobody changes how
+readings are made. `kcl.history.readings` sees to that, and carries them from process to process. Nothing of it is
+needed for a right answer: what is not there, or is of no use, is read anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, TypeVar
+
+from kcl.direct.references import Reference, References
+
+LIMIT = 4096  # readings, and code objects that are remembered
+_VERSION = 2  # of marshal: later ones write other bytes where somebody else refers to a part of the code
+
+T = TypeVar("T")
+
+before: dict[str, Any] = {}  # readings of earlier processes: kind and digest -> what JSON can hold
+now: dict[str, Any] = {}  # those that this process used or made
+
+# A code object hashes and compares by its content, which is slow; its identity is safe while it is kept alive here.
+_places: dict[int, tuple[CodeType, str]] = {}
+_digests: dict[int, tuple[CodeType, str]] = {}
+_references: dict[int, tuple[CodeType, References]] = {}
+
+
+def digest(code: CodeType) -> str:
+    """Return what `kcl.direct.code.digest` returns."""
+    known = _digests.get(id(code))
+    if known is None:
+        place = _place(code)
+        text = _find(f"digest {place}")
+        if not isinstance(text, str):
+            from kcl.direct.code import digest
+
+            text = digest(code)
+            _keep(f"digest {place}", text, bool(place))
+        known = _remember(_digests, code, text)
+    return known[1]
+
+
+def references(code: CodeType) -> References:
+    """Return what `kcl.direct.scan.references` returns."""
+    known = _references.get(id(code))
+    if known is None:
+        place = _place(code)
+        found = _restored(code, _find(f"references {place}"))
+        if found is None:
+            from kcl.direct.scan import references
+
+            found = references(code)
+            _keep(f"references {place}", _plain(code, found), bool(place))
+        known = _remember(_references, code, found)
+    return known[1]
+
+
+def text(kind: str, content: bytes, read: Callable[[bytes], str]) -> str:
+    """Return `read(content)`, a text that is made of nothing else; `kind` names what is read."""
+    place = f"{kind} {hashlib.sha256(content).hexdigest()}"
+    found = _find(place)
+    if not isinstance(found, str):
+        found = read(content)
+        _keep(place, found)
+    return found
+
+
+def _remember(memo: dict[int, tuple[CodeType, T]], code: CodeType, value: T) -> tuple[CodeType, T]:
+    if len(memo) >= LIMIT:
+        memo.clear()
+    known = memo[id(code)] = (code, value)
+    return known
+
+
+def _place(code: CodeType) -> str:
+    """Return the digest of all that a code object does, not of where it stands; empty for one that no compiler made."""
+    known = _places.get(id(code))
+    if known is None:
+        try:
+            place = hashlib.sha256(marshal.dumps(_content(code), _VERSION)).hexdigest()
+        except ValueError:
+            place = ""
+        known = _remember(_places, code, place)
+    return known[1]
+
+
+def _content(code: CodeType) -> list[Any]:
+    """List what readings are made of; constants of code hold no lists, so nested code objects are those."""
+    return [
+        code.co_code,
+        [_content(constant) if type(constant) is CodeType else constant for constant in code.co_consts],
+        code.co_names,
+        code.co_varnames,
+        code.co_cellvars,
+        code.co_freevars,
+        code.co_name,
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
+        getattr(code, "co_exceptiontable", b""),
+    ]
+
+
+def _find(place: str) -> Any:
+    found = now.get(place)
+    if found is None:
+        found = before.get(place)
+        if found is not None:
+            now[place] = found
+    return found
+
+
+def _keep(place: str, found: Any, lasting: bool = True) -> None:
+    if lasting and len(now) < LIMIT:
+        now[place] = found
+
+
+def _plain(code: CodeType, found: References) -> list[Any]:
+    """Return references as JSON can hold them, and `_restored` reads them."""
+    chains = [[one.root, one.name, one.level, one.attributes, _way(code, one.code), one.unit] for one in found.chains]
+    return [chains, sorted(found.mentions), sorted(found.stored)]
+
+
+def _restored(code: CodeType, kept: Any) -> References | None:
+    try:
+        chains, mentions, stored = kept
+        return References(
+            [
+                Reference(root, name, level, tuple(attributes), _inner(code, way) if way else code, unit)
+                for root, name, level, attributes, way, unit in chains
+            ],
+            frozenset(mentions),
+            frozenset(stored),
+        )
+    except (TypeError, ValueError, LookupError):
+        return None
+
+
+def _way(code: CodeType, inner: CodeType) -> list[int] | None:
+    """Tell which constant leads from one code object to another that is nested in it, and so on; None where none."""
+    if inner is code:
+        return []
+    for index, constant in enumerate(code.co_consts):
+        way = _way(constant, inner) if type(constant) is CodeType else None
+        if way is not None:
+            return [index, *way]
+    return None
+
+
+def _inner(code: CodeType, way: list[int]) -> CodeType:
+    for index in way:
+        code = code.co_consts[index]
+    return code

@@ -1,0 +1,65 @@
+"""Readings from run to run: what was read off code (`kcl.direct.readings`) is remembered under the driver's name.
+
+The first direct key of a process reads them, and at its end a process that made new ones writes them, with its journal.
+The key holds all that decides how code is read: Python, and the sources of kcl's modules that read it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import kcl
+from kcl import option
+from kcl.direct import readings
+from kcl.history import driver_name
+from kcl.history.remembered import Remembered
+from kcl.key import Key, Part
+
+_READERS = ("bytecode", "code", "distributions", "readings", "references", "scan")
+_FEW = 64
+
+_remembered: Remembered | None = None
+
+
+def load() -> None:
+    """Read what the last run left, once in a process. Raises nothing."""
+    global _remembered
+    if _remembered is None:
+        key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
+        _remembered = Remembered("readings", key)
+        found = _remembered.read().get("readings")
+        readings.before = found if type(found) is dict else {}
+
+
+def write() -> None:
+    """Write the readings of this process where some are new; of those that it had no use for, few. Raises nothing."""
+    used, before = readings.now, readings.before
+    if _remembered is not None and not used.keys() <= before.keys():
+        idle = {place: found for place, found in before.items() if place not in used}
+        for place in list(idle)[: -len(used) - _FEW]:
+            del idle[place]
+        readings.before = {**idle, **used}
+        _remembered.write({"readings": readings.before})
+
+
+def reset() -> None:
+    """Forget which directory they were read from; what this process has read stays true."""
+    global _remembered
+    _remembered = None
+
+
+def _version() -> str:
+    """Return the version of kcl, and where its files can be seen the size and time of those that read code."""
+    found = [kcl.__version__]
+    folder = os.path.dirname(readings.__file__)
+    for name in _READERS:
+        try:
+            status = os.stat(os.path.join(folder, f"{name}.py"))
+        except OSError:
+            continue
+        found.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+    return ", ".join(found)
+
+
+option.on_change(reset)
