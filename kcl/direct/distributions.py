@@ -63,10 +63,11 @@ class _Site:
             self.names = frozenset()
         self.records: dict[str, bytes] = {}
         self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
-        installed = os.path.basename(directory) in _PACKAGES
-        suffixes = (".dist-info", ".egg-info") if installed else (".dist-info",)
-        for name in sorted([name for name in self.names if name.endswith(suffixes)]):
-            self.distributions[_name(name)] = name
+        if "-info" in " ".join(self.names):
+            installed = os.path.basename(directory) in _PACKAGES
+            suffixes = (".dist-info", ".egg-info") if installed else (".dist-info",)
+            for name in sorted([name for name in self.names if name.endswith(suffixes)]):
+                self.distributions[_name(name)] = name
 
     def record(self, name: str) -> bytes:
         """Return the record of the distribution in folder ``name``, empty where it has none."""
@@ -74,7 +75,7 @@ class _Site:
         if known is None:
             try:
                 with open(os.path.join(self.directory, name, "RECORD"), "rb") as stream:
-                    known = b"\n" + stream.read()
+                    known = stream.read()
             except OSError:
                 known = b""
             self.records[name] = known
@@ -95,9 +96,8 @@ class _Site:
         record = self.record(name)
         if record:
             inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
-            if os.path.isdir(path):
-                return b"\n" + os.fsencode(inside) + b"/" in record
-            return b"\n" + os.fsencode(inside) + b"," in record
+            line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
+            return record.startswith(line) or b"\n" + line in record
         return name.endswith(".egg-info") and _name(name) == _normal(top)
 
 
