@@ -46,8 +46,11 @@ class Key:
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part | tuple[str, str]], body: bytes | None = None) -> None:
-        """Make a key of parts; ``body`` is their `encoding`, where somebody has it already."""
-        self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
+        """Make a key of parts; ``body`` is the `encoding` of a tuple of them, where somebody has it already."""
+        if body is not None and type(parts) is tuple:
+            self.parts = parts
+        else:
+            self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
         self._encoded = None if body is None else _word(len(self.parts)) + body
         self._digest: str | None = None
 

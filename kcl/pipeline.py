@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl import adapters, events, layers, rows
-from kcl.declarations import Task, reached
+from kcl.declarations import NOTHING, Task, reached
 from kcl.direct.reach import Reached
 from kcl.entry import Entry, recorded_seconds
 from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
@@ -117,9 +117,13 @@ class Line:
             if self._direct is None and not self._unknown:
                 try:
                     self._reached = found = reached(self._task)
-                    more = [*self._task.declared.parts, *_environment_parts(*found.front_ends)]
-                    body = found.body + encoding(more) if found.body is not None else None
-                    self._direct = Key((*found.parts, *more), body)
+                    parts, body = found.parts, found.body
+                    more = _environment_parts(*found.front_ends)
+                    if self._task.declared is not NOTHING:
+                        more = [*self._task.declared.parts, *more]
+                    if more:
+                        parts, body = (*parts, *more), body and body + encoding(more)
+                    self._direct = Key(parts, body)
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._direct
