@@ -28,8 +28,10 @@ def load() -> None:
     if _remembered is None:
         key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
         _remembered = Remembered("readings", key)
-        found = _remembered.read().get("readings")
-        readings.before = found if type(found) is dict else {}
+        try:
+            readings.before = dict(_remembered.read().get("readings", ()))
+        except (TypeError, ValueError):
+            readings.before = {}
 
 
 def write() -> None:
@@ -40,7 +42,7 @@ def write() -> None:
         for place in list(idle)[: -len(used) - _FEW]:
             del idle[place]
         readings.before = {**idle, **used}
-        _remembered.write({"readings": readings.before})
+        _remembered.write({"readings": list(readings.before.items())})
 
 
 def reset() -> None:
