@@ -70,13 +70,13 @@ def lines(found: dict[str, Any]) -> Iterable[str]:
     columns = {name: [process[name] for process in found["keys"]] for name in found["keys"][0]}
     yield f"direct keys of {RECIPES} recipes, microseconds a recipe: median (smallest..largest) of processes"
     for name, label in (
-        ("first", "first time in a process of a driver"),
+        ("first", "first time in a later process"),
         ("other", "  all but the process's first key"),
         ("again", "seen again, another parameter"),
         ("dis", "yardstick: dis of the same code"),
     ):
         yield f"  {label:<36}{spread(columns[name], 1)}"
-    yield f"  {'first time in its first process':<36}{spread(found['unread'], 1)}"
+    yield f"  {'first time in the first process':<36}{spread(found['unread'], 1)}"
     for name in ("first", "again"):
         ratios = [key / yardstick for key, yardstick in zip(columns[name], columns["dis"], strict=True)]
         yield f"  {f'{name} / dis':<36}{statistics.median(ratios):.2f}"

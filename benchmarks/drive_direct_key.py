@@ -22,7 +22,7 @@ import numpy as np
 import kcl
 from kcl import frontends, layers, running
 from kcl.declarations import NOTHING, Task, reached
-from kcl.history import readings
+from kcl.history import kept
 from kcl.pipeline import Line
 
 RECIPES = 42
@@ -42,11 +42,11 @@ def keys(directory: pathlib.Path) -> dict[str, float]:
     assert all(type(function).__name__ == "function" for function in functions)
     layers.generator()  # is opened before a key is computed
     begin = time.perf_counter()
-    readings.load()
+    kept.load()
     loaded = time.perf_counter() - begin
     first = [timed(Task(f.__name__, f, arguments(f, 1), NOTHING)) for f in functions]
     first[0] += loaded
-    readings.write()
+    kept.write()
     again = [timed(Task(f.__name__, f, arguments(f, 2), NOTHING)) for f in functions]
     begin = time.perf_counter()
     for function in functions:

@@ -46,7 +46,7 @@ class Key:
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part | tuple[str, str]], body: bytes | None = None) -> None:
-        """Make a key of parts; ``body`` is the `encoding` of a tuple of them, where somebody has it already."""
+        """Make a key of parts; ``body`` is the `encoding` of a tuple of `Part`, where somebody has it already."""
         if body is not None and type(parts) is tuple:
             self.parts = parts
         else:

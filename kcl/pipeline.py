@@ -18,7 +18,7 @@ from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate
-from kcl.history import readings
+from kcl.history import kept
 from kcl.key import Key, Part, encoding
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
@@ -159,7 +159,8 @@ class Line:
         """Look in the generator layer."""
         if all(layer.off(frozenset({kind})) for kind in ("loopy", "opencl")):
             return Look(None, "bypass", f"off: {layer.off()}")
-        readings.load()
+        if not layer.off():
+            kept.load()
         direct = self.direct_key()
         off = layer.off(self._reached.front_ends if self._reached else frozenset())
         if off:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 _WORDS = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "%:", "??=", "??/", 'R"')
 
@@ -16,6 +17,4 @@ def may_read(source: str) -> bool:
 
 def _continues(source: str) -> bool:
     """Tell whether a backslash ends a line, blanks aside."""
-    import re
-
     return re.search(r"\\[ \t\f\v]*[\r\n]", source) is not None

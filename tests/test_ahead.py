@@ -127,7 +127,7 @@ def sums(numbers):
 
 def orders(child):
     """Return the paths of the orders in a child's cache."""
-    return sorted((child.cache / "kcl" / "orders").glob("order-*"))
+    return sorted((child.cache / "kcl" / "orders").glob("orders-*"))
 
 
 def entry(child, number):

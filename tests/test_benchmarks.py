@@ -26,6 +26,7 @@ PARTS = (
     "listing",
     "bookkeeping",
     "budget",
+    "direct_key",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 TABLES = ("run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
@@ -97,6 +98,11 @@ def document() -> dict:
             "count": 42,
             "stages": {"kcl": {"interpreter starts": [1.0], "exit": [3.0]}, "floor": {"interpreter starts": [1.0]}},
             "system calls": {"kcl": {}, "floor": {}},
+        },
+        "direct_key": {
+            "keys": [{"first": 100.0, "other": 90.0, "again": 10.0, "dis": 200.0}],
+            "unread": [300.0],
+            "observed": [[1.0, 1.0]],
         },
     }
     return {"time": "now", "device": "none", "python": "3", "cores": 2, "load": {}, "parts": parts}

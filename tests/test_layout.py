@@ -73,7 +73,7 @@ ORDER = [
     "history",
     "history.remembered",
     "history.orders",
-    "history.readings",
+    "history.kept",
     "history.records",
     "history.journal",
     "inventory.listing",

@@ -47,7 +47,7 @@ WARM_MODULES = [
     "kcl.handle",
     "kcl.headers",  # a recipe of this driver has an include directory
     "kcl.history",
-    "kcl.history.readings",
+    "kcl.history.kept",
     "kcl.history.remembered",
     "kcl.key",
     "kcl.launch",

@@ -1,4 +1,4 @@
-"""kcl.direct.readings and kcl.history.readings: what is read off code, remembered, and kept for the next run."""
+"""kcl.direct.readings and kcl.history.kept: what is read off code, remembered, and kept for the next run."""
 
 from __future__ import annotations
 
@@ -11,25 +11,50 @@ import sys
 import textwrap
 import types
 
+import numpy as np
 import pytest
 
 from kcl import option
 from kcl.direct import code, readings, scan
 from kcl.entry import Entry
-from kcl.history import readings as history
+from kcl.history import kept as history
 
 SOURCE = """
 def recipe(n, m=2):
     import math
-    class Inner:
-        x = math.pi
-        def __init__(self):
-            self.y = getattr(json, "dumps")
+    def inner(x=math.pi):
+        return lambda: getattr(json, "dumps")(x, n)
     def helper(a):
         return [item + OFFSET for item in a if item in {1, 2.5, "x"}]
-    return helper([n * m, -0.0, 1j, b"z", None, ...]), Inner
+    return helper([n * m, -0.0, 1j, b"z", None, ..., ("a", 7)]), inner
 """
-NUMBERS = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags")
+# what readings are made of, and another value for it, of the code below
+CAUGHT = """
+def recipe(a, /, b, *, c):
+    try:
+        return lambda: a.d + g
+    except ValueError:
+        return h.b
+"""
+ATTRIBUTES = {
+    "co_code": lambda one: one.co_code[:-1] + bytes([one.co_code[-1] ^ 1]),
+    "co_consts": lambda one: (*one.co_consts, 1),
+    "co_names": lambda one: (*one.co_names[:-1], "other"),
+    "co_varnames": lambda one: (*one.co_varnames[:-1], "other"),
+    "co_cellvars": lambda one: (*one.co_cellvars, "other"),
+    "co_freevars": lambda one: (*one.co_freevars, "other"),
+    "co_name": lambda one: one.co_name + "_",
+    "co_argcount": lambda one: one.co_argcount - 1,
+    "co_posonlyargcount": lambda one: one.co_posonlyargcount - 1,
+    "co_kwonlyargcount": lambda one: one.co_kwonlyargcount - 1,
+    "co_flags": lambda one: one.co_flags ^ 0x20,
+    "co_exceptiontable": lambda one: one.co_exceptiontable[1:],
+}
+# constants of which no two are one
+CONSTANTS = (
+    *(None, False, 0, 0.0, -0.0, 0j, -0j, "", b"", ..., ()),
+    *(True, 1, 1.0, "1", b"1", (1,), (1.0,), frozenset([1]), frozenset([1.0]), frozenset(["1"]), ((1,),), float("nan")),
+)
 
 
 def compiled(source: str = SOURCE, name: str = "recipe", file: str = "recipe.py") -> types.CodeType:
@@ -164,7 +189,8 @@ class TestPlace:
             ("n, m=2", "n, *, m=2"),
             ("n, m=2", "n, *m"),
             ("def helper(a)", "async def helper(a)"),
-            ("class Inner", "class Other"),
+            ("7", "True"),
+            ("lambda: getattr", "lambda k: getattr"),
         ],
     )
     def test_other(self, text, other):
@@ -172,24 +198,41 @@ class TestPlace:
         assert SOURCE.count(text) >= 1
         assert readings._place(compiled(SOURCE.replace(text, other))) != readings._place(compiled())
 
-    @pytest.mark.parametrize("name", NUMBERS)
-    def test_numbers(self, name):
-        """The numbers of arguments and the flags count."""
-        one = compiled("def recipe(a, /, b, *, c): return a")
-        more = {name: getattr(one, name) ^ 0x20} if name == "co_flags" else {name: getattr(one, name) - 1}
-        assert readings._place(one.replace(**more)) != readings._place(one)
+    @pytest.mark.parametrize("name", ATTRIBUTES)
+    def test_attributes(self, name):
+        """Each attribute of a code object that is read counts by itself."""
+        one = compiled(CAUGHT)
+        if not hasattr(one, name):
+            pytest.skip("Python 3.10 has no table of handlers")
+        changed = types.SimpleNamespace(**{each: getattr(one, each, b"") for each in ATTRIBUTES})
+        setattr(changed, name, ATTRIBUTES[name](one))
+        assert getattr(changed, name) != getattr(one, name)
+        assert readings._content(changed) != readings._content(one)
 
-    def test_code_and_list(self):
-        """A constant that looks like what is written of code is none."""
-        one = compiled("def recipe(): return lambda: 1")
-        constants = [tuple(readings._content(c)) if isinstance(c, types.CodeType) else c for c in one.co_consts]
-        constants = tuple(tuple(map(tuple, c)) if isinstance(c, list) else c for c in constants)
-        assert any(isinstance(constant, tuple) for constant in constants)
-        assert readings._place(one.replace(co_consts=constants)) != readings._place(one)
+    def test_constants(self):
+        """No two constants that differ by value or type have one place, alone and nested."""
+        one = compiled("def recipe(): return 1")
+        for wrap in (lambda value: value, lambda value: (value,), lambda value: frozenset([value])):
+            places = {readings._place(one.replace(co_consts=(wrap(value),))) for value in CONSTANTS}
+            assert len(places) == len(CONSTANTS)
+            assert "" not in places
 
-    def test_made_by_nobody(self):
+    @pytest.mark.parametrize(
+        "constant",
+        [
+            object(),
+            [],
+            {},
+            bytearray(b"x"),
+            np.float64(2.0),
+            np.int64(1),
+            types.SimpleNamespace(),
+            type("T", (str,), {})(),
+        ],
+    )
+    def test_made_by_nobody(self, constant):
         """Code with a constant that no compiler makes is read, and not kept."""
-        one = compiled("def recipe(): return other.thing").replace(co_consts=(object(),))
+        one = compiled("def recipe(): return other.thing").replace(co_consts=((constant,),))
         assert readings._place(one) == ""
         (reference,) = readings.references(one).chains
         assert reference.dotted == "other.thing"
@@ -208,18 +251,33 @@ class TestKept:
         read = count(monkeypatch)
         assert (readings.digest(one), told(readings.references(one))) == expected
         assert readings.digest(another) == expected[0]
-        assert another in {reference.code for reference in readings.references(another).chains}
+        assert any(reference.code is another for reference in readings.references(another).chains)
         assert read == []
 
-    def test_lines(self):
+    def test_lines(self, monkeypatch):
         """A reference that was kept names the line where the code stands now."""
         history.load()
         lines = [reference.line for reference in readings.references(compiled()).chains]
         history.write()
         forget()
-        assert [reference.line for reference in readings.references(compiled("\n\n" + SOURCE)).chains] == [
-            line + 2 for line in lines
-        ]
+        read = count(monkeypatch)
+        found = readings.references(compiled("\n\n" + SOURCE)).chains
+        assert [reference.line for reference in found] == [line + 2 for line in lines]
+        assert read == []
+
+    def test_hash_seed(self, child):
+        """Another hash seed, which changes the order of constant sets, is no other code."""
+        script = """
+        from kcl.direct import readings
+
+        def recipe(a):
+            return a in {"x", "y", "z", 1, 2.5}, [b for b in a if b in {"p", "q", "r"}]
+
+        print(readings._place(recipe.__code__))
+        """
+        places = {child.run(script, PYTHONHASHSEED=str(seed)).stdout for seed in range(1, 5)}
+        assert len(places) == 1
+        assert len(places.pop()) == 65
 
     def test_nothing_new(self):
         """A process that reads nothing new writes nothing."""
@@ -266,15 +324,17 @@ class TestKept:
     def test_version(self, monkeypatch, tmp_path):
         """A change of kcl's modules that read code is another version; without files it is that of kcl."""
         version = history._version()
-        assert all(name in version for name in history._READERS)
-        for name in history._READERS:
+        assert all(name in version for name in history._MODULES)
+        for name in history._MODULES:
             (tmp_path / f"{name}.py").write_text("")
         monkeypatch.setattr(readings, "__file__", str(tmp_path / "readings.py"))
         changed = {history._version()}
-        for name in history._READERS:
+        for name in history._MODULES:
             (tmp_path / f"{name}.py").write_text("# changed")
             changed.add(history._version())
-        assert len(changed) == 1 + len(history._READERS)
+            os.utime(tmp_path / f"{name}.py", (1e9, 1e9))
+            changed.add(history._version())
+        assert len(changed) == 1 + 2 * len(history._MODULES)
         monkeypatch.setattr(readings, "__file__", str(tmp_path / "nowhere" / "readings.py"))
         assert history._version() == version.split(",")[0]
 
@@ -282,14 +342,15 @@ class TestKept:
         """The modules in the key are all of kcl's own that reading imports."""
         script = """
 import sys
-from kcl.direct import readings
+from kcl.direct import distributions, readings
 def recipe(): return sys.argv
 assert readings.references(recipe.__code__).chains and readings.digest(recipe.__code__)
+assert distributions.owner("numpy").kind == "distribution" and distributions.identity("numpy")
 print(*(name for name in sys.modules if name.startswith("kcl.")))
 """
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         below = {"kcl.direct", "kcl.namedtuple"}
-        assert set(done.stdout.split()) - below <= {f"kcl.direct.{name}" for name in history._READERS}
+        assert set(done.stdout.split()) - below <= {f"kcl.direct.{name}" for name in history._MODULES}
 
     @pytest.mark.parametrize("content", [b"", b"not an entry", b"kclentry" + b"\0" * 100])
     def test_damaged(self, content):
@@ -329,6 +390,9 @@ print(*(name for name in sys.modules if name.startswith("kcl.")))
         [
             [[["x"]], [], []],
             [[[0, "x", 0, [], [99], 0]], [], []],
+            [[[0, "x", 0, [], [0], 0]], [], []],
+            [[[0, "x", 0, [], [0, 0], 0]], [], []],
+            [[[0, "x", 0, [], None, 0]], [], []],
             [[[0, "x", 0, 5, [], 0]], [], []],
             [[], 5, []],
             [[], [[]], []],
@@ -353,6 +417,53 @@ print(*(name for name in sys.modules if name.startswith("kcl.")))
         history.write()
         forget()
         assert list(readings.before)[:-1] == first[-4:]
+
+    def test_another_directory(self, tmp_path):
+        """After `kcl.option.cache_dir` they are read and written there."""
+        history.load()
+        readings.digest(compiled())
+        option.cache_dir(str(tmp_path / "other"))
+        history.write()
+        assert paths() == []
+        history.load()
+        history.write()
+        (path,) = paths()
+        assert path.startswith(str(tmp_path / "other"))
+
+    def test_not_ours_to_touch(self, monkeypatch):
+        """Readings whose time cannot be set, as on a read-only file system, are used all the same."""
+        history.load()
+        readings.digest(compiled())
+        history.write()
+        (path,) = paths()
+        os.utime(path, (1e9, 1e9))
+
+        def refuse(*_arguments):
+            raise PermissionError("read-only")
+
+        monkeypatch.setattr(os, "utime", refuse)
+        forget()
+        assert readings.before
+
+    def test_off(self, child):
+        """Where both layers are off for all recipes of a driver nothing of kcl is written."""
+        script = """
+        import numpy as np
+        import pyopencl as cl
+        import kcl
+
+        @kcl.kernel
+        def twice():
+            import loopy as lp
+            return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+
+        queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+        _event, (y,) = twice()(queue, x=np.arange(4.0))
+        print(y.sum())
+        """
+        done = child.run(script, LOOPY_NO_CACHE="1", KCL_NO_CACHE="binary")
+        assert (done.returncode, done.stdout) == (0, "12.0\n"), done.stderr
+        assert [path for path in child.cache.rglob("*") if "kcl" in str(path.relative_to(child.cache))] == []
 
     def test_unwritable(self):
         """Where nothing can be read or written nothing is raised."""

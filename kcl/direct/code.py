@@ -46,10 +46,28 @@ def constant(value: object, nested: Callable[[CodeType], str]) -> str:
 _AS_WRITTEN = frozenset({type(None), bool, int, str, bytes, type(...)})
 
 
-def _compute(code: CodeType, stream: Stream) -> str:
-    """Digest a code object whose stream is known."""
-    operations = stream.operations
-    operands = stream.operands[:]
+# A code object hashes and compares by its content, which is slow; its identity is safe while the memo keeps it alive.
+_MEMO_LIMIT = 4096
+_streams: dict[int, tuple[CodeType, Stream]] = {}
+
+
+def stream(code: CodeType) -> Stream:
+    """Return the instructions of ``code`` in normal order; memoised."""
+    known = _streams.get(id(code))
+    if known is None:
+        if len(_streams) >= _MEMO_LIMIT:
+            _streams.clear()
+        known = _streams[id(code)] = (code, normal(code))
+    return known[1]
+
+
+def digest(code: CodeType) -> str:
+    """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits.
+
+    Not in it: comments, white space, line breaks, positions, file names, docstrings, unused constants, the hash seed.
+    """
+    operations, operands, _units = stream(code)
+    operands = operands[:]
     every = code.co_names
     names: list[str] = []
     for index in compress(range(len(operations)), operations.translate(OF_NAME)):
@@ -74,26 +92,3 @@ def _compute(code: CodeType, stream: Stream) -> str:
     hasher.update(operations)
     hasher.update(bytes(operands) if max(operands, default=0) < 256 else b"wide" + array("Q", operands).tobytes())
     return hasher.hexdigest()
-
-
-# A code object hashes and compares by its content, which is slow; its identity is safe while the memo keeps it alive.
-_MEMO_LIMIT = 4096
-_streams: dict[int, tuple[CodeType, Stream]] = {}
-
-
-def stream(code: CodeType) -> Stream:
-    """Return the instructions of ``code`` in normal order; memoised."""
-    known = _streams.get(id(code))
-    if known is None:
-        if len(_streams) >= _MEMO_LIMIT:
-            _streams.clear()
-        known = _streams[id(code)] = (code, normal(code))
-    return known[1]
-
-
-def digest(code: CodeType) -> str:
-    """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits.
-
-    Not in it: comments, white space, line breaks, positions, file names, docstrings, unused constants, the hash seed.
-    """
-    return _compute(code, stream(code))

@@ -63,7 +63,7 @@ class _Site:
             self.names = frozenset()
         self.records: dict[str, bytes] = {}
         self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
-        if "-info" in " ".join(self.names):
+        if "-info" in " ".join(self.names):  # in most directories nothing is installed
             installed = os.path.basename(directory) in _PACKAGES
             suffixes = (".dist-info", ".egg-info") if installed else (".dist-info",)
             for name in sorted([name for name in self.names if name.endswith(suffixes)]):

@@ -1,8 +1,8 @@
 """Readings: what is read off code objects and records of installations, remembered, and kept for later processes.
 
 A reading stands under the digest of all that it is made of, so one that is kept is true as long as nobody changes how
-readings are made. `kcl.history.readings` sees to that, and carries them from process to process. Nothing of it is
-needed for a right answer: what is not there, or is of no use, is read anew.
+readings are made. `kcl.history.kept` sees to that, and carries them from process to process. Nothing of it is needed
+for a right answer: what is not there, or is of no use, is read anew.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kcl.direct.references import Reference, References
 
 LIMIT = 4096  # readings, and code objects that are remembered
 _VERSION = 2  # of marshal: later ones write other bytes where somebody else refers to a part of the code
+_EXACT = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})  # one value, one text in marshal
 
 T = TypeVar("T")
 
@@ -34,13 +35,13 @@ def digest(code: CodeType) -> str:
     known = _digests.get(id(code))
     if known is None:
         place = _place(code)
-        text = _find(f"digest {place}")
-        if not isinstance(text, str):
-            from kcl.direct.code import digest
+        found = _find(f"digest {place}")
+        if not isinstance(found, str):
+            from kcl.direct import code as reader
 
-            text = digest(code)
-            _keep(f"digest {place}", text, bool(place))
-        known = _remember(_digests, code, text)
+            found = reader.digest(code)
+            _keep(f"digest {place}", found, bool(place))
+        known = _remember(_digests, code, found)
     return known[1]
 
 
@@ -51,9 +52,9 @@ def references(code: CodeType) -> References:
         place = _place(code)
         found = _restored(code, _find(f"references {place}"))
         if found is None:
-            from kcl.direct.scan import references
+            from kcl.direct import scan
 
-            found = references(code)
+            found = scan.references(code)
             _keep(f"references {place}", _plain(code, found), bool(place))
         known = _remember(_references, code, found)
     return known[1]
@@ -76,33 +77,6 @@ def _remember(memo: dict[int, tuple[CodeType, T]], code: CodeType, value: T) -> 
     return known
 
 
-def _place(code: CodeType) -> str:
-    """Return the digest of all that a code object does, not of where it stands; empty for one that no compiler made."""
-    known = _places.get(id(code))
-    if known is None:
-        try:
-            place = hashlib.sha256(marshal.dumps(_content(code), _VERSION)).hexdigest()
-        except ValueError:
-            place = ""
-        known = _remember(_places, code, place)
-    return known[1]
-
-
-def _content(code: CodeType) -> list[Any]:
-    """List what readings are made of; constants of code hold no lists, so nested code objects are those."""
-    return [
-        code.co_code,
-        [_content(constant) if type(constant) is CodeType else constant for constant in code.co_consts],
-        code.co_names,
-        code.co_varnames,
-        code.co_cellvars,
-        code.co_freevars,
-        code.co_name,
-        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
-        getattr(code, "co_exceptiontable", b""),
-    ]
-
-
 def _find(place: str) -> Any:
     found = now.get(place)
     if found is None:
@@ -117,9 +91,51 @@ def _keep(place: str, found: Any, lasting: bool = True) -> None:
         now[place] = found
 
 
+def _place(code: CodeType) -> str:
+    """Return the digest of what a code object does, not of where it stands; empty for what no compiler makes."""
+    known = _places.get(id(code))
+    if known is None:
+        try:
+            place = hashlib.sha256(marshal.dumps(_content(code), _VERSION)).hexdigest()
+        except ValueError:
+            place = ""
+        known = _remember(_places, code, place)
+    return known[1]
+
+
+def _content(code: CodeType) -> list[Any]:
+    """List all that readings are made of."""
+    return [
+        code.co_code,
+        [constant if type(constant) in _EXACT else _constant(constant) for constant in code.co_consts],
+        code.co_names,
+        code.co_varnames,
+        code.co_cellvars,
+        code.co_freevars,
+        code.co_name,
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
+        getattr(code, "co_exceptiontable", b""),
+    ]
+
+
+def _constant(value: object) -> Any:
+    """Return what stands for a constant: of the same type and value, code as a list, a set as a dictionary."""
+    kind = type(value)
+    if kind in _EXACT:
+        return value
+    if isinstance(value, CodeType):
+        return _content(value)
+    if kind is tuple:
+        return tuple([_constant(item) for item in value])  # type: ignore[attr-defined]
+    if kind is frozenset:  # its order changes with the hash seed
+        return {"items": sorted([marshal.dumps(_constant(item), _VERSION) for item in value])}  # type: ignore[attr-defined]
+    raise ValueError(f"the compiler makes no constants of type {kind.__name__}")
+
+
 def _plain(code: CodeType, found: References) -> list[Any]:
     """Return references as JSON can hold them, and `_restored` reads them."""
-    chains = [[one.root, one.name, one.level, one.attributes, _way(code, one.code), one.unit] for one in found.chains]
+    ways = _ways(code, [])
+    chains = [[one.root, one.name, one.level, one.attributes, ways[id(one.code)], one.unit] for one in found.chains]
     return [chains, sorted(found.mentions), sorted(found.stored)]
 
 
@@ -128,7 +144,7 @@ def _restored(code: CodeType, kept: Any) -> References | None:
         chains, mentions, stored = kept
         return References(
             [
-                Reference(root, name, level, tuple(attributes), _inner(code, way) if way else code, unit)
+                Reference(root, name, level, tuple(attributes), _inner(code, way), unit)
                 for root, name, level, attributes, way, unit in chains
             ],
             frozenset(mentions),
@@ -138,18 +154,18 @@ def _restored(code: CodeType, kept: Any) -> References | None:
         return None
 
 
-def _way(code: CodeType, inner: CodeType) -> list[int] | None:
-    """Tell which constant leads from one code object to another that is nested in it, and so on; None where none."""
-    if inner is code:
-        return []
+def _ways(code: CodeType, way: list[int]) -> dict[int, list[int]]:
+    """Tell by which constants one comes to each code object, by its id, that is nested in one."""
+    found = {id(code): way}
     for index, constant in enumerate(code.co_consts):
-        way = _way(constant, inner) if type(constant) is CodeType else None
-        if way is not None:
-            return [index, *way]
-    return None
+        if type(constant) is CodeType:
+            found.update(_ways(constant, [*way, index]))
+    return found
 
 
 def _inner(code: CodeType, way: list[int]) -> CodeType:
     for index in way:
         code = code.co_consts[index]
+        if type(code) is not CodeType:
+            raise ValueError("no code is there")
     return code

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kcl import events, option
@@ -29,7 +30,7 @@ class Remembered:
     def __init__(self, folder: str, key: Key) -> None:
         self._store = Directory(os.path.join(option.folder("kcl"), folder))
         self._key = key
-        self._place = address(key.digest, label=folder.removesuffix("s"))
+        self._place = address(key.digest, label=folder)
 
     def read(self) -> dict[str, Any]:
         """Return what the last run left; empty where it left nothing, or nothing that can be read. Raises nothing."""
@@ -38,13 +39,14 @@ class Remembered:
             if blob is None:
                 return {}
             left = Entry.unpack(blob, self._key).metadata
-            path = os.path.join(self._store.location, self._place)
-            if time.time() - os.stat(path).st_mtime > _DAY:
-                os.utime(path)  # it is in use
-            return left
         except _FAULTS as error:
             events.logger().info("what the last run left cannot be read: %r", error)
             return {}
+        with suppress(OSError):
+            path = os.path.join(self._store.location, self._place)
+            if time.time() - os.stat(path).st_mtime > _DAY:
+                os.utime(path)  # it is in use
+        return left
 
     def write(self, left: Mapping[str, Any]) -> None:
         """Leave something for the next run, and remove what was not used for long. Raises nothing."""

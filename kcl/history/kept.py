@@ -1,7 +1,7 @@
-"""Readings from run to run: what was read off code (`kcl.direct.readings`) is remembered under the driver's name.
+"""What is kept of the readings of a run (`kcl.direct.readings`) for the next run of the same driver.
 
 The first direct key of a process reads them, and at its end a process that made new ones writes them, with its journal.
-The key holds all that decides how code is read: Python, and the sources of kcl's modules that read it.
+The key holds all that decides how code is read: Python, kcl, and what can be seen of the modules of kcl that read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcl.history import driver_name
 from kcl.history.remembered import Remembered
 from kcl.key import Key, Part
 
-_READERS = ("bytecode", "code", "distributions", "readings", "references", "scan")
+_MODULES = ("bytecode", "code", "distributions", "readings", "references", "scan")
 _FEW = 64
 
 _remembered: Remembered | None = None
@@ -25,24 +25,25 @@ _remembered: Remembered | None = None
 def load() -> None:
     """Read what the last run left, once in a process. Raises nothing."""
     global _remembered
-    if _remembered is None:
-        key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
-        _remembered = Remembered("readings", key)
-        try:
-            readings.before = dict(_remembered.read().get("readings", ()))
-        except (TypeError, ValueError):
-            readings.before = {}
+    if _remembered is not None:
+        return
+    key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
+    _remembered = remembered = Remembered("readings", key)
+    try:
+        readings.before = dict(remembered.read().get("readings", ()))
+    except (TypeError, ValueError):
+        readings.before = {}
 
 
 def write() -> None:
     """Write the readings of this process where some are new; of those that it had no use for, few. Raises nothing."""
-    used, before = readings.now, readings.before
-    if _remembered is not None and not used.keys() <= before.keys():
+    remembered, used, before = _remembered, readings.now, readings.before
+    if remembered is not None and not used.keys() <= before.keys():
         idle = {place: found for place, found in before.items() if place not in used}
         for place in list(idle)[: -len(used) - _FEW]:
             del idle[place]
         readings.before = {**idle, **used}
-        _remembered.write({"readings": list(readings.before.items())})
+        remembered.write({"readings": list(readings.before.items())})
 
 
 def reset() -> None:
@@ -52,10 +53,10 @@ def reset() -> None:
 
 
 def _version() -> str:
-    """Return the version of kcl, and where its files can be seen the size and time of those that read code."""
+    """Return the version of kcl, and size and time of the files of the modules that read, where there are files."""
     found = [kcl.__version__]
     folder = os.path.dirname(readings.__file__)
-    for name in _READERS:
+    for name in _MODULES:
         try:
             status = os.stat(os.path.join(folder, f"{name}.py"))
         except OSError:
