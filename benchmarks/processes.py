@@ -29,7 +29,6 @@ SIDES = ("floor", "kcl", "loopy")
 MOMENTS = ("cold", "second", "later")
 WITHOUT = ("empty", "off")  # PoCL's own cache
 MANY = 100  # kernels: one series of so many takes as long as several of fewer
-MANY_LATER = 3
 BINARIES = pathlib.Path("pyopencl", "kcl-binary-v1")
 
 # what is divided by what, as (side, moment)
@@ -141,7 +140,7 @@ def _compared(root: pathlib.Path, plan: pathlib.Path, count: int, effort: Effort
     """Run all series for one number of kernels."""
     figures = Figures(count)
     if count >= MANY:
-        effort = effort._replace(series=1, later=min(effort.later, MANY_LATER))
+        effort = effort._replace(series=1)
     for series in range(effort.series):
         print(f"{count} kernels, series {series + 1} of {effort.series} ...", flush=True)
         caches = {side: root / f"{count}-{series}" / side / "cache" for side in SIDES}
