@@ -457,7 +457,8 @@ print(*(name for name in sys.modules if name.startswith("kcl.")))
             import loopy as lp
             return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
 
-        queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+        context = cl.create_some_context(interactive=False)
+        queue = cl.CommandQueue(context)
         _event, (y,) = twice()(queue, x=np.arange(4.0))
         print(y.sum())
         """
