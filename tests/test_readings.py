@@ -169,7 +169,7 @@ class TestPlace:
     def test_elsewhere(self):
         """Where code stands does not count: the file, the lines, comments."""
         moved = compiled("# a comment\n\n" + SOURCE.replace("import math", "import math  # of Python"), file="other.py")
-        assert readings._place(moved) == readings._place(compiled())
+        assert readings._place("digest", moved) == readings._place("digest", compiled())
 
     @pytest.mark.parametrize(
         ("text", "other"),
@@ -196,7 +196,7 @@ class TestPlace:
     def test_other(self, text, other):
         """Whatever else differs is another place, in nested code too."""
         assert SOURCE.count(text) >= 1
-        assert readings._place(compiled(SOURCE.replace(text, other))) != readings._place(compiled())
+        assert readings._place("digest", compiled(SOURCE.replace(text, other))) != readings._place("digest", compiled())
 
     @pytest.mark.parametrize("name", ATTRIBUTES)
     def test_attributes(self, name):
@@ -213,7 +213,7 @@ class TestPlace:
         """No two constants that differ by value or type have one place, alone and nested."""
         one = compiled("def recipe(): return 1")
         for wrap in (lambda value: value, lambda value: (value,), lambda value: frozenset([value])):
-            places = {readings._place(one.replace(co_consts=(wrap(value),))) for value in CONSTANTS}
+            places = {readings._place("digest", one.replace(co_consts=(wrap(value),))) for value in CONSTANTS}
             assert len(places) == len(CONSTANTS)
             assert "" not in places
 
@@ -233,7 +233,7 @@ class TestPlace:
     def test_made_by_nobody(self, constant):
         """Code with a constant that no compiler makes is read, and not kept."""
         one = compiled("def recipe(): return other.thing").replace(co_consts=((constant,),))
-        assert readings._place(one) == ""
+        assert readings._place("digest", one) == ""
         (reference,) = readings.references(one).chains
         assert reference.dotted == "other.thing"
         assert readings.now == {}
@@ -273,11 +273,11 @@ class TestKept:
         def recipe(a):
             return a in {"x", "y", "z", 1, 2.5}, [b for b in a if b in {"p", "q", "r"}]
 
-        print(readings._place(recipe.__code__))
+        print(readings._place("digest", recipe.__code__))
         """
         places = {child.run(script, PYTHONHASHSEED=str(seed)).stdout for seed in range(1, 5)}
         assert len(places) == 1
-        assert len(places.pop()) == 65
+        assert len(places.pop()) == len("digest ") + 65
 
     def test_nothing_new(self):
         """A process that reads nothing new writes nothing."""

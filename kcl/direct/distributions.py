@@ -324,8 +324,7 @@ def _is_installed(distribution: str) -> bool:
 def _identify(distribution: str) -> str:
     site, folder = _homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
-    record = site.record(folder)
-    digest = readings.text("record", record, _digest_of_record) if record else ""
+    digest = readings.text("record", site.record(folder), _digest_of_record)
     if digest:
         return f"{version} {digest}"
     place = locate(distribution.replace("-", "_"))

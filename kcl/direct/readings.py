@@ -34,13 +34,13 @@ def digest(code: CodeType) -> str:
     """Return what `kcl.direct.code.digest` returns."""
     known = _digests.get(id(code))
     if known is None:
-        place = _place(code)
-        found = _find(f"digest {place}")
+        place = _place("digest", code)
+        found = _find(place)
         if not isinstance(found, str):
             from kcl.direct import code as reader
 
             found = reader.digest(code)
-            _keep(f"digest {place}", found, bool(place))
+            _keep(place, found)
         known = _remember(_digests, code, found)
     return known[1]
 
@@ -49,13 +49,13 @@ def references(code: CodeType) -> References:
     """Return what `kcl.direct.scan.references` returns."""
     known = _references.get(id(code))
     if known is None:
-        place = _place(code)
-        found = _restored(code, _find(f"references {place}"))
+        place = _place("references", code)
+        found = _restored(code, _find(place))
         if found is None:
             from kcl.direct import scan
 
             found = scan.references(code)
-            _keep(f"references {place}", _plain(code, found), bool(place))
+            _keep(place, _plain(code, found))
         known = _remember(_references, code, found)
     return known[1]
 
@@ -86,21 +86,21 @@ def _find(place: str) -> Any:
     return found
 
 
-def _keep(place: str, found: Any, lasting: bool = True) -> None:
-    if lasting and len(now) < LIMIT:
+def _keep(place: str, found: Any) -> None:
+    if place and len(now) < LIMIT:
         now[place] = found
 
 
-def _place(code: CodeType) -> str:
-    """Return the digest of what a code object does, not of where it stands; empty for what no compiler makes."""
+def _place(kind: str, code: CodeType) -> str:
+    """Return the place of a reading: by what code does, not where it stands; empty for what no compiler makes."""
     known = _places.get(id(code))
     if known is None:
         try:
-            place = hashlib.sha256(marshal.dumps(_content(code), _VERSION)).hexdigest()
+            content = hashlib.sha256(marshal.dumps(_content(code), _VERSION)).hexdigest()
         except ValueError:
-            place = ""
-        known = _remember(_places, code, place)
-    return known[1]
+            content = ""
+        known = _remember(_places, code, content)
+    return known[1] and f"{kind} {known[1]}"
 
 
 def _content(code: CodeType) -> list[Any]:
@@ -118,7 +118,7 @@ def _content(code: CodeType) -> list[Any]:
     ]
 
 
-def _constant(value: object) -> Any:
+def _constant(value: Any) -> Any:
     """Return what stands for a constant: of the same type and value, code as a list, a set as a dictionary."""
     kind = type(value)
     if kind in _EXACT:
@@ -126,9 +126,9 @@ def _constant(value: object) -> Any:
     if isinstance(value, CodeType):
         return _content(value)
     if kind is tuple:
-        return tuple([_constant(item) for item in value])  # type: ignore[attr-defined]
+        return tuple([_constant(item) for item in value])
     if kind is frozenset:  # its order changes with the hash seed
-        return {"items": sorted([marshal.dumps(_constant(item), _VERSION) for item in value])}  # type: ignore[attr-defined]
+        return {"items": sorted([marshal.dumps(_constant(item), _VERSION) for item in value])}
     raise ValueError(f"the compiler makes no constants of type {kind.__name__}")
 
 

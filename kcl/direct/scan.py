@@ -256,6 +256,8 @@ def references(code: CodeType) -> References:
 
 def _stored(code: CodeType) -> Iterator[str]:
     """List the names that the body of a class or module defines itself."""
+    if code.co_flags & _FUNCTION:
+        return  # it stores none this way
     operations, operands, _ = stream(code)
     for operation, operand in zip(operations, operands, strict=True):
         if operation == _STORE_NAME:
