@@ -22,7 +22,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from kcl import pieces
+from kcl import pieces, plainjson
 from kcl.errors import DamagedEntry
 from kcl.key import Key
 from kcl.namedtuple import NamedTuple
@@ -126,8 +126,6 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
 
     For long listings: keys are most of what there is to parse.
     """
-    import json
-
     fixed = start[:FIXED_SIZE]
     end = FIXED_SIZE + _check_lengths(fixed, size)
     header = start[FIXED_SIZE:end]
@@ -135,7 +133,7 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
     # Inside of a text the quotation marks would be escaped.
     middle = header.find(b',"metadata":{')
     try:
-        document = json.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
+        document = plainjson.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
         metadata, (sizes, stored) = document["metadata"], pieces.read(document["parts"])
         if type(metadata) is dict and end + pieces.length(sizes, stored) == size:
             return header[7:middle], metadata, sizes
@@ -146,10 +144,8 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
 
 def key_from(encoded: bytes) -> Key:
     """Return the key whose JSON `peek` found."""
-    import json
-
     try:
-        return _decode_key(json.loads(encoded.decode("utf-8", "surrogatepass")), None)
+        return _decode_key(plainjson.loads(encoded.decode("utf-8", "surrogatepass")), None)
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
 
@@ -199,11 +195,9 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
 
 
 def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, pieces.Stored]:
-    import json
-
     try:
         # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
-        document = json.loads(header.decode("utf-8", "surrogatepass"))
+        document = plainjson.loads(header.decode("utf-8", "surrogatepass"))
         key = _decode_key(document.pop("key"), expected)
         metadata, (sizes, stored) = document.pop("metadata"), pieces.read(document.pop("parts"))
         fits = not document and type(metadata) is dict and pieces.length(sizes, stored) == body_length

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import adapters, building, completing, config, events, layers, option
-from kcl.adapters import import_anyway
+from kcl import adapters, building, completing, config, events, layers, option, postponed
 from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
@@ -59,7 +58,7 @@ class Home:
     )
 
     def __init__(self, context: cl.Context) -> None:
-        import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it, and fail where its cache is unusable
+        postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
         self.ahead: Ahead | None = None
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()

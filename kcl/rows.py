@@ -10,7 +10,6 @@ key this row holds the code itself.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -215,6 +214,8 @@ def _described(base: Base) -> dict[str, Any]:
 
 def _texts(place: Place) -> dict[str, bytes]:
     """Return the parts that explain a miss later: the texts of what was reached, and where they stood."""
+    import json
+
     told = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
     return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
 

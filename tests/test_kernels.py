@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import textwrap
 import threading
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyopencl.array
 import pyopencl.invoker
 import pytest
 
+from kcl import postponed
 from kcl.launch import kernels
 from kcl.launch.kernels import new_kernel
 
@@ -142,7 +144,7 @@ class TestNewKernel:
         assert inside.wait(60)
         child = os.fork()
         if not child:
-            free = kernels._lock.acquire(blocking=False)
+            free = postponed.lock.acquire(blocking=False)
             os._exit(0 if free and pyopencl.invoker.generate_enqueue_and_set_args is before else 1)
         go_on.set()
         thread.join()
@@ -167,3 +169,75 @@ class TestNewKernel:
             thread.join()
         assert len(generated) == 100
         assert pyopencl.invoker.generate_enqueue_and_set_args is before
+
+
+NOT_IMPORTED = """
+import json, os, sys, threading
+import numpy as np, pyopencl as cl, pyopencl.array
+from kcl.launch.kernels import new_kernel
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+program = cl.Program(context, sys.argv[1]).build()
+y = cl.array.to_device(queue, np.zeros(1, np.float32))
+def loaded():
+    return "pytools.py_codegen" in sys.modules, "generate_enqueue_and_set_args" in vars(sys.modules["pyopencl.invoker"])
+"""
+
+
+class TestInvokerModule:
+    """pyopencl's module is not imported for kernels that kcl makes."""
+
+    def test_not_imported(self, child):
+        """It is imported when a kernel is called, or when one is made that is not kcl's, and works then."""
+        code = """
+        first, second = [new_kernel(program, "add") for _ in range(2)]
+        first.set_args(y.data, np.float32(1), np.int32(2))
+        cl.enqueue_nd_range_kernel(queue, first, (1,), None)
+        said = [loaded()]
+        second(queue, (1,), None, y.data, np.float32(10), np.int32(20))
+        said.append(loaded())
+        cl.Kernel(program, "add")(queue, (1,), None, y.data, np.float32(100), np.int32(200))
+        from pyopencl.invoker import invoker_cache
+        print(json.dumps([said, float(y.get()[0]), invoker_cache.container_dir]))
+        """
+        said, computed, place = child.json(NOT_IMPORTED + textwrap.dedent(code), SOURCE)
+        assert said == [[False, False], [True, True]]
+        assert computed == 333
+        assert place == str(child.cache / "pytools")
+
+    def test_unusable_cache(self, child):
+        """Without a usable cache directory kernels are made and called all the same."""
+        code = """
+        for make in (new_kernel, cl.Kernel):
+            make(program, "add")(queue, (1,), None, y.data, np.float32(10), np.int32(20))
+        print(json.dumps(float(y.get()[0])))
+        """
+        unusable = {"XDG_CACHE_HOME": "/proc/nowhere", "POCL_CACHE_DIR": str(child.directory / "pocl")}
+        assert child.json(NOT_IMPORTED + textwrap.dedent(code), SOURCE, **unusable) == 60
+
+    @pytest.mark.parametrize("other", ["import pyopencl.invoker", "cl.Kernel(program, 'add')"])
+    def test_threads(self, child, other):
+        """Another thread that needs the module while kernels are made gets it whole, and its own functions."""
+        code = f"""
+        sys.setswitchinterval(1e-6)
+        faults, start = [], threading.Barrier(2)
+        def work(make):
+            try:
+                start.wait(60)
+                for _ in range(200):
+                    make()
+            except BaseException as error:
+                faults.append(repr(error))
+        def another():
+            {other}
+            from pyopencl.invoker import generate_enqueue_and_set_args
+        makers = (lambda: new_kernel(program, "add"), another)
+        threads = [threading.Thread(target=work, args=(make,)) for make in makers]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        from pyopencl import invoker
+        print(json.dumps([faults, invoker.generate_enqueue_and_set_args.__module__, loaded()]))
+        """
+        for _ in range(3):
+            done = child.json(NOT_IMPORTED + textwrap.dedent(code), SOURCE)
+            assert done == [[], "pyopencl.invoker", [True, True]]

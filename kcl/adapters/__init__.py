@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kcl import config
@@ -271,13 +271,19 @@ def import_anyway(name: str) -> None:
     if name in sys.modules:
         return
     import importlib
+
+    with_usable_cache(lambda: importlib.import_module(name))
+
+
+def with_usable_cache(load: Callable[[], object]) -> None:
+    """Do it; where it fails for want of a usable cache directory do it again with a private one."""
     import sqlite3
 
     try:
-        importlib.import_module(name)
+        load()
     except (OSError, sqlite3.Error):
         with private_cache_home(_private_directory()):
-            importlib.import_module(name)
+            load()
 
 
 def _private_directory() -> str:

@@ -13,13 +13,12 @@ hence no classes here, which take long to make.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import events, option
+from kcl import events, option, plainjson
 from kcl.errors import CacheFault
 from kcl.history import driver_name
 from kcl.stores.base import address
@@ -84,7 +83,7 @@ def put(
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
         listed.append([*fields, parts, driver, process])
     lines = head, counted, uses, {"parts": list(indices), "missed": listed}
-    blob = b"\n".join(json.dumps(line, separators=(",", ":")).encode() for line in lines)
+    blob = b"\n".join(plainjson.dumps(line).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
 

@@ -1,9 +1,10 @@
 """Device kernels without what pyopencl generates for each of them, which the invokers that kcl runs do not use.
 
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`, and that looks in a
-dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So in
-the thread that makes a kernel for them, and while it does, that module answers with two functions that cost nothing.
-A pyopencl that does not ask, or asks in another way, gets what it asks for.
+dictionary on disk: a third of a millisecond for each kernel, and five to import the module. Invokers set arguments and
+enqueue by themselves. So in the thread that makes a kernel for them, and while it does, that module answers with two
+functions that cost nothing, before it was imported too (`kcl.postponed`). A pyopencl that does not ask, or asks in
+another way, gets what it asks for.
 """
 
 from __future__ import annotations
@@ -12,31 +13,27 @@ import functools
 import itertools
 import os
 import sys
-import threading
 from collections.abc import Callable
 from threading import get_ident
+from types import ModuleType
 from typing import Any
 
 import pyopencl as cl
 
+from kcl import postponed
+
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
-
-# Held while pyopencl's module answers otherwise: one thread at a time, so that each puts back what was there. A signal
-# handler, or what is finalised meanwhile, may make a kernel in the same thread.
-_lock = threading.RLock()
 
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
-    import pyopencl.invoker as asked
-
-    with _lock:
-        original = _original(asked)
-        if original is None:
-            return cl.Kernel(program, name)
+    asked = postponed.module(_MODULE)
+    # One thread at a time, so that each puts back what was there, and not while the module is imported. A signal
+    # handler, or what is finalised meanwhile, may make a kernel in the same thread.
+    with postponed.lock:
         try:
-            setattr(asked, _ASKED, _Answer(original))
+            setattr(asked, _ASKED, _Answer(asked, _original(asked)))
             return cl.Kernel(program, name)
         finally:
             _put_back(asked)
@@ -45,29 +42,43 @@ def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
 class _Answer:
     """What the module answers with: to this thread, asked in the form that we know, other functions than its own."""
 
-    __slots__ = ("_thread", "original")
+    __slots__ = ("_asked", "_thread", "original")
 
-    def __init__(self, original: Callable[..., Any]) -> None:
+    def __init__(self, asked: ModuleType, original: Callable[..., Any] | None) -> None:
         self.original = original
+        self._asked = asked
         self._thread = get_ident()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
         if get_ident() != self._thread or not is_known:
-            return self.original(*arguments, **keywords)
-        return _functions(self.original, arguments, keywords)
+            return self._generate(*arguments, **keywords)
+        return _functions(self._generate, arguments, keywords)
+
+    def _generate(self, *arguments: Any, **keywords: Any) -> Any:
+        if self.original is None:
+            _put_back(self._asked)
+            self.original = getattr(self._asked, _ASKED)  # imports it
+        return self.original(*arguments, **keywords)
 
 
-def _original(asked: Any) -> Callable[..., Any] | None:
-    """Return the module's own function, also where whoever was interrupted has left an answer of ours."""
-    found = getattr(asked, _ASKED, None)
+def _original(asked: ModuleType) -> Callable[..., Any] | None:
+    """Return the module's own function, also where whoever was interrupted has left an answer of ours.
+
+    None where the module has none, or not yet.
+    """
+    found = vars(asked).get(_ASKED)
     return found.original if isinstance(found, _Answer) else found
 
 
-def _put_back(asked: Any) -> None:
-    original = _original(asked)
-    if original is not getattr(asked, _ASKED, None):
-        setattr(asked, _ASKED, original)
+def _put_back(asked: ModuleType) -> None:
+    with postponed.lock:
+        found = vars(asked).get(_ASKED)
+        if isinstance(found, _Answer):
+            if found.original is None:
+                delattr(asked, _ASKED)
+            else:
+                setattr(asked, _ASKED, found.original)
 
 
 def _functions(
@@ -88,10 +99,8 @@ def _functions(
 
 
 def _after_fork() -> None:
-    """A thread that is not here may hold the lock, and have left its answer."""
-    global _lock
-    _lock = threading.RLock()
-    _put_back(sys.modules.get(_MODULE))
+    """A thread that is not here may have left its answer."""
+    _put_back(sys.modules.get(_MODULE, cl))
 
 
 if hasattr(os, "register_at_fork"):
