@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from operator import le
 from typing import Any
 
 from kcl.errors import DamagedEntry
@@ -51,18 +52,18 @@ def read(described: Any) -> tuple[dict[str, int], Stored]:
         sizes[name] = size
         if pieces:
             stored[name] = found = pieces[0]
-            if type(found) is not list or len(found) != -(-size // PIECE) or any(type(one) is not int for one in found):
+            if type(found) is not list or len(found) != -(-size // PIECE) or not set(map(type, found)) <= {int}:
                 raise TypeError(f"not the pieces of {size} bytes in {name!r}")
-            if not all(0 < one <= length for one, length in zip(found, _lengths(size), strict=True)):
+            if found and not (min(found) > 0 and all(map(le, found, _lengths(size)))):
                 raise ValueError(f"a piece of {name!r} is larger than what it holds")
-    if sum([sizes[name] for name in stored]) > LIMIT:
+    if stored and sum([sizes[name] for name in stored]) > LIMIT:
         raise ValueError(f"the parts claim more than {LIMIT} bytes in pieces")
     return sizes, stored
 
 
 def length(sizes: Mapping[str, int], stored: Stored) -> int:
     """Return how many bytes the body has."""
-    return sum([sum(stored[name]) if name in stored else size for name, size in sizes.items()])
+    return sum(sizes.values()) + sum([sum(found) - sizes[name] for name, found in stored.items()])
 
 
 def cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> dict[str, bytes]:
@@ -72,7 +73,8 @@ def cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> di
         if name in stored:
             found = []
             for whole, piece in zip(_lengths(size), stored[name], strict=True):
-                found.append(_unpacked(blob[start : start + piece], whole))
+                one = blob[start : start + piece]
+                found.append(one if piece == whole else _unpacked(one, whole))
                 start += piece
             parts[name] = b"".join(found)
         else:
@@ -83,7 +85,8 @@ def cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> di
 
 def _lengths(size: int) -> list[int]:
     """Return how long the pieces of so many bytes are."""
-    return [min(PIECE, size - start) for start in range(0, size, PIECE)]
+    whole, rest = divmod(size, PIECE)
+    return [PIECE] * whole + [rest] * (rest > 0)
 
 
 def _pieces(part: bytes) -> list[bytes]:
@@ -96,8 +99,6 @@ def _pieces(part: bytes) -> list[bytes]:
 
 def _unpacked(piece: bytes, whole: int) -> bytes:
     """Decompress a piece, and no more than it may hold."""
-    if len(piece) == whole:
-        return piece
     reader = zlib.decompressobj()
     try:
         found = reader.decompress(piece, whole)
