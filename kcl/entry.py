@@ -7,8 +7,8 @@
     header-length  = body-length = u64
     header-digest  = SHA-256 of magic format header-length body-length header
     total-digest   = SHA-256 of magic ... header-digest header body
-    header         = JSON, UTF-8 ("surrogatepass"): {"key": [[name, value], ...], "metadata": {...},
-                     "parts": see `kcl.pieces`}
+    header         = JSON with nothing around it, UTF-8 ("surrogatepass"):
+                     {"key": [[name, value], ...], "metadata": {...}, "parts": see `kcl.pieces`}
     body           = the bytes of the parts, in the order of "parts"
 
 Lengths and digests are checked before anything is parsed or decompressed. The header has a digest of its own, so that a

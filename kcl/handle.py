@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -187,11 +188,14 @@ class Kernel:
             raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
-        ready = self._code(queue, spoken, call=True)
-        if self._packed:
-            arguments = unpack(self._packed, arguments)
-        bindings = _bindings(queue)
-        launcher = self._launcher(bindings, ready, arguments)
+        try:
+            ready = self._code(queue, spoken, call=True)
+            if self._packed:
+                arguments = unpack(self._packed, arguments)
+            bindings = _bindings(queue)
+            launcher = self._launcher(bindings, ready, arguments, lambda: self._line.joining(spoken))
+        finally:
+            self._line.land()
         if launcher.program.stored and layers.binary().verify_results:
             launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
         try:
@@ -225,11 +229,18 @@ class Kernel:
                 self._sole = found.digest
         return found
 
-    def _launcher(self, bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None = None) -> Launcher:
+    def _launcher(
+        self,
+        bindings: Bindings,
+        ready: Ready,
+        arguments: Mapping[str, Any] | None = None,
+        joining: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            launcher = bindings.launchers[place] = _bind(bindings, ready, arguments)
+            found = program.built(bindings.home, ready.generated, ready.digest, arguments, joining)
+            launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, _learn)
         return launcher
 
     def _verified(
@@ -261,11 +272,6 @@ class Kernel:
         from kcl.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
-
-
-def _bind(bindings: Bindings, ready: Ready, arguments: Mapping[str, Any] | None) -> Launcher:
-    found = program.built(bindings.home, ready.generated, ready.digest, arguments)
-    return launcher_of(ready, found, bindings.own, _learn)
 
 
 def launcher_of(

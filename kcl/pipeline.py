@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kcl import adapters, events, layers, rows
@@ -73,14 +74,16 @@ class Line:
         self._direct: Key | None = None
         self._result: frontends.Result | None = None
         self._moment: dict[tuple[str, str], str] = {}
+        self._flights: list[Flight] = []  # what others wait for, until the program is sought
         self.base: Base | None = None
 
     def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, dict[str, np.dtype[Any]], Open]:
         """Return generated code for the dtypes among `values`, from the generator layer or by running the recipe.
 
         `values` are arguments by name, or dtypes in their place; the dtypes that were read and what is open come
-        back too. Raises MissingArguments where `call` is true and a required array is not there; the recipe's own
-        error; RecipeError; CacheMiss.
+        back too. Where `call` is true other processes wait for code that was made until `land` is called. Raises
+        MissingArguments where `call` is true and a required array is not there; the recipe's own error; RecipeError;
+        CacheMiss.
         """
         with self._lock:
             layer = layers.generator()
@@ -91,25 +94,45 @@ class Line:
             digest = self._direct.digest if self._direct else ""
             if look.ready is None:
                 layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0), look.key)
-            flight = None
             try:
                 if look.outcome == "miss":
-                    look, flight = self._joined(layer, values, look)
+                    look = self._joined(layer, values, look)
                 look = self._completed(layer, values, call, look, _chosen(layer, digest))
             except BaseException as error:
+                self.land()
                 # The recipe or the generator failed: the look-up was made all the same, and is counted.
                 if isinstance(error, WrongEntry):
                     look = look._replace(outcome="error", reason=str(error))
                 seconds = time.perf_counter() - started
                 events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, 0), look.key)
                 raise
-            finally:
-                if flight is not None:
-                    flight.land()
+            if not (call and look.outcome == "miss" and look.size):
+                self.land()
             self._report(layer, look, time.perf_counter() - started)
             assert look.ready is not None
             assert self.base is not None
             return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
+
+    @contextmanager
+    def joining(self, values: dict[str, Any]) -> Iterator[None]:
+        """Take, or leave, the lead for the program meanwhile: it is for the process that made the code for `values`.
+
+        That one has the lead for the next kernel too, then, and what generates code is not imported by all of them.
+        """
+        if not self._flights and self._direct is not None:
+            flight = layers.generator().join(self._joint(values), self.name)
+            if flight is not None:
+                flight.land()
+        try:
+            yield
+        finally:
+            self.land()
+
+    def land(self) -> None:
+        """Let other processes go on with the code that was made here, where they wait for it."""
+        with suppress(IndexError):  # no lock: whoever holds it may be waiting for us
+            while True:
+                self._flights.pop().land()
 
     def direct_key(self) -> Key | None:
         """Return the direct key, None where it cannot be known; `why_unknown` says why."""
@@ -211,21 +234,22 @@ class Line:
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
-    def _joined(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> tuple[Look, Flight | None]:
+    def _joined(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
         """Look again, as the process that makes this code or after another has made it; other dtypes do not wait."""
-        assert self._direct is not None
-        dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(values).items())
-        flight = layer.join(Key([Part("direct key", self._direct.digest), *dtypes]).digest, self.name)
+        flight = layer.join(self._joint(values), self.name)
         if flight is None:
-            return look, None
-        try:
-            again = self._find(layer, values)
-        except BaseException:
-            flight.land()
-            raise
+            return look
+        self._flights.append(flight)
+        again = self._find(layer, values)
         if again.ready is not None:
             again = again._replace(reason=f"process {flight.waited_for or 'another'} generated it meanwhile")
-        return again, flight
+        return again
+
+    def _joint(self, values: dict[str, Any]) -> str:
+        """Return the digest under which processes wait for the code for these dtypes."""
+        assert self._direct is not None
+        dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(values).items())
+        return Key([Part("direct key", self._direct.digest), *dtypes]).digest
 
     def _completed(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
         """Make what was not found; under `check` compare what is there with what the recipe generates."""

@@ -18,8 +18,8 @@ def loads(text: str) -> Any:
     """Return the value of a text with nothing around it; raises ValueError for any other, NaN and infinities too."""
     try:
         value, end = _scan(text, 0)
-    except StopIteration as stop:
-        raise ValueError(f"there is no JSON value at character {stop.value}") from None
+    except (StopIteration, SystemError) as fault:  # without json imported Python 3.10 and 3.11 find no error to raise
+        raise ValueError(f"this is no JSON value: {fault!r}") from None
     if end != len(text):
         raise ValueError(f"after the JSON value, at character {end}, something follows")
     return value

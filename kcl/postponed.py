@@ -2,7 +2,10 @@
 
 `pyopencl.invoker` opens a dictionary on disk as it is imported, which takes as long as several programs from the cache.
 Who makes kernel objects needs it in `sys.modules`, and seldom needs anything of it. The module object that lies there
-meanwhile becomes the module itself: nothing is taken out again, so no import elsewhere can come in between.
+meanwhile becomes the module itself: nothing is taken out again that an import elsewhere may have found.
+
+This is for modules of functions and classes, as that one is. While it is executed, other threads see of it what is
+defined already, what was set on it before is overwritten, and it must not ask itself for names that it may lack.
 """
 
 from __future__ import annotations
@@ -25,15 +28,22 @@ def module(name: str) -> ModuleType:
     """Return a module of a package, imported already or to be imported when its first attribute is asked for.
 
     Like `adapters.import_anyway` it can be imported without a usable cache directory. Raises ImportError where there is
-    no such module. Thread-safe.
+    no such module. Thread-safe: where another thread is importing it meanwhile that one's module is returned.
     """
+    known = sys.modules.get(name)
+    if known is not None and not getattr(getattr(known, "__spec__", None), "_initializing", False):
+        return known  # without the import lock, which Python 3.10 does not give back where a signal handler raises
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is not None and spec.loader is not None:
         made = importlib.util.module_from_spec(spec)
         made.__class__ = _Postponed
         package, _, attribute = name.rpartition(".")
-        if sys.modules.setdefault(name, made) is made and package:
-            setattr(sys.modules[package], attribute, made)
+        parent = vars(sys.modules[package])
+        parent.setdefault(attribute, made)
+        sys.modules.setdefault(name, made)
+        found = importlib.import_module(name)
+        if found is not made and parent.get(attribute) is made:
+            parent[attribute] = found
     return importlib.import_module(name)  # waits where another thread is importing it; says what is wrong
 
 

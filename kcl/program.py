@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -156,16 +157,23 @@ def home_of(context: cl.Context) -> Home:
         return home
 
 
-def built(home: Home, generated: Generated, digest: str, arguments: Mapping[str, Any] | None = None) -> Built:
+def built(
+    home: Home,
+    generated: Generated,
+    digest: str,
+    arguments: Mapping[str, Any] | None = None,
+    joining: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Built:
     """Return the program of `generated`: one that lives, one from the binary layer, or a new build.
 
     `digest` stands for `generated` and its headers; a new entry keeps the shapes of the `arguments` that it is built
-    for. Raises pyopencl's own error where the source does not compile.
+    for. `joining` is entered while the lead for a new build is taken, or left to another process. Raises pyopencl's
+    own error where the source does not compile.
     """
     with home.locks.setdefault(digest, threading.Lock()):
         found = home.programs.get(digest)
         if found is None:
-            found = home.programs[digest] = _through_layer(home, generated, arguments)
+            found = home.programs[digest] = _through_layer(home, generated, arguments, joining)
         return found
 
 
@@ -231,13 +239,19 @@ def inspect(home: Home, generated: Generated) -> tuple[str, str]:
     return worst.outcome, worst.reason
 
 
-def _through_layer(home: Home, generated: Generated, arguments: Mapping[str, Any] | None) -> Built:
+def _through_layer(
+    home: Home,
+    generated: Generated,
+    arguments: Mapping[str, Any] | None,
+    joining: Callable[[], AbstractContextManager[None]],
+) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
     slots, entries, outcome, reason, made = _look(layer, home, generated)
     flight = None
     if outcome == "miss" and "hit" not in layer.strict:
-        flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
+        with joining():
+            flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
         outcome, reason, entries = _find(layer, slots, generated.kernel)
     if outcome == "hit":
         if flight is not None:

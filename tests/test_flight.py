@@ -8,10 +8,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextlib import contextmanager
 
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
 import pytest
+from handle_recipes import add
 from project import NUMBERS, Run
 
 from kcl import flight, layers, option
@@ -258,3 +263,83 @@ class TestStorm:
             assert outcomes.count("miss") == len(runs[0].outcomes(layer))
             assert set(outcomes) == {"miss", "hit"}
         assert all(number == NUMBERS[name] for run in runs for name, number in run.numbers.items())
+
+
+class TestWhoBuilds:
+    """Whoever generates the code of a kernel builds its program too, and so has the lead for the next one."""
+
+    @pytest.fixture
+    def log(self, monkeypatch):
+        """Names and ends of the flights of this process, in their order: ("joins", 0), ("leads", 0), ("lands", 0)."""
+        real, names, told = flight.join, {}, []
+
+        def join(digest, what):
+            number = names.setdefault(digest, len(names))
+            told.append(("joins", number))
+            joined = real(digest, what)
+            told.append(("leads" if joined.leads else "waited", number))
+            if joined.leads:
+                numbers[joined._descriptor] = number
+            return joined
+
+        def land(self):
+            if self.leads:
+                told.append(("lands", numbers[self._descriptor]))
+            return landed(self)
+
+        numbers, landed = {}, flight.Flight.land
+        monkeypatch.setattr(flight, "join", join)
+        monkeypatch.setattr(flight.Flight, "land", land)
+        return told
+
+    def test_both(self, queue, log):
+        """The others may go on with the code when they wait for its program already."""
+        x = cl.array.zeros(queue, 8, np.float32)
+        add(sizes=(8,))(queue, x=x, a=1)
+        assert x.get().tolist() == [1] * 8
+        both = [("joins", 0), ("leads", 0), ("joins", 1), ("leads", 1), ("lands", 0), ("lands", 1)]
+        assert log == both
+
+    def test_code_alone(self, queue, log):
+        """Where no program is built the others wait for the code only, also where making it fails."""
+        kernel = add(sizes=(8,))
+        assert "kernel void add" in kernel.source(queue, x=np.dtype(np.float32), a=np.dtype(np.float32))
+        assert log == [("joins", 0), ("leads", 0), ("lands", 0)]
+        with pytest.raises(RuntimeError, match="must be supplied"):
+            add(sizes=(9,))(queue, a=1)
+        with pytest.raises(cl.Error):
+            add(code="no OpenCL C", sizes=(10,))(queue, x=cl.array.zeros(queue, 10, np.float32), a=1)
+        assert sorted(number for what, number in log if what == "leads") == sorted(
+            number for what, number in log if what == "lands"
+        )
+
+    def test_leaves_the_program_to_who_generates(self, queue, log, monkeypatch):
+        """Who finds the code waits until the process that made it has the lead for the program, then for that."""
+        x = cl.array.zeros(queue, 8, np.float32)
+        add(sizes=(8,))(queue, x=x, a=1)
+        log.clear()
+        found = []
+        kernel = add(sizes=(8,))
+        values = {"x": x, "a": 1}
+        assert kernel._line.direct_key() is not None
+        held = flight.join(kernel._line._joint(values), "add")
+        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
+        other = cl.Context(queue.context.devices)
+
+        def launch():
+            there = cl.CommandQueue(other)
+            y = cl.array.zeros(there, 8, np.float32)
+            kernel(there, x=y, a=2)
+            found.extend(y.get().tolist())
+
+        thread = threading.Thread(target=launch)
+        thread.start()
+        end = time.monotonic() + 60
+        while log.count(("joins", 0)) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert log == [("joins", 0), ("leads", 0), ("joins", 0)]
+        held.land()
+        thread.join()
+        assert found == [2] * 8
+        assert log[4:6] == [("waited", 0), ("joins", 1)]

@@ -212,7 +212,8 @@ class TestInvokerModule:
             make(program, "add")(queue, (1,), None, y.data, np.float32(10), np.int32(20))
         print(json.dumps(float(y.get()[0])))
         """
-        unusable = {"XDG_CACHE_HOME": "/proc/nowhere", "POCL_CACHE_DIR": str(child.directory / "pocl")}
+        unusable = {"XDG_CACHE_HOME": "/proc/nowhere", "PYOPENCL_NO_CACHE": "1"}
+        unusable["POCL_CACHE_DIR"] = str(child.directory / "pocl")
         assert child.json(NOT_IMPORTED + textwrap.dedent(code), SOURCE, **unusable) == 60
 
     @pytest.mark.parametrize("other", ["import pyopencl.invoker", "cl.Kernel(program, 'add')"])

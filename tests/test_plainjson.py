@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
 import sys
 
 import pytest
@@ -46,6 +48,7 @@ def test_not_written(value):
 def test_without_the_c_code(monkeypatch, module):
     """A Python without the C code, or with another one, reads, writes and refuses the same."""
     scan, encode = plainjson._codec(module)
+    assert isinstance(scan.__self__, json.JSONDecoder)
     monkeypatch.setattr(plainjson, "_scan", scan)
     monkeypatch.setattr(plainjson, "_encode", encode)
     value = {"a": [1, 2.5, None, True, "\u00e9\udc80"], "b": {}}
@@ -75,6 +78,34 @@ def test_json_is_not_imported(child):
         packed(),
     )
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_damage_where_json_is_not_imported(child):
+    """What is no JSON is said to be none there too, and an entry with such a header is damaged."""
+    header = b'{"key":[["a","b"]],"metadata":{},"parts":[]'
+    start = struct.pack("<8sIQQ", b"kclentry", 2, len(header), 0)
+    start += hashlib.sha256(start + header).digest()
+    blob = start + hashlib.sha256(start + header).digest() + header
+    done = child.run(
+        """
+        import sys
+        from kcl import plainjson
+        from kcl.entry import Entry, peek
+        from kcl.errors import DamagedEntry
+        def refused(kind, use, *given):
+            try:
+                use(*given)
+            except kind:
+                return True
+        blob = bytes.fromhex(sys.argv[1])
+        texts = ['{"a" 1}', '"x', '{', '[1 2]', '', '[NaN]', chr(34) + chr(92) + 'ud8"']
+        print([refused(ValueError, plainjson.loads, text) for text in texts])
+        print([refused(DamagedEntry, use, *given) for use, *given in ((Entry.unpack, blob), (peek, blob, len(blob)))])
+        print("json" in sys.modules and sys.version_info < (3, 12))
+        """,
+        blob.hex(),
+    )
+    assert done.stdout.splitlines() == [str([True] * 7), str([True] * 2), "False"], done.stderr
 
 
 def packed() -> str:

@@ -97,6 +97,7 @@ class TestModule:
                     way = ways[number % len(ways)]
                     assert way(name).answer == 42, name
                     assert importlib.import_module(name).other == 1
+                    assert importlib.import_module(name) is getattr(sys.modules["late"], name.partition(".")[2])
             except BaseException as error:
                 faults.append(error)
                 barrier.abort()

@@ -52,7 +52,7 @@ def _of_owner(name: str, row: Row, now: Mapping[str, str]) -> Late | None:
         is_on = getattr(sys.modules.get(module), attribute, off) is not off
         if switch is not None and is_on and not (name == "loopy" and adapters.kcl_switched_loopy_off()):
             return _said(name, row, switch.variable, now, "it is on all the same", True)
-    held = vars(sys.modules.get(row.held[0], sys)).get(row.held[1])  # asks no module to import itself
+    held = vars(sys.modules.get(row.held[0]) or sys).get(row.held[1])  # asks no module to import itself
     path = getattr(held, "container_dir", None)
     if path is not None and path != adapters.place_in(row, now).path:
         return _said(name, row, "XDG_CACHE_HOME", now, f"its files are in {path}", True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kcl import adapters, observe
+from kcl import adapters, observe, postponed
 from kcl.errors import RecipeError
 from kcl.frontends import Open
 from kcl.generated import Argument, Generated, dtype_text, layout_of
@@ -188,7 +188,7 @@ def missing_arguments(kernel: str, missing: list[str]) -> Exception:
 
 def _import_loopy() -> None:
     adapters.import_anyway("loopy")
-    adapters.import_anyway("pyopencl.invoker")
+    postponed.module("pyopencl.invoker")
 
 
 def _shown(source: str, options: Any) -> str:

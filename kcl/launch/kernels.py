@@ -57,8 +57,9 @@ class _Answer:
 
     def _generate(self, *arguments: Any, **keywords: Any) -> Any:
         if self.original is None:
-            _put_back(self._asked)
-            self.original = getattr(self._asked, _ASKED)  # imports it
+            with postponed.lock:
+                _put_back(self._asked)
+                self.original = getattr(self._asked, _ASKED)  # imports it
         return self.original(*arguments, **keywords)
 
 
@@ -100,7 +101,7 @@ def _functions(
 
 def _after_fork() -> None:
     """A thread that is not here may have left its answer."""
-    _put_back(sys.modules.get(_MODULE, cl))
+    _put_back(sys.modules.get(_MODULE) or cl)
 
 
 if hasattr(os, "register_at_fork"):
