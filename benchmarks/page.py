@@ -11,6 +11,7 @@ from typing import Any
 
 import budget
 import check
+import direct_key
 import entries
 import processes
 
@@ -112,6 +113,24 @@ def short(document: dict[str, Any]) -> Iterator[str]:
         some = [f"{goal.title} ({check.shown(figure)})" for goal, figure in found if goal.title.startswith(beginning)]
         if some:
             yield f"- {'; '.join(some)}: {reason}."
+    if found:
+        yield ""
+        yield from _yardsticks(document["parts"])
+
+
+def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
+    """Say what the yardsticks themselves reached on this machine."""
+    if "processes" in parts:
+        floors = [
+            f"{figures['count']} kernels {processes.ratios(figures)['loopy later / floor later'][0]:.3g}"
+            for figures in parts["processes"]["kernels"]
+        ]
+        yield f"How many times faster than loopy's warm start the floor itself is: {', '.join(floors)}."
+    if "direct_key" in parts:
+        yield (
+            "What `dis` alone takes to read the code of the same recipes, in the best process: "
+            f"{direct_key.best(parts['direct_key'], 'dis')[0]:.3g} microseconds a recipe."
+        )
 
 
 def stages(document: dict[str, Any]) -> Iterator[str]:

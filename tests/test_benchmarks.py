@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -118,6 +119,13 @@ class TestGoals:
             "warm start, 5 kernels: kcl / floor"
         ]
         assert sum(verdict == "reached" for _, _, verdict in found) >= 15
+
+    def test_what_the_yardsticks_reach(self, document):
+        """Beside what falls short stands what the yardsticks reached in the same run."""
+        text = "\n".join(benchmark("page").short(document))
+        assert "- warm start, 5 kernels: kcl / floor (" in text
+        assert re.search(r"faster than loopy's warm start the floor itself is: 5 kernels [\d.e+]+", text)
+        assert "in the best process: 200 microseconds a recipe." in text
 
     def test_nothing_measured(self):
         """Without figures no goal is reached and none falls short."""
