@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import pathlib
-import sys
-import threading
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from at_once import at_once
 from handle_recipes import ADD, add, scaled
 
 import kcl
@@ -316,32 +315,6 @@ class TestHolders:
 
 
 class TestThreads:
-    @pytest.fixture(autouse=True)
-    def _switch_often(self):
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        yield
-        sys.setswitchinterval(interval)
-
-    def run(self, work, count=8):
-        """Run `work(number)` in threads that start together; raise the first error."""
-        barrier, errors = threading.Barrier(count), []
-
-        def body(number):
-            barrier.wait()
-            try:
-                work(number)
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=body, args=(number,)) for number in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-
     @pytest.mark.parametrize("shared", [True, False], ids=["one queue", "a queue each"])
     def test_launches_do_not_mix(self, queue, shared):
         """Eight threads with different scalars on one Kernel get their own results, from the first call on."""
@@ -361,13 +334,13 @@ class TestThreads:
             sums = [100.0 * number + repeat for repeat in range(60)]
             expected[number] = [(one, 2 * (number + 1) * one) for one in sums]
 
-        self.run(work)
+        at_once(work)
         assert found == expected
 
     def test_no_device_kernel_is_shared(self, queue):
         """Each thread has a cl.Kernel object of its own."""
         kernel, seen = add(), []
-        self.run(lambda _number: kernel(queue, x=np.zeros(8, np.float32), a=1))
+        at_once(lambda _number: kernel(queue, x=np.zeros(8, np.float32), a=1))
         for launcher in queue._kcl_bindings.launchers.values():
             seen.append(launcher.kernels.add.int_ptr)
         assert len(set(seen)) == len(seen)
@@ -384,13 +357,13 @@ class TestThreads:
                 assert out.tolist() == [float(number)] * 8
 
         kernel = add()
-        self.run(work)
+        at_once(work)
 
     def test_first_calls_at_once(self, context):
         """Threads that need the same kernel at once, on queues of their own, generate it once and build it once."""
         kernel, seen = add(), outcomes()
         queues = [cl.CommandQueue(context) for _ in range(8)]
-        self.run(lambda number: kernel(queues[number], x=np.zeros(8, np.float32), a=1))
+        at_once(lambda number: kernel(queues[number], x=np.zeros(8, np.float32), a=1))
         assert sorted(layer for layer, outcome in seen if outcome == "miss") == ["binary", "generator"]
 
     def test_contexts_that_begin_at_once(self, device):
@@ -402,7 +375,7 @@ class TestThreads:
             for context, homes in zip(contexts, found, strict=True):
                 homes.append(program.home_of(context))
 
-        self.run(work)
+        at_once(work)
         assert all(len(homes) == 8 and len(set(homes)) == 1 for homes in found)
 
     def test_dtypes_at_once(self, queue):
@@ -417,7 +390,7 @@ class TestThreads:
                 assert out.dtype == dtype
                 assert out.tolist() == [2 * number] * 3
 
-        self.run(work)
+        at_once(work)
 
 
 class TestMoment:

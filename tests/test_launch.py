@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 
@@ -10,6 +9,7 @@ import executor_cases
 import numpy as np
 import pyopencl as cl
 import pytest
+from at_once import at_once
 from executor_cases import error_of
 from hot_calls import launcher_on, on
 
@@ -290,16 +290,7 @@ class TestThreads:
             queue.finish()
             found[number] = [y.get(queue)[1] - 1 for y in done]
 
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            sys.setswitchinterval(interval)
+        at_once(work)
         assert found == {number: [float(100 * number + repeat) for repeat in range(100)] for number in range(8)}
 
 

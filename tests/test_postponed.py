@@ -9,6 +9,7 @@ import threading
 from types import ModuleType
 
 import pytest
+from at_once import at_once
 
 from kcl import postponed
 
@@ -18,7 +19,7 @@ COUNTED = "times = []\ndef step(): pass\n"
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package of modules that count how often they were executed; its name, and that module."""
+    """The module in which the modules of the package `late` count their executions, and whose `step` they call."""
     (tmp_path / "late").mkdir()
     (tmp_path / "late" / "__init__.py").touch()
     for number in range(100):
@@ -90,11 +91,11 @@ class TestModule:
         names = [f"late.one{number}" for number in range(10, 100)]
         faults = []
 
-        def ask(ways):
+        def ask(turn):
             try:
                 for number, name in enumerate(names):
                     barrier.wait(60)
-                    way = ways[number % len(ways)]
+                    way = ways[(number + turn) % len(ways)]
                     assert way(name).answer == 42, name
                     assert importlib.import_module(name).other == 1
                     assert importlib.import_module(name) is getattr(sys.modules["late"], name.partition(".")[2])
@@ -104,16 +105,7 @@ class TestModule:
 
         barrier = threading.Barrier(3)
         ways = [postponed.module, postponed.module, importlib.import_module]
-        threads = [threading.Thread(target=ask, args=(ways[turn:] + ways[:turn],)) for turn in range(3)]
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            sys.setswitchinterval(interval)
+        at_once(ask, len(ways))
         assert faults == []
         assert {package.times.count(name) for name in names} <= {1, 2}
 

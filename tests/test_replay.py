@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from fractions import Fraction
@@ -12,6 +11,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from at_once import at_once
 from executor_cases import error_of
 from hot_calls import launcher_on, on
 
@@ -245,16 +245,7 @@ class TestThreads:
             except Exception as error:
                 failed.append(error)
 
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            threads = [threading.Thread(target=work, args=(number,)) for number in range(len(outputs))]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            sys.setswitchinterval(interval)
+        at_once(work, len(outputs))
         assert failed == []
         for number, y in enumerate(outputs):
             assert y.get(queue).tolist() == [number * value + 1.0 for value in range(4)]

@@ -1,0 +1,31 @@
+"""What the tests with threads share: several at once, which take turns as often as can be."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+
+def at_once(work, count=8):
+    """Run `work(number)` in threads that start together; raise the first error."""
+    barrier, errors = threading.Barrier(count), []
+
+    def body(number):
+        barrier.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=body, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    if errors:
+        raise errors[0]
