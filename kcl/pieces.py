@@ -56,14 +56,14 @@ def read(described: Any) -> tuple[dict[str, int], Stored]:
                 raise TypeError(f"not the pieces of {size} bytes in {name!r}")
             if found and not (min(found) > 0 and all(map(le, found, _lengths(size)))):
                 raise ValueError(f"a piece of {name!r} is larger than what it holds")
-    if stored and sum([sizes[name] for name in stored]) > LIMIT:
+    if sum([sizes[name] for name in stored]) > LIMIT:
         raise ValueError(f"the parts claim more than {LIMIT} bytes in pieces")
     return sizes, stored
 
 
 def length(sizes: Mapping[str, int], stored: Stored) -> int:
     """Return how many bytes the body has."""
-    return sum(sizes.values()) + sum([sum(found) - sizes[name] for name, found in stored.items()])
+    return sum([sum(stored[name]) if name in stored else size for name, size in sizes.items()])
 
 
 def cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> dict[str, bytes]:

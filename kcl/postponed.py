@@ -33,18 +33,19 @@ def module(name: str) -> ModuleType:
     known = sys.modules.get(name)
     if known is not None and not getattr(getattr(known, "__spec__", None), "_initializing", False):
         return known  # without the import lock, which Python 3.10 does not give back where a signal handler raises
-    spec = None if name in sys.modules else importlib.util.find_spec(name)
-    if spec is not None and spec.loader is not None:
-        made = importlib.util.module_from_spec(spec)
-        made.__class__ = _Postponed
-        package, _, attribute = name.rpartition(".")
-        parent = vars(sys.modules[package])
-        parent.setdefault(attribute, made)
-        sys.modules.setdefault(name, made)
-        found = importlib.import_module(name)
-        if found is not made and parent.get(attribute) is made:
-            parent[attribute] = found
-    return importlib.import_module(name)  # waits where another thread is importing it; says what is wrong
+    spec = None if known is not None else importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return importlib.import_module(name)  # waits where another thread is importing it; says what is wrong
+    made = importlib.util.module_from_spec(spec)
+    made.__class__ = _Postponed
+    package, _, attribute = name.rpartition(".")
+    parent = vars(sys.modules[package])
+    parent.setdefault(attribute, made)
+    sys.modules.setdefault(name, made)
+    found = importlib.import_module(name)  # another thread's, where that came in between
+    if found is not made and parent.get(attribute) is made:
+        parent[attribute] = found
+    return found
 
 
 class _Postponed(ModuleType):
