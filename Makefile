@@ -2,14 +2,16 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+ON_POCL = $(BIN)/python tools/with_pocl.py
 
 .PHONY: demo test test-all truth lint docs bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+	$(ON_POCL) $(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
-	sh tools/with_intel.sh $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+		--max-worker-restart 0
 
 test-all:
 	sh tools/test_all.sh
@@ -17,9 +19,10 @@ test-all:
 # Mutations, noises and 2,000 made-up programs against processes without a cache, and made-up calls of 200 kernels against
 # loopy's executor; takes minutes.
 truth: $(VENV)/.dev
-	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} sh tools/with_intel.sh $(BIN)/python -m pytest \
+	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_pairs.py tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
-	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} sh tools/with_intel.sh $(BIN)/python -m pytest tests/test_truth_calls.py
+	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
+		tests/test_truth_calls.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -30,7 +33,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -b html doc doc/_build/html
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/run.py
+	$(ON_POCL) $(BIN)/python benchmarks/run.py
 
 # Which goals the last `make bench` reached; status 1 if one falls short.
 bench-check: $(VENV)/.dev

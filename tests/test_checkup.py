@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import types
 from contextlib import closing
 
 import pytest
@@ -49,6 +50,25 @@ class TestSystem:
         found = list(system.platforms())
         assert any("Portable Computing Language" in finding.words for finding in found)
         assert {finding.severity for finding in found} <= {"ok", "note"}
+
+    @pytest.mark.parametrize(
+        ("version", "severities"),
+        [
+            ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", ["ok", "warning"]),
+            ("OpenCL 1.2 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic", ["ok", "warning"]),
+            ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", ["ok"]),
+            ("OpenCL 3.0 PoCL HSTR: pthread-aarch64-unknown-linux-gnu-generic", ["ok"]),
+            ("OpenCL 3.1 (generic)", ["ok"]),
+        ],
+    )
+    def test_cpu_that_pocl_does_not_know(self, monkeypatch, version, severities):
+        """Where PoCL's compiler is older than the CPU builds fail for a reason that nobody guesses; there is a cure."""
+        device = types.SimpleNamespace(name="a CPU", version=version)
+        platform = types.SimpleNamespace(name="PoCL", version="3.0", get_devices=lambda: [device])
+        monkeypatch.setattr("pyopencl.get_platforms", lambda: [platform])
+        found = list(system.platforms())
+        assert [finding.severity for finding in found] == severities
+        assert all("POCL_LLVM_CPU_NAME" in finding.cure for finding in found[1:])
 
     def test_no_platform(self, child):
         """Where there is no device the cure is a package, and the folder of drivers is named."""

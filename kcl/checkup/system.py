@@ -9,6 +9,10 @@ from importlib import metadata, util
 from kcl import config
 from kcl.checkup.finding import NOTE, OK, PROBLEM, WARNING, Finding
 
+_NEWER_POCL = (
+    "export POCL_LLVM_CPU_NAME=x86-64-v3, which PoCL 3.1 and later read, or take a PoCL with a newer LLVM: "
+    "conda install -c conda-forge pocl"
+)
 _POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 
 # Two distributions, from which version on each, and what is wrong with them together.
@@ -46,15 +50,26 @@ def platforms() -> Iterator[Finding]:
     devices = 0
     for platform in found:
         try:
-            names = [device.name.strip() for device in platform.get_devices()]
+            names, versions = [], []
+            for device in platform.get_devices():
+                names.append(device.name.strip())
+                versions.append(device.version)
         except Exception as error:
             yield Finding(check, WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
             continue
         devices += len(names)
         says = ", ".join(names) or "no device"
         yield Finding(check, OK if names else NOTE, f"{platform.name} ({platform.version}): {says}")
+        if any(_is_unknown(version) for version in versions):
+            words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
+            yield Finding(check, WARNING, words, _NEWER_POCL)
     if not devices:
         yield Finding(check, PROBLEM, f"no platform has a device{where}", _POCL)
+
+
+def _is_unknown(version: str) -> bool:
+    """Tell by a device's version whether PoCL found no name for this CPU, which clang insists on for x86."""
+    return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
 
 
 def packages() -> Iterator[Finding]:
