@@ -14,6 +14,7 @@ import check
 import direct_key
 import entries
 import processes
+import storm
 
 # why a goal may fall short, by the beginning of its title
 WHY = {
@@ -126,6 +127,11 @@ def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
             for figures in parts["processes"]["kernels"]
         ]
         yield f"How many times faster than loopy's warm start the floor itself is: {', '.join(floors)}."
+    if "storm" in parts:
+        yield (
+            "What the other processes of a storm need where they find everything, in times of one process alone: "
+            f"{storm.share(parts['storm']):.2f}."
+        )
     if "direct_key" in parts:
         yield (
             "What `dis` alone takes to read the code of the same recipes, in the best process: "

@@ -4,6 +4,7 @@
 
 Compilations are counted by what pyopencl is asked to build from source, and runs of recipes beside them. The same is
 done with the process that leads killed, and stopped, in the middle of a compilation: what does that cost the others?
+The yardstick is the same start once more, when everything is there to be found.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import measure
 from measure import Effort, spread
 
 KINDS = ("alone", "storm", "killed", "stopped")
+AGAIN = ("alone", "storm")  # are started once more on the same cache directory
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 
@@ -65,6 +67,7 @@ def measured(effort: Effort) -> dict[str, Any]:
     for kind in KINDS:
         figures[kind] = {"wall": [], "source builds": [], "recipes": [], "failed": []}
     figures["one compile time"] = []
+    figures["again"] = {kind: [] for kind in AGAIN}
     with tempfile.TemporaryDirectory(prefix="kcl-storm-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
         _start(root / "byte-code", 1, 1, "alone")
@@ -78,6 +81,8 @@ def measured(effort: Effort) -> dict[str, Any]:
                 figures[kind]["failed"] += storm.failed
                 if kind == "alone":
                     figures["one compile time"].append(storm.longest_call())
+                if kind in AGAIN:
+                    figures["again"][kind].append(_start(root / f"{kind}-{turn}", effort.storm, number, kind).wall)
     return figures
 
 
@@ -91,6 +96,9 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
         yield f"  {kind:<10}{spread(one['wall']):<30}{counts[0]:<24}{counts[1]}"
     yield f"  wall time, storm / alone: {slowdown(figures):.2f}"
     yield f"  one compile time (the longest first call): {spread(figures['one compile time'])}"
+    again = ", ".join(f"{kind} {spread(figures['again'][kind])}" for kind in AGAIN)
+    yield f"  yardstick: started again, all found: {again}"
+    yield f"    what the others need by themselves, in times of one process alone: {share(figures):.2f}"
     for kind in KINDS:
         for words in figures[kind]["failed"]:
             yield f"  A PROCESS FAILED: {kind}: {words}"
@@ -104,6 +112,12 @@ def slowdown(figures: dict[str, Any]) -> float:
     return float(statistics.median([storm / alone for storm, alone in pairs]))
 
 
+def share(figures: dict[str, Any]) -> float:
+    """Return what the other processes need where all is there to be found, in wall times of a cold one alone."""
+    pairs = zip(figures["again"]["storm"], figures["again"]["alone"], figures["alone"]["wall"], strict=True)
+    return float(statistics.median([(together - one) / cold for together, one, cold in pairs]))
+
+
 def cost(figures: dict[str, Any], kind: str) -> float:
     """Return how many compile times longer the others need than where nobody is killed or stopped, the median."""
     rounds = zip(figures[kind]["wall"], figures["storm"]["wall"], figures["one compile time"], strict=True)
@@ -111,11 +125,11 @@ def cost(figures: dict[str, Any], kind: str) -> float:
 
 
 def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
-    """Start processes on a fresh cache directory, do to the leader what the kind says, and wait for the others."""
+    """Start processes on a cache directory, do to the leader what the kind says, and wait for the others."""
     cache = root / "cache"
-    cache.mkdir(parents=True, mode=0o700)
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = root / "log"
-    log.touch()
+    log.write_text("")
     command = [sys.executable, str(measure.HERE / "drive_storm.py"), str(kernels), str(log)]
     begin = time.perf_counter()
     children = {}
