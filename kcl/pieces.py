@@ -3,7 +3,7 @@
     parts = [[name, size] or [name, size, [stored, ...]], ...]      as JSON, in the header of an entry
 
 A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
-many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than two fifths of it: in
+many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it: in
 programs the text of symbols and the padding, hardly ever the code. Any other part lies as it is.
 """
 
@@ -18,7 +18,7 @@ from kcl.errors import DamagedEntry
 
 PIECE = 16 << 10
 LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
-_WORTH = 0.4
+_WORTH = 0.5
 _TINY = 1 << 10
 
 Stored = dict[str, list[int]]  # how many bytes the pieces of a part take, for those that lie in pieces

@@ -141,6 +141,32 @@ class Slot(NamedTuple):
     options: BuildOptions
 
 
+class Look(NamedTuple):
+    """What was found for a program: the entries that are there, of a slot for each device, and the worst outcome."""
+
+    slots: list[Slot]
+    entries: list[Entry]
+    outcome: str
+    reason: str
+    made: Made | None = None  # what was made of the entry ahead
+
+    @property
+    def there(self) -> frozenset[str]:
+        """The digests of the entries."""
+        return frozenset([entry.key.digest for entry in self.entries])
+
+    @property
+    def key(self) -> Key | None:
+        """The first key, of those that have no entry where it is no hit; None where there is no such."""
+        there = () if self.outcome == "hit" else self.there
+        return next((slot.key for slot in self.slots if slot.key.digest not in there), None)
+
+    def event(self, kernel: str, seconds: float = 0.0, size: int = 0, saved: float = 0.0) -> Event:
+        """Return the event of the look-up."""
+        digest = self.key.digest if self.key else ""
+        return Event("binary", kernel, digest, self.outcome, self.reason, seconds, size, saved)
+
+
 # The context of a living Home lives, so its handle is nobody else's: comparing handles is safe here.
 _homes: weakref.WeakSet[Home] = weakref.WeakSet()
 _lock = threading.Lock()
@@ -247,75 +273,64 @@ def _through_layer(
 ) -> Built:
     layer = layers.binary()
     started = time.perf_counter()
-    slots, entries, outcome, reason, made = _look(layer, home, generated)
-    flight = None
-    if outcome == "miss" and "hit" not in layer.strict:
+    look, flight = _look(layer, home, generated), None
+    if look.outcome == "miss" and "hit" not in layer.strict:
         with joining():
-            flight = layer.join(Key([Part("program key", slot.key.digest) for slot in slots]).digest, generated.kernel)
-        outcome, reason, entries = _find(layer, slots, generated.kernel)
-    if outcome == "hit":
-        if flight is not None:
+            together = Key([Part("program key", slot.key.digest) for slot in look.slots])
+            flight = layer.join(together.digest, generated.kernel)
+        look = _find(layer, look.slots, generated.kernel)
+        if look.outcome == "hit" and flight is not None:
             flight.land()
-            reason = reason or f"process {flight.waited_for or 'another'} built it meanwhile"
+            look = look._replace(reason=look.reason or f"process {flight.waited_for or 'another'} built it meanwhile")
+    if look.outcome == "hit":
         try:
-            found = loaded(home, generated, slots, entries, made)
+            found = loaded(home, generated, look.slots, look.entries, look.made)
         except (cl.Error, DamagedEntry, KeyError) as error:
-            outcome, reason = "error", f"the driver refused the binary: {error}"
-            for slot, entry in zip(slots, entries, strict=True):
+            for slot, entry in zip(look.slots, look.entries, strict=True):
                 layer.set_aside(slot.address, entry.pack(), error)
-            entries = []
-    there = frozenset(entry.key.digest for entry in entries)
-    key = next((slot.key for slot in slots if outcome == "hit" or slot.key.digest not in there), None)
-    digest = key.digest if key else ""
-
-    def report(size: int, spared: float = 0.0) -> None:
-        seconds = time.perf_counter() - started
-        event = Event(layer.name, generated.kernel, digest, outcome, reason, seconds, size, spared and spared - seconds)
-        _report(event, key, [slot for slot in slots if slot.key.digest in there - {digest}])
-
-    if outcome == "hit":
-        # One build for all devices, of which each entry tells.
-        spared = max(recorded_seconds(entry) for entry in entries)
-        report(sum(len(entry.parts["binary"]) for entry in entries), spared)
-        return found
-    layer.demand_hit(Event(layer.name, generated.kernel, digest, outcome, reason, 0.0, 0), key)
+            look = Look(look.slots, [], "error", f"the driver refused the binary: {error}")
+        else:
+            # One build for all devices, of which each entry tells.
+            spared = max(recorded_seconds(entry) for entry in look.entries)
+            size = sum(len(entry.parts["binary"]) for entry in look.entries)
+            _report(look, generated.kernel, time.perf_counter() - started, size, spared)
+            return found
+    layer.demand_hit(look.event(generated.kernel), look.key)
     size = 0
     try:
-        found, size = _from_source(home, generated, slots, arguments, there)
+        found, size = _from_source(home, generated, look.slots, arguments, look.there)
         if found.jobs:  # the others go on when the helper is asked, after the first launch
             found.flight, flight = flight, None
     finally:
         if flight is not None:
             flight.land()
-        report(size)
+        _report(look, generated.kernel, time.perf_counter() - started, size)
     return found
 
 
-def _report(event: Event, key: Key | None, others: list[Slot]) -> None:
+def _report(look: Look, kernel: str, seconds: float, size: int, spared: float = 0.0) -> None:
     """Emit the event of a look-up, and a hit for each of the other devices whose entry was there."""
-    hit = event.outcome == "hit"
-    events.emit(event, key, [event.key] if hit else ())
+    hit, event = look.outcome == "hit", look.event(kernel, seconds, size, spared and spared - seconds)
+    events.emit(event, look.key, [event.key] if hit else ())
     reason = "" if hit else "another device of the context missed: built from source with it"
-    for digest, slot in {slot.key.digest: slot for slot in others}.items():
-        events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), slot.key, [digest])
+    others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there - {event.key}}
+    for digest, key in others.items():
+        events.emit(Event(event.layer, kernel, digest, "hit", reason, 0.0, 0), key, [digest])
 
 
-def _look(
-    layer: layers.Layer, home: Home, generated: Generated
-) -> tuple[list[Slot], list[Entry], str, str, Made | None]:
-    """Look in the binary layer: (slots, an entry for each on a hit, outcome, reason, what was made ahead)."""
+def _look(layer: layers.Layer, home: Home, generated: Generated) -> Look:
+    """Look in the binary layer, and before that among what was made ahead."""
     off = layer.off()
     if off:
-        return [], [], "bypass", f"off: {off}", None
+        return Look([], [], "bypass", f"off: {off}")
     try:
         slots = slots_of(home, generated)
     except UnknownInput as error:
-        return [], [], "bypass", str(error), None
+        return Look([], [], "bypass", str(error))
     made = _made_ahead(layer, home, slots)
     if made is not None:
-        return slots, [made.entry], "hit", "made ahead", made
-    outcome, reason, entries = _find(layer, slots, generated.kernel)
-    return slots, entries, outcome, reason, None
+        return Look(slots, [made.entry], "hit", "made ahead", made)
+    return _find(layer, slots, generated.kernel)
 
 
 def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | None:
@@ -338,8 +353,8 @@ def _made_ahead(layer: layers.Layer, home: Home, slots: list[Slot]) -> Made | No
         return None
 
 
-def _find(layer: layers.Layer, slots: list[Slot], kernel: str) -> tuple[str, str, list[Entry]]:
-    """Look for the entry of each device: (the worst outcome, its reason, the entries that are there)."""
+def _find(layer: layers.Layer, slots: list[Slot], kernel: str) -> Look:
+    """Look for the entry of each device."""
     entries, outcome, reason = [], "hit", ""
     for slot in slots:
         found = layer.look_up(slot.address, slot.key)
@@ -350,7 +365,7 @@ def _find(layer: layers.Layer, slots: list[Slot], kernel: str) -> tuple[str, str
             entries.append(found.entry)
         elif outcome != "error":
             outcome, reason = found.outcome, found.reason
-    return outcome, reason, entries
+    return Look(slots, entries, outcome, reason)
 
 
 def _awaited(layer: layers.Layer, slot: Slot, kernel: str) -> bool:

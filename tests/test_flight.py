@@ -126,6 +126,27 @@ class TestJoin:
         output, _ = waiting(child).communicate(timeout=60)
         assert output.strip() == f'["{leader.pid}", true]'
 
+    def test_stopped_for_every_key(self, child, leader):
+        """Whoever was seen stopped for a while is not waited for again, for that key or another, until it goes on."""
+        leader.send_signal(signal.SIGSTOP)
+        code = """
+        import os, signal, sys, time
+        from kcl import flight
+        with flight.join("a" * 64, "matmul") as heir:
+            print(heir.leads, heir.waited_for)
+        def never(seconds):
+            raise AssertionError("waits")
+        paused, time.sleep = time.sleep, never
+        with flight.join("a" * 64, "matmul") as heir:
+            print(heir.leads, heir.waited_for)
+        os.kill(int(heir.waited_for), signal.SIGCONT)
+        while flight.is_stopped(heir.waited_for):
+            paused(0.01)
+        print(flight._stopped_for(heir.waited_for), flight._stopped_since)
+        """
+        said = child.run(code).stdout.splitlines()
+        assert said == [f"True {leader.pid}", f"True {leader.pid}", "0.0 {}"]
+
     def test_heirs(self, child, leader):
         """Those who waited for a stopped leader wait for its heir, and for the heir of that one."""
         leader.send_signal(signal.SIGSTOP)
