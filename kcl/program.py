@@ -163,8 +163,8 @@ class Look(NamedTuple):
 
     def event(self, kernel: str, seconds: float = 0.0, size: int = 0, saved: float = 0.0) -> Event:
         """Return the event of the look-up."""
-        digest = self.key.digest if self.key else ""
-        return Event("binary", kernel, digest, self.outcome, self.reason, seconds, size, saved)
+        key = self.key
+        return Event("binary", kernel, key.digest if key else "", self.outcome, self.reason, seconds, size, saved)
 
 
 # The context of a living Home lives, so its handle is nobody else's: comparing handles is safe here.
@@ -313,8 +313,8 @@ def _report(look: Look, kernel: str, seconds: float, size: int, spared: float = 
     hit, event = look.outcome == "hit", look.event(kernel, seconds, size, spared and spared - seconds)
     events.emit(event, look.key, [event.key] if hit else ())
     reason = "" if hit else "another device of the context missed: built from source with it"
-    others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there - {event.key}}
-    for digest, key in others.items():
+    others = look.there - {event.key}
+    for digest, key in {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in others}.items():
         events.emit(Event(event.layer, kernel, digest, "hit", reason, 0.0, 0), key, [digest])
 
 
