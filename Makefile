@@ -1,4 +1,4 @@
-# Everything a fresh machine needs is Python with venv, and make.
+# Everything a fresh machine needs is Python with venv, and make; a C compiler too where PoCL does not know the CPU.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -82,7 +82,10 @@ def measured(effort: Effort) -> dict[str, Any]:
                 if kind == "alone":
                     figures["one compile time"].append(storm.longest_call())
                 if kind in AGAIN:
-                    figures["again"][kind].append(_start(root / f"{kind}-{turn}", effort.storm, number, kind).wall)
+                    again = _start(root / f"{kind}-{turn}", effort.storm, number, kind)
+                    if again.failed or again.count("source") or again.count("recipe"):
+                        raise SystemExit(f"bench: started again, not all was found: {again.failed}")
+                    figures["again"][kind].append(again.wall)
     return figures
 
 

@@ -24,12 +24,14 @@ if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl
 
 LONGEST_SECONDS = 60.0
-STOPPED_SECONDS = 0.1  # a debugger that only looks stops a process for less
+STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
 _HEIRS = 3
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 # Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
 _ours: set[int] = set()
+# Processes that were stopped for as long and not seen to go on: who leads one key often leads the next one too.
+_left_behind: set[str] = set()
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -133,11 +135,13 @@ class Waiting:
         self._what = what
         self._begin = time.monotonic()
         self._shown = _SHOWN_SECONDS
+        self._stopped = 0.0
         self.holder = self.waited_for = ""
 
     def for_another(self) -> None:
         """Begin to wait for a holder that is not known yet: an heir has the lock before its name is in the file."""
         self.holder = ""
+        self._stopped = time.monotonic() - self._begin
 
     def until_locked(self, descriptor: int) -> bool:
         """Try to lock until it works or it is time to go alone; tell which."""
@@ -156,7 +160,12 @@ class Waiting:
         if waited > self._shown:
             events.logger().warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
             self._shown = 2 * waited
-        return waited > LONGEST_SECONDS or _stopped_for(self.holder) > STOPPED_SECONDS
+        if not is_stopped(self.holder):
+            self._stopped = waited
+            _left_behind.discard(self.holder)
+        elif waited - self._stopped > STOPPED_SECONDS:
+            _left_behind.add(self.holder)
+        return waited > LONGEST_SECONDS or self.holder in _left_behind
 
 
 def _lock(descriptor: int) -> bool:
@@ -183,19 +192,6 @@ def _sign(descriptor: int) -> None:
 def _signature(descriptor: int) -> str:
     text = os.pread(descriptor, 20, 0)
     return text.decode() if text.isdigit() else ""
-
-
-# When a process was first seen stopped, as long as it is: who leads one key often leads the next one too.
-_stopped_since: dict[str, float] = {}
-
-
-def _stopped_for(process: str) -> float:
-    """Return for how many seconds a process was seen stopped."""
-    if not is_stopped(process):
-        _stopped_since.pop(process, None)
-        return 0.0
-    now = time.monotonic()
-    return now - _stopped_since.setdefault(process, now)
 
 
 def is_stopped(process: str) -> bool:

@@ -4,7 +4,7 @@
 
 A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
 many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it: in
-programs the text of symbols and the padding, hardly ever the code. Any other part lies as it is.
+programs the text of symbols and the padding, seldom the code. Any other part lies as it is.
 """
 
 from __future__ import annotations

@@ -142,10 +142,17 @@ class TestJoin:
         os.kill(int(heir.waited_for), signal.SIGCONT)
         while flight.is_stopped(heir.waited_for):
             paused(0.01)
-        print(flight._stopped_for(heir.waited_for), flight._stopped_since)
+        def stop(seconds):
+            print("waits")
+            os.kill(int(heir.waited_for), signal.SIGSTOP)
+            time.sleep = paused
+        time.sleep = stop
+        with flight.join("a" * 64, "matmul") as heir:
+            print(heir.leads, heir.waited_for)
         """
         said = child.run(code).stdout.splitlines()
-        assert said == [f"True {leader.pid}", f"True {leader.pid}", "0.0 {}"]
+        again = f"True {leader.pid}"
+        assert said == [again, again, "waits", again]
 
     def test_heirs(self, child, leader):
         """Those who waited for a stopped leader wait for its heir, and for the heir of that one."""

@@ -10,8 +10,8 @@ from kcl import config
 from kcl.checkup.finding import NOTE, OK, PROBLEM, WARNING, Finding
 
 _NEWER_POCL = (
-    "export POCL_LLVM_CPU_NAME=x86-64-v3, which PoCL 3.1 and later read, or take a PoCL with a newer LLVM: "
-    "conda install -c conda-forge pocl"
+    "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
+    "python tools/with_pocl.py of a checkout of kcl"
 )
 _POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 
