@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import platform
 import shlex
 import signal
 import subprocess
@@ -42,11 +41,17 @@ def main() -> None:
 
 def is_unknown() -> bool:
     """Tell whether PoCL has no name for this CPU."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
+    if sys.platform != "linux":
         return False
+    sys.path.insert(0, str(SOURCE.parent.parent))
     with tempfile.TemporaryDirectory() as directory:  # PoCL makes it, whatever it is asked for
         os.environ["POCL_CACHE_DIR"] = directory
-        return any("pocl" in version.lower() and version.strip().endswith("-generic") for version in versions())
+        found = versions()
+    if not found:
+        return False
+    from kcl.checkup.system import has_no_cpu_name  # as `kcl doctor` tells
+
+    return any(has_no_cpu_name(version) for version in found)
 
 
 def versions() -> list[str]:

@@ -50,24 +50,23 @@ def platforms() -> Iterator[Finding]:
     devices = 0
     for platform in found:
         try:
-            names, versions = [], []
-            for device in platform.get_devices():
-                names.append(device.name.strip())
-                versions.append(device.version)
+            listed = platform.get_devices()
+            names = [device.name.strip() for device in listed]
+            nameless = any(has_no_cpu_name(device.version) for device in listed)
         except Exception as error:
             yield Finding(check, WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
             continue
         devices += len(names)
         says = ", ".join(names) or "no device"
         yield Finding(check, OK if names else NOTE, f"{platform.name} ({platform.version}): {says}")
-        if any(_is_unknown(version) for version in versions):
+        if nameless:
             words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
             yield Finding(check, WARNING, words, _NEWER_POCL)
     if not devices:
         yield Finding(check, PROBLEM, f"no platform has a device{where}", _POCL)
 
 
-def _is_unknown(version: str) -> bool:
+def has_no_cpu_name(version: str) -> bool:
     """Tell by a device's version whether PoCL found no name for this CPU, which clang insists on for x86."""
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
 
