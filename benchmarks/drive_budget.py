@@ -59,13 +59,13 @@ class Stopwatch:
     def enter(self, stage: str) -> None:
         """Begin a stage."""
         if _is_main():
-            self._count()
+            self.count()
             self._stages.append(stage)
 
     def leave(self) -> None:
         """Return to the stage before."""
         if _is_main():
-            self._count()
+            self.count()
             self._stages.pop()
 
     @property
@@ -73,7 +73,8 @@ class Stopwatch:
         """The stage that runs."""
         return self._stages[-1]
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Add the time since the last boundary to the stage that runs."""
         now = time.monotonic()
         self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self._last
         self._last = now
@@ -140,7 +141,7 @@ def main() -> None:
     watch(stopwatch)
     driver = importlib.import_module(f"drive_{side}")
     driver.main()
-    stopwatch.leave()
+    stopwatch.count()  # and goes on: at exit there are imports too
     print(json.dumps({"seconds": stopwatch.seconds, "left": time.monotonic()}), flush=True)
 
 

@@ -100,7 +100,7 @@ def run(
         wall = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
         printed, errors = (_text(stream) for stream in (out, err))
-    if child.returncode != 0:
+    if child.returncode != 0 or "Exception ignored" in errors:
         raise SystemExit(f"{errors}\nbench: {script} {' '.join(arguments)} ended with status {child.returncode}")
     return Child(wall, usage.ru_utime + usage.ru_stime, errors if "importtime" in options else printed)
 
