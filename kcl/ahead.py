@@ -1,8 +1,10 @@
-"""Programs made ahead: while one kernel is bound and launched, a second thread makes the programs of the next ones.
+"""Programs made ahead: while one kernel is bound and launched, a second thread builds the programs of the next ones.
 
 Which those are is what the last run of the driver asked for after the same first program (`kcl.history.orders`). Each
 is made of an entry that is read and verified as in every look-up, and is taken only for the key that its entry holds:
-an order that is old or wrong costs time and memory only. Few are made at first, and more as they are taken.
+an order that is old or wrong costs time and memory only. Few are made at first, and more as they are taken. Who asks
+for a program reads the entries of the next ones too: the second thread does nothing but build, in the driver, since
+two threads that both run Python take turns, and wait for each other at every one.
 
 The two threads share dictionaries, each change to which is one step of the interpreter, and no lock: a launch may come
 in between at any point, from a signal handler or a finaliser in the same thread. Whoever forks waits until the second
@@ -11,6 +13,7 @@ thread is between two programs, as far as that takes less than a second, since a
 
 from __future__ import annotations
 
+import collections
 import os
 import threading
 import weakref
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
 
 WINDOW = 24  # programs at most are made that nobody has asked for yet
 FIRST = 4  # of them before it is seen that this run is like the last one
-BATCH = 8  # are read one after the other, then built: in between the thread has to wait for the interpreter's lock
+BATCH = 16  # are made at once, so that the second thread need not begin too often
+PASSED = 8  # places in the order that a run may be behind, and still ask for what was made
 _FAULTS = (OSError, CacheFault, ValueError, KeyError, cl.Error)
 _PATIENCE = 5.0  # seconds, for a program that the second thread builds
 _FORK_SECONDS = 1.0
@@ -74,36 +78,34 @@ class Ahead:
         self._options = first.options
         self._process = os.getpid()
         self._order = orders.of(first.address, first.options.text)
-        self._places: dict[str, int] | None = None  # of programs in the order; None before that was read
-        self._asked: set[str] = set()  # until then
-        self._wanted: dict[str, None] = {}  # what is left of it
+        self._places = {place: number for number, place in enumerate(self._order.read())}
+        self._wanted = dict.fromkeys(self._places)  # what is left of the order
         self._made: dict[str, Made] = {}
-        self._foreseen = 0  # programs asked for that the order has
+        self._unbuilt: collections.deque[str] = collections.deque()
+        self._is_like = False  # whether this run has asked for what was made ahead
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
-        self._worker = threading.Lock()  # held for the thread that works, by none that waits
+        self._filling = threading.Lock()  # both are held for who works, by none that waits
+        self._building = threading.Lock()
 
     def take(self, slot: Slot) -> Made | None:
         """Return the program of `slot` if it was made, and see that the next ones are. Thread-safe."""
         if os.getpid() != self._process or slot.options.text != self._options.text:
             return None  # the thread is the parent's; and all are built with the same options
         made = self._pop(slot.address)
-        if self._has_work() and _goes_on() and self._worker.acquire(blocking=False):
-            self._begin()
+        self._fill()
         # Whoever looks up what was refused finds out why.
         return made if made is not None and made.entry.key == slot.key and made.is_usable() else None
 
     def _pop(self, place: str) -> Made | None:
         """Note that a program is asked for, and take it out; forget what was to come long before it."""
         self._order.note(place)
-        if self._places is None:
-            self._asked.add(place)
         self._wanted.pop(place, None)  # first: what is not wanted any more is not put among what was made
         made = self._made.pop(place, None)
-        number = (self._places or {}).get(place)
+        self._is_like |= made is not None
+        number = self._places.get(place)
         if number is not None:
             self._strangers = 0
-            self._foreseen += 1
-            self._forget_before(number - BATCH)
+            self._forget_before(number - PASSED)
         else:
             self._strangers += 1
             if self._strangers > WINDOW:  # this run is not like the last one
@@ -111,49 +113,25 @@ class Ahead:
         return made
 
     def _forget_before(self, number: int) -> None:
-        places = self._places or {}
-        for late in [place for place in list(self._made) if places[place] < number]:
+        for late in [place for place in list(self._made) if self._places[place] < number]:
             self._made.pop(late, None)
         for place in list(self._wanted):
-            if places[place] >= number:
+            if self._places[place] >= number:
                 break
             self._wanted.pop(place, None)
 
-    def _has_work(self) -> bool:
-        return self._places is None or (bool(self._wanted) and self._room() >= FIRST)
+    def _fill(self) -> None:
+        """Make the next programs, unless there are enough of them, or another thread is at it."""
+        enough = len(self._made) > WINDOW - BATCH or not self._wanted
+        if not enough and _goes_on() and self._filling.acquire(blocking=False):
+            try:
+                for place in list(self._wanted)[: BATCH if self._is_like else FIRST]:
+                    self._make(place)
+            finally:
+                self._filling.release()
 
-    def _room(self) -> int:
-        """Return how many may be made now."""
-        return min(WINDOW, FIRST + 2 * self._foreseen) - len(self._made)
-
-    def _begin(self) -> None:
-        # Whoever began it, the interpreter must not end before it: it would return from the driver into nothing.
-        try:
-            threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
-        except RuntimeError as error:  # there is no thread to be had, or the interpreter ends: it is not tried again
-            events.logger().debug("no program is made ahead: %s", error)
-
-    def step(self) -> bool:
-        """Make some programs, in the second thread; tell whether there are more to be made."""
-        if self._places is None:
-            listed = self._order.read()
-            self._wanted.update(dict.fromkeys(listed))
-            self._places = {place: number for number, place in enumerate(listed)}
-            for place in list(self._asked):
-                self._wanted.pop(place, None)
-        batch = list(self._wanted)[: max(0, min(BATCH, self._room()))]
-        if not batch or not _goes_on():
-            self._worker.release()
-            return False
-        for work in (self._read, self._build):
-            for place in batch:
-                if _goes_on():
-                    with _Step():
-                        work(place)
-        return True
-
-    def _read(self, place: str) -> None:
-        """Read and verify an entry and make a program of it; where that fails a look-up will say why."""
+    def _make(self, place: str) -> None:
+        """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
         with suppress(*_FAULTS):
             blob = self.layer.memory.get(place)
             if blob is None and self.layer.disk is not None:
@@ -163,8 +141,27 @@ class Ahead:
                 if entry.key.digest != digest_of(place):
                     raise DamagedEntry(f"the entry at {place} is that of another key")
                 self._made[place] = Made(entry, building.of_binaries(self._context, [self._device], [entry]))
+                self._unbuilt.append(place)
         if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more
             self._made.pop(place, None)
+        if self._unbuilt and self._building.acquire(blocking=False):
+            self._begin()
+
+    def _begin(self) -> None:
+        # Whoever began it, the interpreter must not end before it: it would return from the driver into nothing.
+        try:
+            threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
+        except RuntimeError as error:  # there is no thread to be had, or the interpreter ends: it is not tried again
+            events.logger().debug("no program is built ahead: %s", error)
+
+    def step(self) -> bool:
+        """Build a program, in the second thread; tell whether there may be more to be built."""
+        if not self._unbuilt or not _goes_on():
+            self._building.release()
+            return False
+        with _Step():
+            self._build(self._unbuilt.popleft())
+        return True
 
     def _build(self, place: str) -> None:
         made = self._made.get(place)
