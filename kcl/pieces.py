@@ -3,8 +3,9 @@
     parts = [[name, size] or [name, size, [stored, ...]], ...]      as JSON, in the header of an entry
 
 A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
-many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it: in
-programs the text of symbols and the padding, seldom the code. Any other part lies as it is.
+many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it, and saves
+two kilobytes: in programs the text of symbols and the padding, seldom the code, and not what is left at the end. To
+begin takes as long as a kilobyte does. Any other part lies as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kcl.errors import DamagedEntry
 PIECE = 16 << 10
 LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
 _WORTH = 0.5
-_TINY = 1 << 10
+_LEAST = 2 << 10
 
 Stored = dict[str, list[int]]  # how many bytes the pieces of a part take, for those that lie in pieces
 
@@ -30,7 +31,7 @@ def lay_out(parts: Mapping[str, bytes]) -> tuple[list[tuple[Any, ...]], bytes]:
     body: list[bytes] = []
     room = LIMIT
     for name, part in parts.items():
-        pieces = _pieces(part) if _TINY <= len(part) <= room else []
+        pieces = _pieces(part) if _LEAST < len(part) <= room else []
         if pieces:
             described.append((name, len(part), list(map(len, pieces))))
             room -= len(part)
@@ -93,8 +94,12 @@ def _pieces(part: bytes) -> list[bytes]:
     """Cut a part into pieces, compressed where that is worth it; there are none where it is not worth it anywhere."""
     whole = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
     small = [zlib.compress(piece) for piece in whole]
-    stored = [one if len(one) < _WORTH * len(piece) else piece for one, piece in zip(small, whole, strict=True)]
+    stored = [one if _is_worth(len(one), len(piece)) else piece for one, piece in zip(small, whole, strict=True)]
     return stored if sum(map(len, stored)) < len(part) else []
+
+
+def _is_worth(small: int, whole: int) -> bool:
+    return small < _WORTH * whole and small + _LEAST < whole
 
 
 def _unpacked(piece: bytes, whole: int) -> bytes:

@@ -220,7 +220,7 @@ class TestPieces:
         assert len(blob) <= len(SMALL.pack()) + sum(sizes.values()) + 100
 
     def test_what_is_compressed(self) -> None:
-        """A piece is compressed where less than half of it is left; what hardly shrinks lies as it is."""
+        """A piece is compressed where less than half is left, and 2 KiB are saved; any other lies as it is."""
         noise, padding = NOISE[:PIECE], bytes(PIECE)
         half = noise[: PIECE // 2] + padding[: PIECE // 2]  # what zlib adds makes it more than half
         less = noise[: PIECE // 2 - 100] + padding[: PIECE // 2 + 100]
@@ -229,13 +229,17 @@ class TestPieces:
         assert blob.endswith(noise + small + half)
         assert json.dumps(["binary", 3 * PIECE, [PIECE, len(small), PIECE]], separators=(",", ":")).encode() in blob
         assert Entry(KEY, {}, {"binary": noise + half}).pack().endswith(noise + half)
-        assert b'["log",900]' in Entry(KEY, {}, {"log": bytes(900)}).pack()
+        tail = bytes((2 << 10) + len(zlib.compress(bytes(2 << 10))))
+        assert Entry(KEY, {}, {"binary": padding + tail}).pack().endswith(zlib.compress(padding) + tail)
+        more = tail + bytes(1)
+        assert Entry(KEY, {}, {"log": more}).pack().endswith(zlib.compress(more))
+        assert b'["log",2000]' in Entry(KEY, {}, {"log": bytes(2000)}).pack()
 
     def test_limit(self) -> None:
         """No more than 64 MiB lie in pieces: what comes after them lies as it is."""
-        entry = Entry(KEY, {}, {"first": bytes(LIMIT - 2048), "second": bytes(4096), "third": bytes(2048)})
+        entry = Entry(KEY, {}, {"first": bytes(LIMIT - 4096), "second": bytes(8192), "third": bytes(4096)})
         blob = entry.pack()
-        assert 4096 < len(blob) < 200_000
+        assert 8192 < len(blob) < 200_000
         assert Entry.unpack(blob) == entry
 
     @pytest.mark.parametrize(
