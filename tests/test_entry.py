@@ -229,7 +229,7 @@ class TestPieces:
         assert blob.endswith(noise + small + half)
         assert json.dumps(["binary", 3 * PIECE, [PIECE, len(small), PIECE]], separators=(",", ":")).encode() in blob
         assert Entry(KEY, {}, {"binary": noise + half}).pack().endswith(noise + half)
-        tail = bytes((2 << 10) + len(zlib.compress(bytes(2 << 10))))
+        tail = bytes((2 << 10) + len(zlib.compress(bytes(2100))))  # just what is to be saved
         assert Entry(KEY, {}, {"binary": padding + tail}).pack().endswith(zlib.compress(padding) + tail)
         more = tail + bytes(1)
         assert Entry(KEY, {}, {"log": more}).pack().endswith(zlib.compress(more))
