@@ -45,7 +45,7 @@ class Effort(NamedTuple):
 
     kernels: tuple[int, ...] = (5, 42, 200)
     series: int = 2  # each from cold; of many kernels one
-    later: int = 15  # later runs in a series
+    later: int = 24  # later runs in a series
     imports: int = 11
     pairs: int = 10  # of cold runs
     cold: int = 42  # kernels in them

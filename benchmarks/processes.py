@@ -3,8 +3,9 @@
     python benchmarks/processes.py [--quick]
 
 The floor is pyopencl by hand: it loads the same binaries from files, sets the same arguments and launches. Each series
-gives each side a fresh cache directory: a cold run, the second run as the first one exits, then later runs in turns;
-and then, without loopy, runs with PoCL's own cache emptied before each, and switched off.
+gives each side a fresh cache directory: a cold run, the second run as the first one exits, then later runs in turns, of
+loopy half as many since each takes ten times as long; and then, without loopy, runs with PoCL's own cache emptied
+before each, and switched off.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SIDES = ("floor", "kcl", "loopy")
 MOMENTS = ("cold", "second", "later")
 WITHOUT = ("empty", "off")  # PoCL's own cache
 MANY = 100  # kernels: one series of so many takes as long as several of fewer
+LOOPY_EVERY = 2  # rounds of later runs
 BINARIES = pathlib.Path("pyopencl", "kcl-binary-v1")
 
 # what is divided by what, as (side, moment)
@@ -153,7 +155,8 @@ def _compared(root: pathlib.Path, plan: pathlib.Path, count: int, effort: Effort
                 figures.background["seconds"].append(background.waited)
         for step in range(effort.later):
             for side in turned(step):
-                figures.add(side, "later", drive(side, count, plan, caches[side]))
+                if side != "loopy" or step % LOOPY_EVERY == 0:
+                    figures.add(side, "later", drive(side, count, plan, caches[side]))
         figures.disk = {side: measure.disk_usage(caches[side]) for side in SIDES}
         for moment in WITHOUT:
             for step in range(effort.later):

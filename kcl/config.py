@@ -43,7 +43,7 @@ SETTINGS = (
         "KCL_AHEAD",
         "`1` or `0`",
         "1 where the process may use more than one processor, else 0",
-        "On PoCL, while its own cache is on, a second thread makes the programs that the last run of the same driver "
+        "On PoCL, while its own cache is on, a second thread builds the programs that the last run of the same driver "
         "asked for next, as the first one binds and launches; `0`: none is made before it is asked for.",
     ),
     Setting(
