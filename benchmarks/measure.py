@@ -88,7 +88,7 @@ def run(
 ) -> Child:
     """Run one of the scripts beside this file to its end, or ``script`` itself where ``options`` ends in ``-c``.
 
-    Raises SystemExit with the child's own words if it fails.
+    Raises SystemExit with the child's own words if it fails, or says that Python ignored an exception in it.
     """
     target = script if options and options[-1] == "-c" else str(HERE / script)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

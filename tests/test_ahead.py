@@ -16,8 +16,8 @@ from kcl.entry import Entry
 from kcl.history import orders as history
 
 TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
-# Each program adds its number. The driver prints sums, the look-ups of the binary layer, and how many programs were
-# built of binaries in which thread.
+# Each program adds its number. The driver prints sums, the look-ups of the binary layer, how many programs were built
+# of binaries in which thread, which were handed to the driver, and how many in which thread.
 DRIVER = """
     import collections, json, os, sys, threading
     import numpy as np
@@ -39,9 +39,11 @@ DRIVER = """
             local_size="(16,)",
         )
 
-    make, build, threads, handed = building.of_binaries, building.built_silently, collections.Counter(), []
+    make, build, threads = building.of_binaries, building.built_silently, collections.Counter()
+    handed, makers = [], collections.Counter()
 
     def noted(context, devices, entries):
+        makers[threading.current_thread().name] += 1
         handed.extend(entry.key.digest for entry in entries)
         return make(context, devices, entries)
 
@@ -63,7 +65,7 @@ DRIVER = """
 
     def end(sums):
         wait()
-        print(json.dumps([sums, found, threads, handed]))
+        print(json.dumps([sums, found, threads, handed, makers]))
 
     found = []
     kcl.add_hook(lambda event: found.append([event.outcome, event.reason]) if event.layer == "binary" else None)
@@ -93,7 +95,7 @@ class Ran:
     """What a driver printed."""
 
     def __init__(self, printed):
-        sums, self.events, self.builds, self.handed = printed
+        sums, self.events, self.builds, self.handed, self.makers = printed
         self.sums = [int(each) for each in sums]
         self.outcomes = [outcome for outcome, _reason in self.events]
         self.ahead = self.events.count(AHEAD)
@@ -148,6 +150,12 @@ class TestTaken:
         assert ran.builds["kcl-ahead"] > 0
         assert sum(ran.builds.values()) == len(NUMBERS)
 
+    def test_who_reads(self, run):
+        """Who asks for a program reads the next ones: the other thread does nothing that it would have to wait for."""
+        ran = run(NUMBERS, ONE_BY_ONE)
+        assert ran.makers == {"MainThread": len(NUMBERS)}
+        assert ran.builds == {"MainThread": 1, "kcl-ahead": len(NUMBERS) - 1}
+
     def test_all_that_was_made(self, run):
         """What lies there when it is asked for is taken: as many as are made at first."""
         code = """
@@ -172,10 +180,6 @@ class TestTaken:
 """
         made = child.json(DRIVER + "    from kcl import program\n" + code, json.dumps(NUMBERS[:4]), **ON_POCL)
         assert 0 < made <= WINDOW
-
-    def test_all(self, run):
-        """The thread goes on as programs are taken."""
-        assert run(NUMBERS, ONE_BY_ONE).builds == {"MainThread": 1, "kcl-ahead": len(NUMBERS) - 1}
 
     def test_unlike(self, child, run):
         """In a run that is not like the last one nothing more is made, and what was made is dropped."""
