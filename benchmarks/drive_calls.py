@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
+import pyopencl.tools as cl_tools
 
 import kcl
 
@@ -188,7 +189,12 @@ class Sides:
             ]
             for side, launch in launching.items()
         }
-        if not self.case.outputs:
+        if not self.case.outputs:  # the least that can be done: a buffer, and neither an array nor events
+            text, allocate = "kernel(queue, size, local, {data}, n)", cl_tools.DeferredAllocator(queue.context)
+            sets = self.sets(queue)
+            found["typed"] = [
+                self.written(text, one, kernel=self.typed, queue=queue, allocate=allocate) for one in sets
+            ]
             return found
         if self.case.threads == 1:
             sets = self.sets(queue)
@@ -206,9 +212,10 @@ class Sides:
     def written(self, call: str, arrays: dict[str, Any], **names: Any) -> Call:
         """Write out a call with its arguments by name or in order, as a driver has it."""
         scalars = self.case.scalars
+        allocated = [] if self.case.outputs else [f"allocate({SIZE * np.dtype(np.float32).itemsize})"]
         text = call.format(
             keywords=", ".join(f"{name}={name}" for name in (*arrays, *scalars)),
-            data=", ".join([*(f"{name}.data" for name in arrays), *scalars]),
+            data=", ".join([*(f"{name}.data" for name in arrays), *allocated, *scalars]),
             buffers=", ".join([*(f"{name}_data" for name in arrays), *scalars]),
         )
         buffers = {f"{name}_data": array.data for name, array in arrays.items()}

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import budget
+import calls
 import check
 import direct_key
 import entries
 import processes
 import storm
+from goals import ALLOCATING_CASES
 
 # why a goal may fall short, by the beginning of its title
 WHY = {
@@ -127,6 +129,16 @@ def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
             for figures in parts["processes"]["kernels"]
         ]
         yield f"How many times faster than loopy's warm start the floor itself is: {', '.join(floors)}."
+    allocating = [one for one in parts.get("calls", {}).get("cases", ()) if one["case"] in ALLOCATING_CASES]
+    if allocating and all("typed" in one["microseconds"] for one in allocating):
+        shares = [
+            f"{one['case']} {calls.ratio(one['microseconds']['typed'], one['microseconds']['loopy'])[0]:.2f}"
+            for one in allocating
+        ]
+        yield (
+            "What the typed call takes of the executor's time where a buffer is allocated for it by hand, and no array "
+            f"made: {', '.join(shares)}."
+        )
     if "storm" in parts:
         yield (
             "What the other processes of a storm need where they find everything, in times of one process alone: "
@@ -151,12 +163,12 @@ def stages(document: dict[str, Any]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for stage, kcl, share, floor in budget.rows(figures):
         yield f"| {stage} | {kcl:.1f} | {share:.0%} | {floor:.1f} |"
-    calls = figures["system calls"]
-    if all(calls.values()):
+    counted = figures["system calls"]
+    if all(counted.values()):
         yield ""
         yield (
-            f"System calls: {calls['kcl']['all']}, the floor's {calls['floor']['all']}; of them on files "
-            f"{calls['kcl']['files']}, the floor's {calls['floor']['files']}."
+            f"System calls: {counted['kcl']['all']}, the floor's {counted['floor']['all']}; of them on files "
+            f"{counted['kcl']['files']}, the floor's {counted['floor']['files']}."
         )
 
 
