@@ -40,7 +40,7 @@ STAGES = (
     ("kcl.recipe", "Recipe.__call__", "kcl: handles"),
     ("kcl.handle", "Kernel.__call__", "kcl: the rest of a first call"),
     ("kcl.pipeline", "Line.direct_key", "kcl: direct key"),
-    ("kcl.ahead", "Ahead.take", "kcl: programs from the second thread"),
+    ("kcl.ahead", "Ahead.take", "kcl: read entries ahead"),
     ("kcl.layers", "Layer.look_up", "kcl: read and verify entries"),
     ("kcl.rows", "ready", "kcl: invoker from its code"),
     ("kcl.program", "slots_of", "kcl: program key, device identity"),

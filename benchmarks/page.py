@@ -30,7 +30,10 @@ WHY = {
     "cold": "observing a recipe, keys, entries and the handing over to the helper are beside what loopy does",
     "the helper": "the helper is nice, and takes what the other processes of the machine leave",
     "one kernel": "hashing and parsing grow with the text, and the imports of the process's first kernel are in it",
-    "call": "the table that `make bench` prints has all sides of each case",
+    "call": (
+        "names and layouts of the arguments are compared, an array is made and events are left, beside what the typed "
+        "call does; the table that `make bench` prints has all sides of each case"
+    ),
     "look-ups": "each layer finds an entry in a tree, whose pages and inodes leave the system's cache if many",
     "8 processes": "where a helper is slower than a process waits for it, that process builds for itself",
     "the same": "eight processes share the cores of the machine, also for what each of them has to do by itself",
