@@ -100,9 +100,17 @@ def run(
         wall = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
         printed, errors = (_text(stream) for stream in (out, err))
-    if child.returncode != 0 or "Exception ignored" in errors:
-        raise SystemExit(f"{errors}\nbench: {script} {' '.join(arguments)} ended with status {child.returncode}")
+    complaint = complaint_of(child.returncode, errors)
+    if complaint:
+        raise SystemExit(f"{errors}\nbench: {script} {' '.join(arguments)} {complaint}")
     return Child(wall, usage.ru_utime + usage.ru_stime, errors if "importtime" in options else printed)
+
+
+def complaint_of(status: int, errors: str) -> str:
+    """Say what is wrong with a child by its exit status and what it wrote to stderr; empty where nothing is."""
+    if status:
+        return f"ended with status {status}"
+    return "has ended with an exception that Python ignored" if "Exception ignored" in errors else ""
 
 
 def environment(cache: pathlib.Path) -> dict[str, str]:

@@ -4,8 +4,8 @@
 
 The floor is pyopencl by hand: it loads the same binaries from files, sets the same arguments and launches. Each series
 gives each side a fresh cache directory: a cold run, the second run as the first one exits, then later runs in turns, of
-loopy half as many since each takes ten times as long; and then, without loopy, runs with PoCL's own cache emptied
-before each, and switched off.
+loopy half as many since they take most of the time; and then, without loopy, runs with PoCL's own cache emptied before
+each, and switched off.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ class Figures:
         moments = (*MOMENTS, *WITHOUT)
         self.wall: dict[str, dict[str, list[float]]] = {side: {moment: [] for moment in moments} for side in SIDES}
         self.cpu: dict[str, dict[str, list[float]]] = {side: {moment: [] for moment in moments} for side in SIDES}
+        self.rounds: dict[str, list[int]] = {side: [] for side in SIDES}  # in which a side had its later runs
         self.background: dict[str, list[float]] = {"cpu": [], "seconds": []}
         self.disk: dict[str, dict[str, int]] = {}
         self.missed: dict[str, int] = {"second": 0, "later": 0, "empty": 0, "off": 0}
@@ -157,6 +158,7 @@ def _compared(root: pathlib.Path, plan: pathlib.Path, count: int, effort: Effort
             for side in turned(step):
                 if side != "loopy" or step % LOOPY_EVERY == 0:
                     figures.add(side, "later", drive(side, count, plan, caches[side]))
+                    figures.rounds[side].append(series * effort.later + step)
         figures.disk = {side: measure.disk_usage(caches[side]) for side in SIDES}
         for moment in WITHOUT:
             for step in range(effort.later):
@@ -198,7 +200,14 @@ def ratios(figures: dict[str, Any], what: str = "wall") -> dict[str, tuple[float
     found = {}
     for name, ((side, moment), (other, other_moment)) in RATIOS.items():
         above, below = figures[what][side][moment], figures[what][other][other_moment]
-        together = zip(above, below, strict=True) if len(above) == len(below) else itertools.product(above, below)
+        if moment != other_moment:
+            together = list(itertools.product(above, below))
+        elif moment == "later":
+            beside = dict(zip(figures["rounds"][other], below, strict=True))
+            rounds = zip(figures["rounds"][side], above, strict=True)
+            together = [(seconds, beside[number]) for number, seconds in rounds if number in beside]
+        else:
+            together = list(zip(above, below, strict=True))
         pairs = [a / b for a, b in together]
         found[name] = (statistics.median(above) / statistics.median(below), min(pairs), max(pairs))
     return found

@@ -146,8 +146,9 @@ def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
     for child in children.values():
         if child is not victim:
             printed, errors = child.communicate()
-            if child.returncode:
-                failed.append(f"status {child.returncode}: {_last_words(errors)}")
+            complaint = measure.complaint_of(child.returncode, errors)
+            if complaint:
+                failed.append(f"{complaint}: {_last_words(errors)}")
             else:
                 computed.add(printed)
     wall = time.perf_counter() - begin

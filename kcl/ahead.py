@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections
 import os
 import threading
+import time
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ import pyopencl as cl
 
 from kcl import building, events
 from kcl.entry import Entry
-from kcl.errors import CacheFault, DamagedEntry
+from kcl.errors import DamagedEntry
 from kcl.history import orders
 from kcl.stores.base import digest_of
 
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 WINDOW = 24  # programs at most are made that nobody has asked for yet
 FIRST = 4  # of them before it is seen that this run is like the last one
 BATCH = 16  # are made at once, so that the second thread need not begin too often
+BATCH_SECONDS = 0.02  # then no further one: the launch of a program that is ready waits meanwhile
 PASSED = 8  # places in the order that a run may be behind, and still ask for what was made
-_FAULTS = (OSError, CacheFault, ValueError, KeyError, cl.Error)
 _PATIENCE = 5.0  # seconds, for a program that the second thread builds
 _FORK_SECONDS = 1.0
 
@@ -84,7 +85,9 @@ class Ahead:
         self._unbuilt: collections.deque[str] = collections.deque()
         self._is_like = False  # whether this run has asked for what was made ahead
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
-        self._filling = threading.Lock()  # both are held for who works, by none that waits
+        # Nobody waits for these: whoever finds one taken leaves the work to who has it. The second thread gives back the
+        # lock of its work, which was taken for it.
+        self._filling = threading.Lock()
         self._building = threading.Lock()
 
     def take(self, slot: Slot) -> Made | None:
@@ -122,17 +125,21 @@ class Ahead:
 
     def _fill(self) -> None:
         """Make the next programs, unless there are enough of them, or another thread is at it."""
-        enough = len(self._made) > WINDOW - BATCH or not self._wanted
-        if not enough and _goes_on() and self._filling.acquire(blocking=False):
+        number, most = (BATCH, WINDOW) if self._is_like else (FIRST, FIRST)
+        if self._wanted and len(self._made) + number <= most and self._filling.acquire(blocking=False):
             try:
-                for place in list(self._wanted)[: BATCH if self._is_like else FIRST]:
-                    self._make(place)
+                end = time.monotonic() + BATCH_SECONDS
+                for place in list(self._wanted)[:number]:
+                    if place in self._wanted and _goes_on():
+                        self._make(place)
+                    if time.monotonic() > end:
+                        break
             finally:
                 self._filling.release()
 
     def _make(self, place: str) -> None:
         """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
-        with suppress(*_FAULTS):
+        with suppress(Exception):
             blob = self.layer.memory.get(place)
             if blob is None and self.layer.disk is not None:
                 blob = self.layer.disk.get(place)
@@ -151,14 +158,20 @@ class Ahead:
         # Whoever began it, the interpreter must not end before it: it would return from the driver into nothing.
         try:
             threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
-        except RuntimeError as error:  # there is no thread to be had, or the interpreter ends: it is not tried again
-            events.logger().debug("no program is built ahead: %s", error)
+        except RuntimeError as error:  # there is no thread to be had, or the interpreter ends
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        """Make no more programs: the lock for building stays taken."""
+        self._wanted.clear()
+        events.logger().debug("no more programs are made ahead: %r", error)
 
     def step(self) -> bool:
         """Build a program, in the second thread; tell whether there may be more to be built."""
         if not self._unbuilt or not _goes_on():
             self._building.release()
-            return False
+            # What came in between was left to this thread.
+            return bool(self._unbuilt) and _goes_on() and self._building.acquire(blocking=False)
         with _Step():
             self._build(self._unbuilt.popleft())
         return True
@@ -170,12 +183,14 @@ class Ahead:
 
 
 def _work(found: weakref.ref[Ahead]) -> None:
-    """Make programs as long as there are some to be made and a context to make them for; after a fault never again."""
+    """Build programs as long as there are some, and a context to build them for; after a fault never again."""
     try:
         while _step(found):
             pass
     except Exception as error:
-        events.logger().debug("no more programs are made ahead: %r", error)
+        ahead = found()
+        if ahead is not None:
+            ahead.give_up(error)
 
 
 def _step(found: weakref.ref[Ahead]) -> bool:

@@ -4,8 +4,8 @@
 
 A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
 many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it, and saves
-two kilobytes: in programs the text of symbols and the padding, seldom the code, and not what is left at the end. To
-begin takes as long as a kilobyte does. Any other part lies as it is.
+more than two kilobytes, for to start zlib costs as much as to decompress one: in programs the text of symbols and the
+padding, seldom the code, and not what is left at the end. Any other part lies as it is.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ DRIVER = """
     import kcl
     from kcl import ahead, building
 
-    ahead.WINDOW, ahead.FIRST, ahead.BATCH, ahead.PASSED = 6, 4, 2, 2
+    ahead.WINDOW, ahead.FIRST, ahead.BATCH, ahead.PASSED, ahead.BATCH_SECONDS = 6, 4, 2, 2, 60.0
 
     TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
 
@@ -142,7 +142,7 @@ def entry(child, number):
 
 class TestTaken:
     def test_second_run(self, run):
-        """Programs after the first are made in another thread; each is built once and computes the same."""
+        """Programs after the first are built in another thread; each is built once and computes the same."""
         ran = run()
         assert ran.sums == sums(NUMBERS)
         assert ran.outcomes == ["hit"] * len(NUMBERS)
@@ -152,7 +152,17 @@ class TestTaken:
 
     def test_who_reads(self, run):
         """Who asks for a program reads the next ones: the other thread does nothing that it would have to wait for."""
-        ran = run(NUMBERS, ONE_BY_ONE)
+        code = """
+    from kcl.entry import Entry
+    unpack = Entry.unpack
+
+    def unpacked(*arguments):
+        assert threading.current_thread() is threading.main_thread()
+        return unpack(*arguments)
+
+    Entry.unpack = unpacked
+"""
+        ran = run(NUMBERS, code + ONE_BY_ONE)
         assert ran.makers == {"MainThread": len(NUMBERS)}
         assert ran.builds == {"MainThread": 1, "kcl-ahead": len(NUMBERS) - 1}
 
@@ -180,6 +190,19 @@ class TestTaken:
 """
         made = child.json(DRIVER + "    from kcl import program\n" + code, json.dumps(NUMBERS[:4]), **ON_POCL)
         assert 0 < made <= WINDOW
+
+    def test_first(self, run):
+        """As long as nothing was asked for that was made ahead no more is made than at first."""
+        ran = run([0, 20, 21, 22])
+        assert ran.outcomes == ["hit", *["miss"] * 3]
+        assert ran.makers == {"MainThread": 1 + FIRST}
+
+    def test_slow(self, run):
+        """Where it takes long to read no more entries are read than are asked for, and one at first."""
+        ran = run(NUMBERS[:4], "    ahead.BATCH_SECONDS = -1\n" + ONE_BY_ONE)
+        assert ran.sums == sums(NUMBERS[:4])
+        assert ran.events == [["hit", ""], *[AHEAD] * 3]
+        assert ran.makers == {"MainThread": 5}
 
     def test_unlike(self, child, run):
         """In a run that is not like the last one nothing more is made, and what was made is dropped."""
@@ -417,7 +440,9 @@ class TestRight:
     def fire(_number, _frame):
         global fired
         fired += 1
-        home.ahead.take(slots[fired % len(slots)])
+        slot = slots[fired % len(slots)]
+        home.ahead.take(slot)
+        layers.binary().look_up(slot.address, slot.key)
 
     signal.signal(signal.SIGALRM, fire)
     signal.setitimer(signal.ITIMER_REAL, 2e-4, 2e-4)
@@ -531,15 +556,17 @@ class TestContexts:
     def test_dropped_meanwhile(self, run):
         """When nobody can ask for them any more no further programs are made."""
         code = """
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     def waits(*arguments):
         if threading.current_thread().name == "kcl-ahead":
+            begun.set()
             go_on.wait(60)
         return counted(*arguments)
 
     building.built_silently = waits
     sums = launch(numbers)
+    begun.wait()
     queue = None
     go_on.set()
     end(sums)
@@ -572,6 +599,8 @@ class TestOff:
         ran = run(code=code + LAUNCH)
         assert ran.sums == sums(NUMBERS)
         assert ran.builds == {"MainThread": len(NUMBERS)}
+        assert ran.makers == {"MainThread": len(NUMBERS)}
+        assert ran.ahead == 1  # what was read before it was known
 
     def test_pocl_cache(self, run):
         """Where PoCL's own cache is off nothing is made ahead."""

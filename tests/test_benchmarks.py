@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -54,6 +55,7 @@ def processes_of(count: int, floor: float, kcl: float, loopy: float) -> dict:
             if side != "loopy" or moment not in ("empty", "off"):
                 figures.wall[side][moment] = [seconds, 2 * seconds, 3 * seconds]
                 figures.cpu[side][moment] = [seconds, seconds, seconds]
+        figures.rounds[side] = [0, 1, 2]
     figures.background = {"cpu": [1.0], "seconds": [2.0]}
     figures.disk = {side: {"kcl binary": 10 * count, "pocl": 20 * count} for side in ("floor", "kcl", "loopy")}
     figures.libraries["kcl"] = {moment: {"libraries": count, "generated": 0} for moment in ("empty", "off")}
@@ -128,6 +130,11 @@ class TestGoals:
         assert re.search(r"faster than loopy's warm start the floor itself is: 5 kernels [\d.e+]+", text)
         assert "where they find everything, in times of one process alone: 0.10." in text
         assert "in the best process: 200 microseconds a recipe." in text
+        calls = {"loopy": [2.0, 2.0], "kcl": [1.9, 1.9], "typed": [1.0, 1.0]}
+        document["parts"]["calls"]["cases"] = [{"case": "outputs allocated", "microseconds": calls, "processor": calls}]
+        text = "\n".join(benchmark("page").short(document))
+        assert "- call, outputs allocated: kcl / executor (0.95 (0.95 to 0.95)): names and layouts" in text
+        assert "and no array made: outputs allocated 0.50." in text
 
     def test_nothing_measured(self):
         """Without figures no goal is reached and none falls short."""
@@ -172,6 +179,52 @@ class TestTables:
         ratio, low, high = cold.interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
         assert low < ratio < high
         assert math.sqrt(low * high) == pytest.approx(ratio)
+
+
+class TestPairs:
+    """Whole processes are compared with those beside them."""
+
+    def test_some_rounds(self):
+        """The range is that of runs of one round, where a side had no run in some of them."""
+        figures = processes_of(5, 1.0, 1.0, 8.0)
+        figures["wall"]["kcl"]["later"] = [1.0, 100.0, 2.0]
+        figures["wall"]["loopy"]["later"], figures["rounds"]["loopy"] = [10.0, 30.0], [0, 2]
+        assert benchmark("processes").ratios(figures)["loopy later / kcl later"] == (10.0, 10.0, 15.0)
+
+    def test_loopy(self, monkeypatch):
+        """Later runs of loopy are those of every second round, and every value has its round."""
+        processes, measure = benchmark("processes"), benchmark("measure")
+        monkeypatch.setattr(processes, "drive", lambda *_arguments, **_variables: measure.Child(1.0, 1.0, "same"))
+        monkeypatch.setattr(processes, "_libraries", lambda *_arguments: {})
+        effort = measure.Effort(series=2, later=3)
+        found = processes._compared(pathlib.Path("nowhere"), pathlib.Path("nowhere"), 5, effort)
+        assert found["rounds"] == {"floor": [*range(6)], "kcl": [*range(6)], "loopy": [0, 2, 3, 5]}
+        lengths = {side: len(found["wall"][side]["later"]) for side in processes.SIDES}
+        assert lengths == {"floor": 6, "kcl": 6, "loopy": 4}
+
+
+class TestChildren:
+    """A process that does not end well is not measured."""
+
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [
+            ("import atexit; atexit.register(lambda: 1 / 0)", "an exception that Python ignored"),
+            ("raise SystemExit(3)", "status 3"),
+        ],
+    )
+    def test_refused(self, tmp_path, code, said):
+        """Neither one that fails nor one in which an exception was ignored."""
+        with pytest.raises(SystemExit, match=said):
+            benchmark("measure").run(code, cache=tmp_path, options=["-c"])
+
+    def test_budget(self, tmp_path):
+        """What kcl writes at exit is written, and timed, below the stopwatch too."""
+        cache = tmp_path / "cache"
+        child = benchmark("measure").run("drive_budget.py", repr(time.monotonic()), "kcl", "1", cache=cache)
+        benchmark("measure").settle(cache)
+        assert json.loads(child.output.splitlines()[-1])["seconds"]
+        assert [*(cache / "kcl" / "journal").glob("run-*")]
 
 
 class TestStages:

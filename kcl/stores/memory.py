@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from threading import Lock
+from threading import RLock
 
 from kcl.stores.base import digest_of
 
@@ -19,7 +19,7 @@ class Memory:
         self.limit_bytes = limit_bytes
         self._blobs: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
-        self._lock = Lock()
+        self._lock = RLock()  # a launch may come in between, from a signal handler or a finaliser in the same thread
 
     def get(self, address: str) -> bytes | None:
         with self._lock:
