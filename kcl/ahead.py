@@ -85,8 +85,8 @@ class Ahead:
         self._unbuilt: collections.deque[str] = collections.deque()
         self._is_like = False  # whether this run has asked for what was made ahead
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
-        # Nobody waits for these: whoever finds one taken leaves the work to who has it. The second thread gives back the
-        # lock of its work, which was taken for it.
+        # Nobody waits for these: whoever finds one taken leaves the work to who has it. The second thread gives back
+        # that of its work, which was taken for it.
         self._filling = threading.Lock()
         self._building = threading.Lock()
 
