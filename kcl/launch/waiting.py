@@ -9,7 +9,7 @@ from pyopencl.array import Array
 
 # Launches that a caller is ahead of its device, and events that stay known though they are done (a power of two).
 AHEAD = 256
-RECENT = 16
+RECENT = 64
 _COMPLETE = cl.command_execution_status.COMPLETE
 
 
@@ -56,13 +56,15 @@ def trim(own: dict[cl.Event, None], wait: bool) -> None:
     older = list(own)[:-RECENT]
     if not older:
         return
-    if older[-1].command_execution_status > _COMPLETE:
+    status = older[-1].command_execution_status
+    if status > _COMPLETE:
         older = older[: -(AHEAD - RECENT)]
         if not older or not (wait or older[-1].command_execution_status <= _COMPLETE):
             return
     for event in older:
         own.pop(event, None)
-    older[-1].wait()
+    if status != _COMPLETE:
+        older[-1].wait()  # which raises the error of a command that has failed
 
 
 def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:
