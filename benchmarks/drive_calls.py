@@ -179,7 +179,10 @@ class Sides:
         self.typed.set_scalar_arg_dtypes([*buffers, *[np.float32] * len(case.scalars), np.int32])
 
     def calls(self, queue: cl.CommandQueue) -> dict[str, list[Call]]:
-        """Return by side a call for each set of arrays; no side finds the events of another on its arrays."""
+        """Return by side a call for each set of arrays; no side finds the events of another on its arrays.
+
+        Where outputs are allocated the typed call does the least that can be done: a buffer, no array and no events.
+        """
         launching = {"loopy": self.executor, "kcl": self.kernel}
         if self.case.outputs:
             launching |= {"loopy, events unmanaged": self.executor_unmanaged, "kcl, events unmanaged": self.unmanaged}
@@ -189,20 +192,15 @@ class Sides:
             ]
             for side, launch in launching.items()
         }
-        if not self.case.outputs:  # the least that can be done: a buffer, and neither an array nor events
-            text, allocate = "kernel(queue, size, local, {data}, n)", cl_tools.DeferredAllocator(queue.context)
-            sets = self.sets(queue)
-            found["typed"] = [
-                self.written(text, one, kernel=self.typed, queue=queue, allocate=allocate) for one in sets
-            ]
-            return found
-        if self.case.threads == 1:
+        if self.case.outputs and self.case.threads == 1:
             sets = self.sets(queue)
             bound = self.kernel.bind(queue, **sets[0], **self.case.scalars)
             found["kcl, bound"] = [self.written("bound({keywords})", one, bound=bound) for one in sets]
-        for side, values in {"typed": "data", "typed, buffers at hand": "buffers"}.items():
+        typed = {"typed": "data", "typed, buffers at hand": "buffers"} if self.case.outputs else {"typed": "data"}
+        names = {"kernel": self.typed, "queue": queue, "allocate": cl_tools.DeferredAllocator(queue.context)}
+        for side, values in typed.items():
             text = f"kernel(queue, size, local, {{{values}}}, n)"
-            found[side] = [self.written(text, one, kernel=self.typed, queue=queue) for one in self.sets(queue)]
+            found[side] = [self.written(text, one, **names) for one in self.sets(queue)]
         return found
 
     def sets(self, queue: cl.CommandQueue) -> list[dict[str, cl_array.Array]]:
