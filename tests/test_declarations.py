@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib
 import os
 import pathlib
 import random
 import sys
-import threading
 import warnings
 
 import numpy as np
@@ -102,11 +102,11 @@ class TestReads:
     def test_unseen_file(self, queue, tmp_path):
         """A file that the recipe reads where kcl does not look counts where it is declared."""
         path = tmp_path / "data.bin"
-        path.write_bytes(b"\x01")
+        fill_unseen(path, 1)
         recipe = kcl.kernel(pure=True, reads=[path])(by_another_way)
         assert computed(queue, recipe, str(path))[:2] == (1, "miss")
         assert computed(queue, recipe, str(path))[:2] == (1, "hit")
-        path.write_bytes(b"\x02")
+        fill_unseen(path, 2)
         assert computed(queue, recipe, str(path))[:2] == (2, "miss")
 
     def test_relative_to_the_module(self, child):
@@ -160,13 +160,22 @@ RUN = """
 """
 
 
+@functools.cache
+def number_in(path):
+    """Read a file once a process."""
+    return pathlib.Path(path).read_bytes()[0]
+
+
+def fill_unseen(path, number):
+    """Write a file, and let `number_in` read it before a recipe runs."""
+    path.write_bytes(bytes([number]))
+    number_in.cache_clear()
+    number_in(str(path))
+
+
 def by_another_way(path):
-    """Read a file in another thread."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(pathlib.Path(path).read_bytes()[0]))
-    thread.start()
-    thread.join()
-    return source(found[0])
+    """Take what was read before the recipe runs."""
+    return source(number_in(path))
 
 
 class TestEnv:
