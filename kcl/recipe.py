@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 from kcl import reporting
 from kcl.declarations import NOTHING, Declared, declare
+from kcl.record import imports
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -30,6 +31,9 @@ class Recipe(Generic[P]):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
+        imports.install()
+        if not declared.pure:
+            imports.recipe_in(function.__globals__)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
@@ -131,7 +135,14 @@ class _LazyModule(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """Return the module `name` without importing it before it is used; itself, where it is imported already."""
+    """Return the module `name` without importing it before it is used; itself, where it is imported already.
+
+    For loopy it returns the face that records what recipes ask of loopy.
+    """
+    if name == "loopy":
+        from kcl.record.face import face
+
+        return face
     return sys.modules.get(name) or _LazyModule(name)
 
 
