@@ -27,6 +27,8 @@ _TABLE = {
     "draws random numbers": "random secrets uuid os.urandom os.getrandom numpy.random",
     "asks the network": "socket ssl http urllib ftplib smtplib requests urllib3 asyncio",
     "starts a process": "subprocess multiprocessing os.system os.popen os.fork os.posix_spawn",
+    "starts a thread that cannot be watched": "_thread.start_new_thread _thread.start_new "
+    "_thread.start_joinable_thread",
     "looks at directories": "glob tempfile os.listdir os.scandir os.walk os.stat os.lstat os.access os.path.exists "
     "os.path.lexists os.path.isfile os.path.isdir os.path.islink os.path.getmtime os.path.getctime os.path.getatime "
     "os.path.getsize",
