@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import pathlib
 
 import pytest
@@ -397,3 +398,14 @@ class TestTexts:
         """A function that starts threads behind kcl's back is refused by its name."""
         with pytest.raises(UnknownInput, match="starts a thread that cannot be watched"):
             digest_of(_thread.start_new_thread)
+
+    @pytest.mark.parametrize("name", ["getcwd", "readlink"])
+    def test_kept_function_of_os(self, name: str) -> None:
+        """A function that is watched in `os` is refused where it is kept under a name of its own."""
+        with pytest.raises(UnknownInput, match=rf"{name} is watched only where it is called as os\.{name}"):
+            digest_of(getattr(os, name))
+        assert Key(reach(_asking, {}).parts).digest
+
+
+def _asking() -> object:
+    return os.getcwd(), os.readlink("link")

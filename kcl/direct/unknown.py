@@ -55,6 +55,8 @@ _ALIASES = {
     "_socket": "socket",
     "_uuid": "uuid",
 }
+# functions that are watched where `os` holds them, not where somebody keeps them
+_WATCHED = frozenset(f"{system}.{name}" for system in ("posix", "nt") for name in ("getcwd", "getcwdb", "readlink"))
 # what stays the same on one machine and is a value that can be counted
 MACHINE = frozenset(
     ("platform", "byteorder", "maxsize", "float_info", "int_info", "hexversion", "maxunicode", "version", "flags")
@@ -72,6 +74,8 @@ def verdict(dotted: str) -> str | None:
 
 def _judge(dotted: str) -> str | None:
     first, dot, rest = dotted.partition(".")
+    if dotted in _WATCHED:
+        return f"{rest} is watched only where it is called as os.{rest}; call it so, or {_VOUCH}"
     dotted = _ALIASES.get(first, first) + dot + rest
     if dotted in _HARMLESS:
         return None
