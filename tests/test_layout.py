@@ -72,6 +72,7 @@ ORDER = [
     "verify.recipes",
     "flight",
     "layers",
+    "advice",
     "history",
     "history.remembered",
     "history.orders",
