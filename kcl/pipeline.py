@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _VERIFIED = "verified"
+_SLOW = 0.05  # seconds of a recipe of which `kcl.advice` has something to say
 _REUSED = "same translation unit as before: generated code reused"
 
 
@@ -108,6 +109,10 @@ class Line:
             if not (call and look.outcome == "miss" and look.size):
                 self.land()
             self._report(layer, look, time.perf_counter() - started)
+            if look.outcome == "hit" and self._origin.own_seconds > _SLOW:
+                from kcl import advice
+
+                advice.on_slow_recipe(self.name, self._origin.own_seconds)
             assert look.ready is not None
             assert self.base is not None
             return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open

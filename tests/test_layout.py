@@ -74,6 +74,7 @@ ORDER = [
     "record.*",
     "running",
     "origins.*",
+    "advice",
     "history",
     "history.remembered",
     "history.orders",
