@@ -21,8 +21,9 @@ import numpy as np
 
 import kcl
 from kcl import frontends, layers, running
-from kcl.declarations import NOTHING, Task, reached
+from kcl.declarations import NOTHING, Task
 from kcl.history import kept
+from kcl.origins.walked import reached
 from kcl.pipeline import Line
 
 RECIPES = 42

@@ -15,6 +15,7 @@ from handle_recipes import ADD, add, scaled
 import kcl
 from conftest import PLATFORMS
 from kcl import layers, option, program, promote
+from kcl.entry import Entry
 from kcl.explain import misses
 from kcl.history import journal
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from kcl import manifest, running
-from kcl.declarations import NOTHING, Task, reached
+from kcl.declarations import NOTHING, Task
+from kcl.origins.walked import reached
 from kcl.running import _touched_since
 
 DRIVER = """

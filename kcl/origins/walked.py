@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl import rows
-from kcl.declarations import NOTHING, PURE, Task, reached
-from kcl.direct.reach import Reached
-from kcl.key import Key, encoding
+from kcl.declarations import NOTHING, PURE, Task
+from kcl.direct.reach import Reached, reach
+from kcl.key import Key, Part, encoding
 from kcl.record import beside
 from kcl.rows import Base, Outcome, Place, Ready
 
@@ -100,3 +100,16 @@ class Walked:
     def adapted(self, ready: rows.Ready) -> Ready:
         """Return stored code as it is."""
         return ready
+
+
+def reached(task: Task) -> Reached:
+    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
+    declared = task.declared
+    if not declared.made:
+        return reach(task.function, task.arguments)
+    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses)
+    named = {f"parameter {name}": name for name in declared.values}
+    if not named:
+        return found
+    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
+    return found._replace(parts=parts, body=None)

@@ -6,6 +6,7 @@ counts as of the call.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from typing import Any
 
@@ -41,10 +42,22 @@ def switches() -> list[Part]:
 
 def _find(with_loopy: bool) -> list[Part]:
     head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", _PYTHON)]
-    names = sorted(distributions.required("loopy")) if with_loopy else _FOR_SOURCE
-    if with_loopy:
-        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    return head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
+    if not with_loopy:
+        return head + [_distribution(name) for name in _FOR_SOURCE]
+    head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
+    others = [(name, distributions.counted(name).split(" ")) for name in _others()]
+    digest = hashlib.sha256(repr(others).encode()).hexdigest()
+    named = ", ".join([f"{name} {found[0]}" for name, found in others])
+    parts = [_distribution(name) for name in sorted(distributions.GENERATORS)]
+    return [*head, *parts, Part("other distributions", f"{named} {digest}")]
+
+
+def _others() -> list[str]:
+    return sorted(distributions.required("loopy").difference(distributions.GENERATORS))
+
+
+def _distribution(name: str) -> Part:
+    return Part(f"distribution {name}", distributions.counted(name))
 
 
 def state() -> str:
