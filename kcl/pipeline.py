@@ -17,7 +17,6 @@ from kcl.errors import CacheMiss, DamagedEntry, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry
-from kcl.history import kept
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
@@ -188,8 +187,6 @@ class Line:
         """Look in the generator layer."""
         if all(layer.off(frozenset({kind})) for kind in ("loopy", "opencl")):
             return Look(None, "bypass", f"off: {layer.off()}")
-        if not layer.off():
-            kept.load()
         key = self._key or self.generator_key()
         off = layer.off(self._origin.front_ends)
         if off:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kcl import rows
 from kcl.declarations import NOTHING, PURE, Task
 from kcl.direct.reach import Reached, reach
+from kcl.history import kept
 from kcl.key import Key, Part, encoding
 from kcl.record import beside
 from kcl.rows import Base, Outcome, Place, Ready
@@ -43,6 +44,7 @@ class Walked:
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
+        kept.load()
         self._reached = found = reached(self._task)
         parts, body = found.parts, found.body
         loopy = found.front_ends != {"opencl"}
