@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from kcl import adapters, events, layers, rows
 from kcl.declarations import NOTHING, Task, reached
 from kcl.direct.reach import Reached
 from kcl.entry import Entry, recorded_seconds
-from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
+from kcl.errors import UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate
@@ -54,12 +54,16 @@ class Look(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What was generated from a result, now or `reused`; `unit` is the key of the result, None where it has none."""
+    """What was generated from a result, now or `reused`; `unit` is the key of the result, None where it has none.
+
+    `fault` says why stored code of an equal result could not be used.
+    """
 
     generated: Generated
     refused: str
     unit: Key | None
     reused: bool
+    fault: str = ""
 
 
 class Line:
@@ -74,29 +78,42 @@ class Line:
         self._direct: Key | None = None
         self._result: frontends.Result | None = None
         self._moment: dict[tuple[str, str], str] = {}
-        self._flights: list[Flight] = []  # what others wait for, until the program is sought
+        # What others wait for, until the thread that leads it seeks the program.
+        self._flights: dict[int, list[Flight]] = {}
         self.base: Base | None = None
 
     def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, dict[str, np.dtype[Any]], Open]:
         """Return generated code for the dtypes among `values`, from the generator layer or by running the recipe.
 
         `values` are arguments by name, or dtypes in their place; the dtypes that were read and what is open come
-        back too. Where `call` is true other processes wait for code that was made until `land` is called. Raises
+        back too. Where `call` is true others wait for code that this thread made until it calls `land`. Raises
         MissingArguments where `call` is true and a required array is not there; the recipe's own error; RecipeError;
         CacheMiss.
         """
+        started = time.perf_counter()
+        found = self._ready(values, call, started)
+        if found is None:
+            found = self._ready(values, call, started, self._joined(values))
+        assert found is not None
+        return found
+
+    def _ready(
+        self, values: dict[str, Any], call: bool, started: float, meanwhile: str | None = None
+    ) -> tuple[Ready, dict[str, np.dtype[Any]], Open] | None:
+        """Look, and make what is not there; None for a miss until `meanwhile` says who may have made it meanwhile."""
         with self._lock:
             layer = layers.generator()
-            started = time.perf_counter()
             look = self._find(layer, values)
             if self.base is not None and call:
                 _require(self.base.open, values)
             digest = self._direct.digest if self._direct else ""
             if look.ready is None:
                 layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0), look.key)
+            if meanwhile is None and look.outcome == "miss":
+                return None  # to wait, if at all, without the lock
+            if meanwhile is not None and look.ready is not None:
+                look = look._replace(reason=meanwhile)
             try:
-                if look.outcome == "miss":
-                    look = self._joined(layer, values, look)
                 look = self._completed(layer, values, call, look, _chosen(layer, digest))
             except BaseException as error:
                 self.land()
@@ -113,26 +130,21 @@ class Line:
             assert self.base is not None
             return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
 
-    @contextmanager
-    def joining(self, values: dict[str, Any]) -> Iterator[None]:
-        """Take, or leave, the lead for the program meanwhile: it is for the process that made the code for `values`.
+    def wait(self, values: dict[str, Any]) -> None:
+        """Wait until who makes the code for `values` has the lead for the program too, unless this thread makes it.
 
-        That one has the lead for the next kernel too, then, and what generates code is not imported by all of them.
+        The process that generates code so builds the program, and has the lead for the next kernel: the others import
+        nothing that generates code.
         """
-        if not self._flights and self._direct is not None:
+        if get_ident() not in self._flights and self._direct is not None:
             flight = layers.generator().join(self._joint(values), self.name)
             if flight is not None:
                 flight.land()
-        try:
-            yield
-        finally:
-            self.land()
 
     def land(self) -> None:
-        """Let other processes go on with the code that was made here, where they wait for it."""
-        with suppress(IndexError):  # no lock: whoever holds it may be waiting for us
-            while True:
-                self._flights.pop().land()
+        """Let others go on with the code that this thread made, where they wait for it."""
+        for flight in self._flights.pop(get_ident(), ()):  # no lock: its holder may wait for this thread
+            flight.land()
 
     def direct_key(self) -> Key | None:
         """Return the direct key, None where it cannot be known; `why_unknown` says why."""
@@ -195,9 +207,8 @@ class Line:
             return Look(None, row.outcome, row.reason, key=direct)
         try:
             return self._from_row(layer, direct, row, values)
-        except (DamagedEntry, KeyError, TypeError, ValueError, SyntaxError) as error:
-            layer.set_aside(direct.digest, row.entry.pack(), error)
-            return Look(None, "error", f"the stored code could not be used: {error}", key=direct)
+        except Exception as error:  # a row of another kcl may be of any form
+            return _unusable(layer, row.entry, error)
 
     def _from_row(self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]) -> Look:
         assert row.entry is not None
@@ -207,14 +218,14 @@ class Line:
         if rows.belongs_elsewhere(row.entry, directory):
             return Look(None, "miss", "the stored code names the directory of another copy of the project", key=direct)
         if rows.is_whole(row.entry):
-            return Look(rows.ready(row.entry, directory), "hit", "", row.size, row.entry)
+            return _readied(layer, row.entry, directory, row.size)
         dtypes = dtypes_of(unpack(base.open.packed, values))
         keys = rows.special_keys(direct, base, dtypes)
         for key in keys:
             found = layer.look_up(key.digest, key)
             elsewhere = found.entry is not None and rows.belongs_elsewhere(found.entry, directory)
             if found.entry is not None and not elsewhere and rows.fits(found.entry, base, dtypes):
-                return Look(rows.ready(found.entry, directory), "hit", "", row.size + found.size, found.entry)
+                return _readied(layer, found.entry, directory, row.size + found.size)
             if found.outcome == "error":
                 return Look(None, "error", found.reason, key=key)
         return Look(None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes), key=keys[0])
@@ -234,16 +245,13 @@ class Line:
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
-    def _joined(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
-        """Look again, as the process that makes this code or after another has made it; other dtypes do not wait."""
-        flight = layer.join(self._joint(values), self.name)
+    def _joined(self, values: dict[str, Any]) -> str:
+        """Take the lead for this code, or wait for who has it; say who may have made it. Other dtypes do not wait."""
+        flight = layers.generator().join(self._joint(values), self.name)
         if flight is None:
-            return look
-        self._flights.append(flight)
-        again = self._find(layer, values)
-        if again.ready is not None:
-            again = again._replace(reason=f"process {flight.waited_for or 'another'} generated it meanwhile")
-        return again
+            return ""
+        self._flights.setdefault(get_ident(), []).append(flight)
+        return f"{flight.by} generated it meanwhile"
 
     def _joint(self, values: dict[str, Any]) -> str:
         """Return the digest under which processes wait for the code for these dtypes."""
@@ -263,6 +271,8 @@ class Line:
         ran, used = self._ran(values, call)
         off = look.reason if look.reason.startswith("off: ") else self._off(layer, ran.result)
         code = self._code(layer, ran, used, lone=bool(off))
+        if code.fault:
+            look = look._replace(outcome="error", reason=code.fault)
         refused = code.refused or off
         if check and not off and (code.reused or not (refused or look.outcome == "bypass")):
             wrong = self._wrong(code.generated, used)
@@ -328,14 +338,14 @@ class Line:
         from kcl import running
 
         identity = None if lone else running.identity(ran.result)
-        unit = None
+        unit, fault = None, ""
         if identity is not None:
             unit = rows.unit_key(identity, _environment_parts(ran.result.front_end), used)
-            found = rows.of_unit(layer, unit)
+            found, fault = rows.of_unit(layer, unit)
             if found is not None:
                 return Code(found._replace(kernel=self.name), ran.refused, unit, True)
         generated, unfit, alone = running.generate(self._task, ran.result, used)
-        return Code(generated, ran.refused or unfit, unit if alone else None, False)
+        return Code(generated, ran.refused or unfit, unit if alone else None, False, fault)
 
     def _store(
         self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str, seconds: float
@@ -372,6 +382,19 @@ def _chosen(layer: layers.Layer, digest: str) -> bool:
     from kcl.verify import recipes
 
     return recipes.chosen(layer.verify, digest)
+
+
+def _readied(layer: layers.Layer, entry: Entry, directory: str, size: int) -> Look:
+    """Make stored code ready to launch; whatever that raises, the row is set aside and the code is made anew."""
+    try:
+        return Look(rows.ready(entry, directory), "hit", "", size, entry)
+    except Exception as error:
+        return _unusable(layer, entry, error)
+
+
+def _unusable(layer: layers.Layer, entry: Entry, error: Exception) -> Look:
+    layer.set_aside(entry.key.digest, entry.pack(), error)
+    return Look(None, "error", f"the stored code could not be used: {error}", key=entry.key)
 
 
 def _ready(code: Code) -> Ready:

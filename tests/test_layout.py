@@ -70,6 +70,7 @@ ORDER = [
     "rows",
     "running",
     "verify.recipes",
+    "makers",
     "flight",
     "layers",
     "history",
