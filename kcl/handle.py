@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = "_kcl_bindings"
 _ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may launch in the same thread
 
 Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 
@@ -75,7 +74,7 @@ class Kernel:
         self._sole = ""  # the digest of the code where nothing is open: there is no other
         self._packed: dict[str, list[tuple[Any, str]]] = {}
         self._ready: dict[tuple[Any, ...], Ready] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(
         self,
@@ -204,7 +203,8 @@ class Kernel:
             if self._packed:
                 arguments = unpack(self._packed, arguments)
             bindings = _bindings(queue)
-            launcher = self._launcher(bindings, ready, arguments, lambda: self._line.joining(spoken))
+            lead = program.Lead(lambda: self._line.wait(spoken), self._line.land)
+            launcher = self._launcher(bindings, ready, arguments, lead)
         finally:
             self._line.land()
         if launcher.program.stored and layers.binary().verify_results:
@@ -245,12 +245,12 @@ class Kernel:
         bindings: Bindings,
         ready: Ready,
         arguments: Mapping[str, Any] | None = None,
-        joining: Callable[[], AbstractContextManager[None]] = nullcontext,
+        lead: program.Lead = program.ALONE,
     ) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            found = program.built(bindings.home, ready.generated, ready.digest, arguments, joining)
+            found = program.built(bindings.home, ready.generated, ready.digest, arguments, lead)
             launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, _learn)
         return launcher
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.entry import Entry
-from kcl.errors import DamagedEntry
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
 from kcl.key import Key, Part
@@ -101,7 +100,7 @@ def belongs_elsewhere(entry: Entry, directory: str) -> bool:
 
 
 def ready(entry: Entry, directory: str) -> Ready:
-    """Make the code of a row ready to launch; raises what `from_entry` and `instantiate` raise."""
+    """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
     generated, code = from_entry(entry)
     options = tuple(_located(option, directory) for option in generated.options)
     generated = generated._replace(options=options)
@@ -146,23 +145,38 @@ def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
     return Key([*parts, Part("result", identity), *_dtype_parts(dtypes)])
 
 
-def of_unit(layer: Layer, unit: Key) -> Generated | None:
-    """Return the code that was generated from an equal result, None where there is none of use."""
+def of_unit(layer: Layer, unit: Key) -> tuple[Generated | None, str]:
+    """Return the code that was generated from an equal result, None where there is none of use, and what was at fault.
+
+    Code that cannot be made ready to launch is set aside.
+    """
     entry = layer.look_up(unit.digest, unit).entry
-    if entry is not None and "row" in entry.metadata:
-        pointed = Key(Part(*part) for part in entry.metadata["row"])
-        entry = layer.look_up(pointed.digest, pointed).entry
-        if entry is not None and entry.metadata.get("unit") != unit.digest:
-            return None  # the row holds the code of another result by now
     if entry is None:
-        return None
+        return None, ""
     try:
-        generated, _code = from_entry(entry)
-    except DamagedEntry as error:
+        row = _pointed(layer, unit, entry)
+        if row is None:
+            return None, ""
+        entry = row
+        generated, code = from_entry(entry)
+        # An include directory that is described by its place belongs to the project of the row.
+        if not all(isinstance(option, str) for option in generated.options):
+            return None, ""
+        instantiate(generated, code)
+    except Exception as error:
         layer.set_aside(entry.key.digest, entry.pack(), error)
-        return None
-    # An include directory that is described by its place belongs to the project of the row.
-    return generated if all(isinstance(option, str) for option in generated.options) else None
+        return None, f"the stored code of an equal result could not be used: {error}"
+    return generated, ""
+
+
+def _pointed(layer: Layer, unit: Key, entry: Entry | None) -> Entry | None:
+    """Return the row with the code: the row of the result itself, or the one that it points to."""
+    if entry is None or "row" not in entry.metadata:
+        return entry
+    pointed = Key(Part(*part) for part in entry.metadata["row"])
+    row = layer.look_up(pointed.digest, pointed).entry
+    # The row may hold the code of another result by now.
+    return row if row is not None and row.metadata.get("unit") == unit.digest else None
 
 
 def store_unit(layer: Layer, unit: Key, generated: Generated, seconds: float) -> int:

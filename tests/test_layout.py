@@ -69,6 +69,7 @@ ORDER = [
     "declarations",
     "rows",
     "verify.recipes",
+    "makers",
     "flight",
     "layers",
     "history",

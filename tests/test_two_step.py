@@ -241,12 +241,12 @@ class TestPointer:
         result = LoopyResult(recipe.function(), "scaled")
         dtypes = {"x": np.dtype(np.float32)}
         unit = running.unit_key(result, dtypes)
-        assert rows.of_unit(layer, unit).source == next(iter(kernel._ready.values())).generated.source
+        assert rows.of_unit(layer, unit)[0].source == next(iter(kernel._ready.values())).generated.source
         other = result.generate("scaled", dtypes)._replace(source="// of another result")
         rows.store(
             layer, line.generator_key(), rows.Place("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
         )
-        assert rows.of_unit(layer, unit) is None
+        assert rows.of_unit(layer, unit) == (None, "")
 
     def test_missing_row(self, queue, load):
         """A pointer to a row that is gone leads to nothing."""
@@ -258,7 +258,7 @@ class TestPointer:
         pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
         layer.disk.delete(pointed.digest)
         layer.memory.delete(pointed.digest)
-        assert rows.of_unit(layer, unit) is None
+        assert rows.of_unit(layer, unit) == (None, "")
 
     def test_rows(self, queue, load):
         """The pointer is small; a hit reads the two rows that it always read."""
