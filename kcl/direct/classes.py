@@ -108,11 +108,11 @@ def attributes(value: Any) -> list[tuple[str, Any]]:
                     continue
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        held += [(str(name), item) for name, item in attributes.items() if not _remembered(kind, str(name))]
+        held += [(str(name), item) for name, item in attributes.items() if not is_remembered(kind, str(name))]
     return sorted(held, key=lambda pair: pair[0])
 
 
-def _remembered(kind: type, name: str) -> bool:
+def is_remembered(kind: type, name: str) -> bool:
     """Tell whether an attribute only remembers what was computed from the others."""
     if name.startswith(_REMEMBERED):
         return True
