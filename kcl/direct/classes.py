@@ -37,6 +37,7 @@ _NOT_IN_CLASS = frozenset(
         "_unhashable_values_map_",
         "__classdictcell__",
         "__classcell__",
+        "__slotnames__",  # copyreg stores it when an instance is copied or pickled
     ]
 )
 # attributes in which libraries remember what they computed from the others

@@ -37,11 +37,12 @@ import hashlib
 import operator
 import sys
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, pairwise
 from struct import pack
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
+from kcl.direct import values
 from kcl.direct.classes import HEAP, enum_type, is_remembered
 from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
@@ -81,6 +82,7 @@ _UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_incremen
 _ISL = frozenset({"BasicMap", "BasicSet", "Map", "Set"})
 
 _first = operator.itemgetter(0)
+_BY_NAMES, _BY_CODE = 1, 2  # an object is ranked by the name of its class, or by what the walk over it alone finds
 
 
 def content_key(unit: Any) -> str | None:
@@ -131,7 +133,7 @@ class Content:
         self.alive: list[object] = []  # the objects in `done`, which keep their ids as long as they stand here
         self.strange: list[Any] = []  # in the order of their places in the text
         self.encounters = 0  # with strange objects
-        self.ranking = False  # while an order is sought, strange objects count by a text of their own
+        self.ranking = 0  # while an order is sought, strange objects have texts of their own
 
     def text(self, value: Any) -> bytes:
         """Return the text of `value`; raise `UnknownInput` where its content cannot be known."""
@@ -141,22 +143,31 @@ class Content:
             writer = _find_writer(kind)
         return writer(self, value)
 
-    def texts(self, values: Iterable[Any]) -> bytes:
+    def texts(self, items: Iterable[Any]) -> bytes:
         """Return the texts of several values, one after the other."""
         get = _writers.get
-        return b"".join([(get(type(value)) or _find_writer(type(value)))(self, value) for value in values])
+        return b"".join([(get(type(value)) or _find_writer(type(value)))(self, value) for value in items])
 
     def sorted(self, members: Iterable[Any]) -> list[tuple[bytes, Any]]:
         """Pair values without an order with their texts, in the order of the texts."""
         before, start = self.encounters, len(self.strange)
         pairs = [(self.text(value), value) for value in members]
-        if self.encounters == before or len(pairs) == 1:
+        if self.encounters == before or len(pairs) == 1 or self.ranking:
             return sorted(pairs, key=_first)
         del self.strange[start:]
-        outer, self.ranking = self.ranking, True
-        ranked = sorted([(self.text(value), value) for _text, value in pairs], key=_first)
-        self.ranking = outer
-        return ranked if outer else [(self.text(value), value) for _rank, value in ranked]
+        found = [value for _text, value in pairs]
+        ranked = self.ranked(found, _BY_NAMES)
+        if any(one[0] == other[0] for one, other in pairwise(ranked)):
+            ranked = self.ranked(found, _BY_CODE)
+        return [(self.text(value), value) for _rank, value in ranked]
+
+    def ranked(self, members: Iterable[Any], ranking: int) -> list[tuple[bytes, Any]]:
+        """Put values in an order that no hash and no address decides."""
+        self.ranking = ranking
+        try:
+            return sorted([(self.text(value), value) for value in members], key=_first)
+        finally:
+            self.ranking = 0
 
 
 Writer = Callable[[Content, Any], bytes]
@@ -182,11 +193,16 @@ def _keeping(write: Writer) -> Writer:
 
 
 def _strange(content: Content, value: Any) -> bytes:
-    """Leave an object to the walk; where an order is sought, walk over the object alone."""
+    """Leave an object to the walk; where an order is sought, give the object a text of its own."""
     content.encounters += 1
     if not content.ranking:
         content.strange.append(value)
         return b"u"
+    if content.ranking == _BY_NAMES:
+        try:
+            return values.encode(value).encode("utf-8", "surrogatepass")
+        except UnknownInput:
+            return b""
     return Key(reach(_NOWHERE, {"content": "", "beside": (value,)}).parts).digest.encode()
 
 
@@ -220,10 +236,12 @@ def _dictionary(begin: bytes) -> Writer:
 
 def _unordered(content: Content, value: Any) -> bytes:
     """Write a dictionary in the order of the texts of its keys; write anything else as it is."""
-    if type(value) not in _TABLES:
+    kind = type(value)
+    begin = _TABLES.get(_writers.get(kind) or _find_writer(kind))
+    if begin is None:
         return content.text(value)
     pairs = [text + content.text(value[key]) for text, key in content.sorted(value)]
-    return _TABLES[type(value)] + b"".join(pairs) + b"}"
+    return begin + b"".join(pairs) + b"}"
 
 
 # Classes, enumerations, objects
@@ -355,6 +373,8 @@ def _aligned(value: Any, names: list[str]) -> Any:
 # Which class has which writer
 
 _list = _sequence(b"[", b"]")
+_dict = _dictionary(b"{")
+_constantdict = _dictionary(b"k")
 _writers: dict[type, Writer] = {
     type(None): lambda _content, _value: b"N",
     bool: lambda _content, value: b"T" if value else b"F",
@@ -367,10 +387,10 @@ _writers: dict[type, Writer] = {
     list: _list,
     frozenset: _members(b"<"),
     set: _members(b"S"),
-    dict: _dictionary(b"{"),
+    dict: _dict,
     type: _class,
 }
-_TABLES: dict[type, bytes] = {dict: b"{"}
+_TABLES = {_dict: b"{", _constantdict: b"k"}
 
 
 def _find_writer(kind: type) -> Writer:
@@ -397,9 +417,8 @@ def _writer_of(kind: type) -> Writer:
         return _list
     if module == "loopy.tools" and kind.__name__ == "Optional":
         return _optional
-    if module == "constantdict":
-        _TABLES[kind] = b"k"
-        return _dictionary(b"k")
+    if module == "constantdict" and kind.__name__ == "constantdict":
+        return _constantdict
     return _strange
 
 
