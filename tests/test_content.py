@@ -263,20 +263,32 @@ class TestTexts:
 
     def test_sharing(self):
         """A deep expression whose parts are shared takes no longer than its parts."""
-        expression = p.Variable("x")
-        for _ in range(60):
-            expression = p.Sum((expression, expression))
-        assert len(content_text(expression)) < 600
+        for leaf in (p.Variable("x"), type("Mine", (p.Variable,), {})("x")):
+            expression = leaf
+            for _ in range(60):
+                expression = p.Sum((expression, p.Max((expression, expression)), frozenset((expression, 1))))
+            assert len(content_text(expression)) < 600
 
     def test_what_cannot_be_known(self):
         """A unit that holds an open file, or is nested too deeply, has no key."""
         unit = built(content_units.plain)
         kernel = unit["plain"].copy(preamble_generators=[open(sys.executable, "rb").read])  # noqa: SIM115
         assert content_key(unit.with_kernel(kernel)) is None
-        deep = p.Variable("x")
-        for _ in range(sys.getrecursionlimit()):
-            deep = p.LogicalNot(deep)
-        assert content_key(deep) is None
+
+    def test_deep_expression(self):
+        """An expression is nested as deeply as it likes; around an object of the user it is not known."""
+        unit = built(content_units.plain)
+        kernel = unit["plain"]
+        keys = set()
+        for depth in (5000, 5001):
+            for leaf in (p.Variable("x"), type("Mine", (p.Variable,), {})("x")):
+                deep = leaf
+                for _ in range(depth):
+                    deep = p.Sum((deep, 1))
+                rule = lp.SubstitutionRule("deep", (), deep)
+                keys.add(content_key(unit.with_kernel(kernel.copy(substitutions={"deep": rule}))))
+        assert len(keys) == 3
+        assert None in keys
 
 
 class TestUsersObjects:
@@ -291,6 +303,17 @@ class TestUsersObjects:
         assert content_key(self.unit(one, one)) != content_key(self.unit(Preamble(1), Preamble(1)))
         assert content_key(self.unit(one, Preamble(2))) == content_key(self.unit(Preamble(1), Preamble(2)))
         assert content_key(self.unit(one, Preamble(2))) != content_key(self.unit(Preamble(2), one))
+
+    def test_which_one_is_met_again(self):
+        """Where an object in which one of the user stands is met again, it counts which one it is."""
+        first, second = (p.Sum((Preamble(1),)) for _ in range(2))
+        unit = built(content_units.plain)
+        kernel = unit["plain"]
+        keys = {
+            content_key(unit.with_kernel(kernel.copy(preambles=preambles)))
+            for preambles in ((first, first, second), (first, second, second), (first, second, first))
+        }
+        assert len(keys) == 3
 
     def test_sets(self):
         """Objects of the user in a set have an order that does not follow the seed; what they hold counts."""

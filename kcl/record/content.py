@@ -24,6 +24,7 @@ and all that its code reaches. The grammar of the text:
             | "p" value                                     set or map of islpy
             | "#" 32 bytes                                  SHA-256 of a longer text of a value
             | "u"                                           the next object that the walk counts
+            | "r" count value                               a value met before, when so many objects were counted
     name    = text text                                     module, qualified name
     text    = size ":" byte*
     count   = decimal ":"
@@ -92,13 +93,24 @@ def content_key(unit: Any) -> str | None:
     registered with pyopencl. It is the same in every process. Each call reads the unit again: nothing is remembered
     on the unit or about it.
     """
-    content = Content()
     try:
-        digest = hashlib.sha256(content.text((unit, _structures()))).hexdigest()
+        content, text = _written((unit, _structures()))
+        digest = hashlib.sha256(text).hexdigest()
         reached = reach(_NOWHERE, {"content": digest, "beside": tuple(content.strange)})
     except (UnknownInput, RecursionError):
         return None
     return Key(reached.parts).digest
+
+
+def _written(value: Any) -> tuple[Content, bytes]:
+    """Return the text of a value, and who has written it."""
+    content = Content()
+    try:
+        return content, content.text(value)
+    except RecursionError:  # loopy generates from expressions that are nested more deeply than writers can call
+        content = Content()
+        content.prepare(value)
+        return content, content.text(value)
 
 
 def _take(content: Any, beside: Any) -> None:
@@ -130,7 +142,8 @@ class Content:
 
     def __init__(self) -> None:
         self.done: dict[int, bytes] = {}  # id of an object -> its text
-        self.alive: list[object] = []  # the objects in `done`, which keep their ids as long as they stand here
+        self.again: dict[tuple[int, int], bytes] = {}  # the same for objects in which a strange one stands, by ranking
+        self.alive: list[object] = []  # these objects keep their ids as long as they stand here
         self.strange: list[Any] = []  # in the order of their places in the text
         self.encounters = 0  # with strange objects
         self.ranking = 0  # while an order is sought, strange objects have texts of their own
@@ -148,17 +161,31 @@ class Content:
         get = _writers.get
         return b"".join([(get(type(value)) or _find_writer(type(value)))(self, value) for value in items])
 
+    def prepare(self, value: Any) -> None:
+        """Write all parts of a value from the innermost outwards, so that each text needs few calls."""
+        entered: set[int] = set()
+        waiting = [value]
+        while waiting:
+            part = waiting[-1]
+            if id(part) in entered:
+                self.text(waiting.pop())
+            else:
+                entered.add(id(part))
+                waiting += _parts(part)
+        self.strange.clear()
+        self.again.clear()
+
     def sorted(self, members: Iterable[Any]) -> list[tuple[bytes, Any]]:
         """Pair values without an order with their texts, in the order of the texts."""
-        before, start = self.encounters, len(self.strange)
-        pairs = [(self.text(value), value) for value in members]
-        if self.encounters == before or len(pairs) == 1 or self.ranking:
-            return sorted(pairs, key=_first)
-        del self.strange[start:]
-        found = [value for _text, value in pairs]
-        ranked = self.ranked(found, _BY_NAMES)
+        listed = [*members]
+        if len(listed) == 1 or self.ranking:
+            return sorted([(self.text(value), value) for value in listed], key=_first)
+        before = self.encounters
+        ranked = self.ranked(listed, _BY_NAMES)
+        if self.encounters == before:
+            return ranked
         if any(one[0] == other[0] for one, other in pairwise(ranked)):
-            ranked = self.ranked(found, _BY_CODE)
+            ranked = self.ranked(listed, _BY_CODE)
         return [(self.text(value), value) for _rank, value in ranked]
 
     def ranked(self, members: Iterable[Any], ranking: int) -> list[tuple[bytes, Any]]:
@@ -170,23 +197,43 @@ class Content:
             self.ranking = 0
 
 
+def _parts(value: Any) -> Iterable[Any]:
+    """List what a container or an object of a known class holds; cycles are not among them."""
+    kind = type(value)
+    if isinstance(value, (tuple, list, frozenset, set)):
+        return value if kind in _writers else ()
+    if isinstance(value, dict):
+        return (*value, *value.values()) if kind in _writers else ()
+    if isinstance(value, type) or (_writers.get(kind) or _find_writer(kind)) is _strange:
+        return ()
+    return getattr(value, "__dict__", {}).values()
+
+
 Writer = Callable[[Content, Any], bytes]
 
 
 def _keeping(write: Writer) -> Writer:
-    """Shorten the text of an object and remember it until the end of the call, unless a strange object stands in it."""
+    """Shorten the text of an object and remember it until the end of the call.
+
+    An object in which a strange one stands refers to its first place wherever it is met again.
+    """
 
     def kept(content: Content, value: Any) -> bytes:
         known = content.done.get(id(value))
+        if known is None and content.again:
+            known = content.again.get((id(value), content.ranking))
+            content.encounters += known is not None
         if known is not None:
             return known
-        before = content.encounters
+        before, start = content.encounters, len(content.strange)
         text = write(content, value)
         if len(text) > _LONG:
             text = b"#" + hashlib.sha256(text).digest()
+        content.alive.append(value)
         if content.encounters == before:
             content.done[id(value)] = text
-            content.alive.append(value)
+        else:
+            content.again[id(value), content.ranking] = text if content.ranking else b"r%d:%b" % (start, text)
         return text
 
     return kept
@@ -402,9 +449,11 @@ def _find_writer(kind: type) -> Writer:
 
 
 def _writer_of(kind: type) -> Writer:
-    module = kind.__module__
+    module: Any = kind.__module__
     if issubclass(kind, type):
         return _class
+    if not isinstance(module, str):
+        return _strange
     if module.partition(".")[0] == "numpy":
         return _numpy_writer(kind)
     if not _is_found(kind):
