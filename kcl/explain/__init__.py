@@ -26,7 +26,7 @@ _COMPARED_LINES = 400
 _FORMATS = ("kcl", "format")  # of keys: where these differ, nothing else says anything
 _CODE = ("code ", "class ")
 RECORD = "record"  # of keys: the part that holds the digest of the record
-_READ = 64  # records, to find the nearest
+_READ = 32  # records, to find the nearest
 _MOST = 20  # calls that are told one by one
 # What another device or platform brings with it.
 _FOLLOWING = frozenset(
@@ -112,7 +112,7 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
     def apart(one: Known) -> int:
         return len(parts.symmetric_difference(part for part in one.key.parts if part.name not in told))
 
-    ranked = []
+    record, ranked = calls.Stored(record), []
     for one in sorted(candidates, key=lambda one: (apart(one), -one.written))[:_READ]:
         other = one.texts().record
         if other is not None:

@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -35,6 +37,15 @@ _PLACES = 3  # in a sentence
 _SHORT = 60  # characters: shorter values are shown whole
 _WIDTH = 110  # of a line of a diff
 _COMPARED = 400  # elements
+
+
+class Stored(dict[str, Any]):
+    """The record of an entry; it is compared with many others, so its facts are counted once."""
+
+    @cached_property
+    def facts(self) -> Counter[tuple[str, ...]]:
+        """What `unlike` counts."""
+        return Counter(_facts(self))
 
 
 class Said(NamedTuple):
@@ -64,7 +75,7 @@ def read(part: bytes | None) -> Record | None:
         _beside(record)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return Stored(record) if isinstance(record, dict) else None
 
 
 def differences(before: Record, after: Record) -> list[str]:
@@ -100,10 +111,8 @@ def beside(before: Record, after: Record) -> list[Difference]:
 
 def unlike(before: Record, after: Record) -> int:
     """Count the functions, arguments and facts that only one of two records has: a measure of distance, fast."""
-    from collections import Counter
-
-    one, other = Counter(_facts(before)), Counter(_facts(after))
-    return sum(((one - other) + (other - one)).values())
+    one, other = _counted(before), _counted(after)
+    return sum((one - other).values()) + sum((other - one).values())
 
 
 def names_beside(record: Record) -> set[str]:
@@ -119,6 +128,10 @@ def _result(record: Record) -> int:
     """Return the index of the call whose result the recipe returns; -1 where the record names none."""
     number = record.get("result")
     return number - 1 if isinstance(number, int) and 0 < number <= len(record["calls"]) else -1
+
+
+def _counted(record: Record) -> Counter[tuple[str, ...]]:
+    return record.facts if isinstance(record, Stored) else Counter(_facts(record))
 
 
 def _facts(record: Record) -> Iterator[tuple[str, ...]]:

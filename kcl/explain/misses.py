@@ -34,6 +34,7 @@ class Shelf:
     def __init__(self, layer: str, entries: Iterable[Listed]) -> None:
         self.layer = layer
         self.entries = list(entries)
+        self._read: dict[str, Texts] = {}
 
     def explain(self, key: Key, moment: float, made: Mapping[str, float], texts: Texts) -> Explanation:
         """Compare a key that was missed at a moment; `made` tells of digests when they were missed first."""
@@ -73,10 +74,16 @@ class Shelf:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
         if one.layer == "generator" and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
-        try:
-            return texts_of(inventory.read(one.layer, one.address))
-        except (KeyError, OSError, CacheFault, ValueError):
-            return Texts()
+        if one.address not in self._read:
+            self._read[one.address] = _texts_at(one)
+        return self._read[one.address]
+
+
+def _texts_at(one: Listed) -> Texts:
+    try:
+        return texts_of(inventory.read(one.layer, one.address))
+    except (KeyError, OSError, CacheFault, ValueError):
+        return Texts()
 
 
 def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Shelf]:

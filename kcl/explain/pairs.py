@@ -189,13 +189,21 @@ def _bases(graph: Graph, start: int, paired: Mapping[int, int]) -> set[int]:
 
 
 def _pair_equals(match: Match) -> None:
-    """Pair the calls of equal meaning, in the order of the lists."""
+    """Pair the calls of equal meaning: first those at one distance from the beginning or the end, then in order."""
+    before, after = match.before.meanings, match.after.meanings
+    for shift in (0, len(before) - len(after)):
+        for new, meaning in enumerate(after):
+            old = new + shift
+            free = new not in match.pairs and old not in match.partners
+            if free and 0 <= old < len(before) and before[old] == meaning:
+                match.pair(old, new)
+    old_left, new_left = _left(match)
     places: dict[int, list[int]] = {}
-    for old in reversed(range(len(match.before.calls))):
-        places.setdefault(match.before.meanings[old], []).append(old)
-    for new, meaning in enumerate(match.after.meanings):
-        if places.get(meaning):
-            match.pair(places[meaning].pop(), new)
+    for old in reversed(old_left):
+        places.setdefault(before[old], []).append(old)
+    for new in new_left:
+        if places.get(after[new]):
+            match.pair(places[after[new]].pop(), new)
 
 
 def _left(match: Match) -> tuple[list[int], list[int]]:
