@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.explain import calls
@@ -196,6 +196,11 @@ class TestCalls:
         after = record(made("b"), made("a"), split(2, 4), split(1, 4), ("merge", [("kernels", "[call 3, call 4]")]))
         assert differences(before, after) == []
 
+    def test_no_place(self):
+        """A call of which the place is not known is named without one."""
+        before, after = ({"calls": [{"function": "f", "arguments": [["x", x]]}], "result": 1} for x in "12")
+        assert differences(before, after) == ["call 1, f: x 1 -> 2"]
+
     def test_place(self):
         """Another place is no difference."""
         after = json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1"))
@@ -353,6 +358,7 @@ MUTATIONS = [change, restate, insert, delete, refer]
 
 
 class TestAnyRecord:
+    @settings(deadline=None)
     @given(_alike)
     def test_same(self, found):
         """A record does not differ from itself."""
@@ -360,6 +366,7 @@ class TestAnyRecord:
         assert unlike(found.written(), found.written()) == 0
 
     @pytest.mark.parametrize("mutation", MUTATIONS)
+    @settings(deadline=None)
     @given(st.data())
     def test_one_mutation(self, mutation, data):
         """One mutation is named, where it is, and nothing else."""
@@ -369,6 +376,7 @@ class TestAnyRecord:
         assert differences(before, found.written()) == said
 
     @pytest.mark.parametrize("mutation", [change, restate, insert, delete])
+    @settings(deadline=None)
     @given(st.data())
     def test_among_alike(self, mutation, data):
         """Where calls are alike one of those is named; one that is connected in another way may be named beside it."""
@@ -380,6 +388,7 @@ class TestAnyRecord:
         if mutation in (change, restate):
             assert lines == said
 
+    @settings(deadline=None)
     @given(_unique, st.randoms(use_true_random=False))
     def test_any_order(self, found, shuffle):
         """Any order of the list in which no call stands before what it refers to means the same."""
@@ -393,6 +402,7 @@ class TestAnyRecord:
         found.calls = [found.calls[index] for index in order]
         assert differences(before, found.written()) == []
 
+    @settings(deadline=None)
     @given(_alike, _alike)
     def test_unlike(self, one, other):
         """Something is said of any two records that are not the same, and nothing where their distance is 0."""

@@ -188,7 +188,8 @@ def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origi
         for name, text in sources.items()
         if name in origins
         and (origins[name].module.rpartition(".")[2] in (stem, "__main__") or stem == "__init__")
-        and 0 <= line - origins[name].line < len(text.splitlines())
+        and 0 < origins[name].line <= line
+        and line - origins[name].line < len(text.splitlines())
     ]
     return min(holding, key=lambda name: len(sources[name]), default=None)
 

@@ -108,11 +108,15 @@ class Match:
 
 
 def calls_of(record: Mapping[str, Any]) -> list[Call]:
-    """Return the calls of a record; raise KeyError, TypeError or ValueError for what is no record."""
+    """Return the calls of a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
     return [
-        Call(number, call["function"], call["place"], tuple((str(name), str(text)) for name, text in call["arguments"]))
+        Call(number, str(call["function"]), str(call.get("place", "")), _arguments(call))
         for number, call in enumerate(record["calls"], 1)
     ]
+
+
+def _arguments(call: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((str(name), str(text)) for name, text in call["arguments"])
 
 
 def referenced(text: str, number: int) -> tuple[int, ...]:
