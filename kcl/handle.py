@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from threading import get_ident
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -173,7 +174,7 @@ class Kernel:
         lines = [f"kernel {self.name}", _sentence("generator", look.outcome, look.reason, layers.generator().place)]
         if look.outcome == "miss" and look.key is not None:
             place = self._line.place()
-            lines += _differences("generator", self.name, look.key, place.texts, place.origins)
+            lines += _differences("generator", self.name, look.key, place.texts, place.origins, place.record)
         if look.ready is None:
             outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
             return "\n".join([*lines, _sentence("binary", outcome, reason, layers.binary().place)])
@@ -182,7 +183,7 @@ class Kernel:
         lines.append(_sentence("binary", outcome, reason, layers.binary().place))
         if outcome == "miss":
             key = program.slots_of(home, generated)[0].key
-            lines += _differences("binary", self.name, key, {"source": generated.source}, {})
+            lines += _differences("binary", self.name, key, {"source": generated.source})
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -340,11 +341,18 @@ def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
 
 
 def _differences(
-    layer: str, kernel: str, key: Key, sources: Mapping[str, str], origins: Mapping[str, tuple[str, int]]
+    layer: str,
+    kernel: str,
+    key: Key,
+    sources: Mapping[str, str],
+    origins: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+    record: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    from kcl.explain import misses
+    from kcl.explain import Texts, misses
+    from kcl.explain.words import Origin
 
-    return [f"    {line}" for line in misses.now(layer, kernel, key, sources, origins)]
+    texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()}, record)
+    return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]
 
 
 def _sentence(layer: str, outcome: str, reason: str, place: str) -> str:

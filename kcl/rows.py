@@ -58,7 +58,8 @@ class Place(NamedTuple):
     """Where a recipe stands: the directory of its module, and the texts in its key that may name other places.
 
     `asked` tells that its code asks where it stands: then it can name the directories above as well. `origins` has
-    module and line of what the key holds of code.
+    module and line of what the key holds of code. `record` is what the recipe asked of its front end, as JSON holds it
+    (see `kcl.explain.calls`); None where the recipe is not recorded.
     """
 
     directory: str
@@ -66,6 +67,7 @@ class Place(NamedTuple):
     asked: bool
     origins: Mapping[str, tuple[str, int]] = {}
     values: tuple[str, ...] = ()  # those of all parts
+    record: Mapping[str, Any] | None = None
 
     @property
     def written(self) -> list[str]:
@@ -244,10 +246,12 @@ def _described(base: Base) -> dict[str, Any]:
 
 
 def _texts(place: Place) -> dict[str, bytes]:
-    """Return the parts that explain a miss later: the texts of what was reached, and where they stood."""
+    """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
     import json
 
-    told = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    told: dict[str, object] = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    if place.record is not None:
+        told["record.json"] = place.record
     return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
 
 

@@ -30,6 +30,8 @@ ORDER = [
     "pieces",
     "entry",
     "explain.words",
+    "explain.pairs",
+    "explain.calls",
     "explain",
     "stores.*",
     "direct.references",
