@@ -174,11 +174,6 @@ class Line:
         with self._lock:
             return self._origin.place()
 
-    def described(self) -> dict[str, bytes]:
-        """Return the parts of an entry that explain a later miss; slow."""
-        with self._lock:
-            return self._origin.described()
-
     @property
     def _digest(self) -> str:
         return self._key.digest if self._key else ""
@@ -345,8 +340,8 @@ class Line:
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
             proofs.write()
-            place, parts = self._origin.place(), self._origin.described()
-            return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds, parts)
+            place = self._origin.place()
+            return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds)
         if code.reused or code.unit is None:
             return None, 0
         return None, rows.store_unit(layer, code.unit, code.generated, seconds)

@@ -195,12 +195,8 @@ def store(
     used: Dtypes,
     unit: Key | None,
     seconds: float = 0.0,
-    beside: Mapping[str, bytes] = {},
 ) -> tuple[Key, int]:
-    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size.
-
-    `beside` are parts that explain a later miss.
-    """
+    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
     chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
     options = [_placed(option, place) for option in generated.options]
     named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
@@ -213,7 +209,7 @@ def store(
         "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
-    texts = {**_texts(place), **beside}
+    texts = _texts(place)
     key, size = special_keys(direct, base, used)[-1], 0
     entry = to_entry(generated, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen

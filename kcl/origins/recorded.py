@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kcl.generated import Generated
 
 _NOTHING = object()
-_NOWHERE = Place("", {}, False)
 
 
 class Recorded:
@@ -143,14 +142,10 @@ class Recorded:
         return self.generate(dtypes)[0]
 
     def place(self) -> Place:
-        """Return where the recipe stands, which no entry depends on."""
-        return _NOWHERE
-
-    def described(self) -> dict[str, bytes]:
-        """Return the parts of an entry that explain a later miss: the record as text."""
+        """Return the texts that explain a later miss: the recipe's and the record's; slow."""
         from kcl.record import description
 
-        return description.parts(unmade.record_of(self._value), self._value, self._task, self._key)
+        return description.place(unmade.record_of(self._value), self._value, self._task, self._key)
 
     def adapted(self, ready: Ready) -> Ready:
         """Return stored code with the build options that the recipe gave in this run."""

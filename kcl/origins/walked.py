@@ -95,10 +95,6 @@ class Walked:
 
         return running.place_of(self._reached)
 
-    def described(self) -> dict[str, bytes]:
-        """Return nothing: the texts of the recipe's code explain a miss."""
-        return {}
-
     def adapted(self, ready: rows.Ready) -> Ready:
         """Return stored code as it is."""
         return ready
