@@ -8,9 +8,9 @@ import sys
 import textwrap
 import time
 
-import loopy as lp
 import numpy as np
 import pytest
+from loopys_own import loopy as lp
 
 import kcl
 from kcl import layers, rows, running
@@ -27,7 +27,7 @@ PLAIN = """
 
     @kcl.kernel(pure=True)
     def scaled(by=2):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
         return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
@@ -36,13 +36,13 @@ REFACTORED = """
     import kcl
 
     def split(knl, size):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
 
     @kcl.kernel(pure=True)
     def scaled(by=2):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         unit = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
         return split(unit, 16)
@@ -54,7 +54,7 @@ TIMED = """
 
     @kcl.kernel(pure=True)
     def scaled(by=2):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         by = by if time.time() else 0
         knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
@@ -68,7 +68,7 @@ PREAMBLE = """
 
     @kcl.kernel(pure=True)
     def filled():
-        import loopy as lp
+        from loopys_own import loopy as lp
         import numpy as np
 
         knl = lp.make_kernel(
@@ -383,7 +383,7 @@ class TestIdentity:
     def test_registered_callable(self, load):
         """A callable of the user counts by the code of its class."""
         text = """
-            import loopy as lp
+            from loopys_own import loopy as lp
             import numpy as np
             from loopy.library.function import ScalarCallable
 

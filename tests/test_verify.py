@@ -10,11 +10,11 @@ import random
 import subprocess
 import sys
 
-import loopy as lp
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from loopys_own import loopy as lp
 
 import kcl
 from kcl import layers, option, promote
