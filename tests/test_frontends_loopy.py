@@ -11,7 +11,6 @@ from loopys_own import loopy as lp
 
 import kcl
 from conftest import PLATFORMS
-from kcl import layers
 from kcl.frontends.loopy import LoopyResult
 
 HERE = str(pathlib.Path(__file__).parent)
