@@ -90,7 +90,11 @@ class Line:
         started = time.perf_counter()
         found = self._ready(values, call, started)
         if found is None:
-            found = self._ready(values, call, started, self._joined(values))
+            try:
+                found = self._ready(values, call, started, self._joined(values))
+            except BaseException:
+                self.land()
+                raise
         assert found is not None
         return found
 

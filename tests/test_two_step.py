@@ -260,6 +260,25 @@ class TestPointer:
         layer.memory.delete(pointed.digest)
         assert rows.of_unit(layer, unit) == (None, "")
 
+    def test_code_that_raises(self, queue, load):
+        """Stored code of an equal result that raises as it is executed is set aside, and generated anew."""
+        recipe, seen = load(PLAIN).scaled, looks()
+        scaled(queue, recipe)
+        layer = layers.generator()
+        unit = rows.unit_key(LoopyResult(recipe.function(), "").identity(), [], {"x": np.dtype(np.float32)})
+        pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
+        entry = layer.look_up(pointed.digest, pointed).entry
+        entry.parts["invoker.py"] = b"import no_such_module_of_anybody"
+        entry.metadata["code"] = "another Python"
+        layer.publish(pointed.digest, entry)
+        with pytest.warns(layers.CacheWarning, match="no_such_module"):
+            assert scaled(queue, load(REFACTORED).scaled) == [2.0] * 4
+        assert [outcome for outcome, _reason in seen] == ["miss", "error"]
+        assert "equal result could not be used" in seen[1][1]
+        assert scaled(queue, load(REFACTORED.replace("unit", "knl")).scaled) == [2.0] * 4
+        assert seen[2][0] == "miss"
+        assert _REUSED in seen[2][1]
+
     def test_rows(self, queue, load):
         """The pointer is small; a hit reads the two rows that it always read."""
         kernel = load(PLAIN).scaled()
