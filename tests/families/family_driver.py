@@ -34,6 +34,8 @@ def main(job):
         _event, (y,) = kernel(queue, x=X)
         return float(y.sum() / X.sum())
 
+    launch.queue = queue
+
     folder = os.getcwd()
     said = {}
     for name, place in job["cases"].items():
