@@ -60,7 +60,7 @@ ARGUMENTS = [kcl.Array("x", np.float32, "(n,)"), kcl.Array("y", np.float32, "(n,
     LOOPY: "",
     LOOPY_AT_HEAD: "import loopy as lp\n",
 }
-_LOOPY_TAIL = '''
+_LOOPY_TAIL = """
 times = EXPRESSION
 knl = lp.make_kernel(
     "{[i]: 0<=i<n}",
@@ -70,7 +70,7 @@ knl = lp.make_kernel(
     lang_version=(2018, 2),
 )
 return lp.split_iname(lp.assume(knl, "n mod 4 = 0"), "i", 4, inner_tag="unr")
-'''
+"""
 TAILS = {
     SOURCE: """
 times = EXPRESSION
@@ -89,7 +89,7 @@ Files = Mapping[str, "str | bytes | Mapping[str, str]"]
 class Change:
     """What is done between two runs."""
 
-    variables: Mapping[str, str] = {}  # noqa: RUF012
+    variables: Mapping[str, str] = {}
     folder = ""
     options: tuple[str, ...] = ()
 
@@ -247,7 +247,7 @@ class Case(NamedTuple):
     after: Any
     change: Change
     form: str = SOURCE
-    files: Files = {}
+    files: Files = {}  # noqa: RUF012
     installed: tuple[Installed, ...] = ()
     links: Mapping[str, str] = {}
     variables: Mapping[str, str] = {}

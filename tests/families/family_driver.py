@@ -10,10 +10,10 @@ import site
 import sys
 import traceback
 
+import forbid
 import numpy as np
 import pyopencl as cl
 
-import forbid
 import kcl
 
 X = np.arange(1, 101, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Memo dictionaries, counters, logs and lazily set globals: state that grows while recipes run, and every kernel hits."""
+"""Memo dictionaries, counters, logs, lazily set globals: state that grows while recipes run, and every kernel hits."""
 
 from __future__ import annotations
 

@@ -210,17 +210,31 @@ CASES = [
         HELPED_PACKED,
         2,
         3,
-        Write({"packed.zip": {"NAME_package/factor.txt": "3", "NAME_package/__init__.py": (
-            "import pkgutil\n\n" + HELPER.format('int(pkgutil.get_data("NAME_package", "factor.txt"))')
-        )}}),
+        Write(
+            {
+                "packed.zip": {
+                    "NAME_package/factor.txt": "3",
+                    "NAME_package/__init__.py": (
+                        "import pkgutil\n\n" + HELPER.format('int(pkgutil.get_data("NAME_package", "factor.txt"))')
+                    ),
+                }
+            }
+        ),
         LOOPY,
-        files={"packed.zip": {"NAME_package/factor.txt": "2", "NAME_package/__init__.py": (
-            "import pkgutil\n\n" + HELPER.format('int(pkgutil.get_data("NAME_package", "factor.txt"))')
-        )}},
+        files={
+            "packed.zip": {
+                "NAME_package/factor.txt": "2",
+                "NAME_package/__init__.py": (
+                    "import pkgutil\n\n" + HELPER.format('int(pkgutil.get_data("NAME_package", "factor.txt"))')
+                ),
+            }
+        },
     ),
     Case(
         "a class in an archive",
-        "import pathlib\nimport sys\n\n" + PACKED + """
+        "import pathlib\nimport sys\n\n"
+        + PACKED
+        + """
 from NAME_package import Tile
 
 
