@@ -17,12 +17,14 @@ test-all:
 	sh tools/test_all.sh
 
 # Mutations, noises and 2,000 made-up programs against processes without a cache, and made-up calls of 200 kernels against
-# loopy's executor; takes minutes.
+# loopy's executor; chains of transformations, made and recorded; families of hidden inputs; takes minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_pairs.py tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_calls.py
+	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
+		tests/test_chains.py tests/families
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
