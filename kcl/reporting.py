@@ -130,7 +130,8 @@ def _remarks() -> list[str]:
     generated = stats["misses"] + stats["errors"] + stats["bypassed"]
     made = events.stats()["made"]
     if made:
-        shown = [f"{question}: {count:.0f}" for question, count in sorted(made.items(), key=lambda one: -one[1])[:_MOST]]
+        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
+        shown = [f"{question}: {count:.0f}" for question, count in frequent]
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
     elif "loopy" in sys.modules and stats["hits"] and not generated and not verified:
