@@ -188,6 +188,8 @@ class Face(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         module = self.__name__
+        if name.startswith("_") and "loopy" not in sys.modules:  # tools ask every object for names of their own
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if name.startswith("__"):
             return getattr(_module(module), name)
         if module == "loopy":
