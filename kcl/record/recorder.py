@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 from kcl import events, layers
@@ -202,9 +203,17 @@ def _records(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     """Tell whether a call can wait: it begins from texts or units, and loopy runs no code of the user during it."""
     if name in table.TRANSFORMATIONS and not (arguments and _is_unit(arguments[0])):
         return False
+    if _is_replaced(name):
+        return False
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
     return not any(texts.calls_user(value) for place, value in given if place not in later)
+
+
+def _is_replaced(name: str) -> bool:
+    """Tell whether the program put a function of its own in the place of loopy's."""
+    function = vars(sys.modules.get("loopy", operator)).get(name)
+    return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
 
 
 def _is_unit(value: Any) -> bool:
