@@ -173,9 +173,19 @@ class Filled:
 @pytest.fixture(scope="session")
 def filled(platform_name, tmp_path_factory):
     """A project that was run cold and, as that ended, a second time with compilation and loopy forbidden."""
+    return _filled(tmp_path_factory.mktemp(f"filled-{platform_name}"), platform_name)
+
+
+@pytest.fixture(scope="session")
+def filled_pure(platform_name, tmp_path_factory):
+    """The same project with recipes that are declared pure."""
+    return _filled(tmp_path_factory.mktemp(f"pure-{platform_name}"), platform_name, pure=True)
+
+
+def _filled(directory, platform_name, pure=False):
     from project import Project
 
-    project = Project(Child(tmp_path_factory.mktemp(f"filled-{platform_name}")), PLATFORMS[platform_name])
+    project = Project(Child(directory), PLATFORMS[platform_name], pure)
     cold = project.run()
     second = project.start(warm=True)  # waits for the helper as long as a loaded machine makes it need
     project.finish()
@@ -186,4 +196,14 @@ def filled(platform_name, tmp_path_factory):
 def warm(filled, project):
     """A project with a copy of the filled caches."""
     shutil.copytree(filled.project.child.cache, project.child.cache, symlinks=True)
+    return project
+
+
+@pytest.fixture
+def warm_pure(filled_pure, child, platform_name):
+    """A project of pure recipes with a copy of the filled caches."""
+    from project import Project
+
+    project = Project(child, PLATFORMS[platform_name], pure=True)
+    shutil.copytree(filled_pure.project.child.cache, child.cache, symlinks=True)
     return project

@@ -16,17 +16,25 @@ if TYPE_CHECKING:
 
 
 class Declared(NamedTuple):
-    """The declarations of one recipe, as `kcl.kernel` takes them."""
+    """The declarations of one recipe, as `kcl.kernel` takes them.
+
+    `pure` chooses how the recipe is keyed. The other fields are inputs; they apply to a pure recipe, `version` to all.
+    """
 
     reads: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     depends: tuple[Any, ...] = ()
     version: str | None = None
+    pure: bool = False
+
+    @property
+    def made(self) -> list[str]:
+        """The names of the inputs that are declared; `pure` is not an input."""
+        return [name for name in _INPUTS if getattr(self, name) not in ((), None)]
 
     def excuses(self, reason: str) -> bool:
-        """Tell whether a reason against a key is cured: it names a declaration that was made, or all is vouched for."""
-        made = [name for name, value in zip(self._fields, self, strict=True) if value]
-        return self.version is not None or any(f"({name}=" in reason for name in made)
+        """Tell whether a declaration cures a reason against a key: it is named in the reason, or `version` is given."""
+        return self.version is not None or any(f"({name}=" in reason for name in self.made)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -65,7 +73,9 @@ class Declared(NamedTuple):
         return ""
 
 
+_INPUTS = ("reads", "env", "depends", "version")
 NOTHING = Declared()
+PURE = Declared(pure=True)
 _CURES = {
     "reads": "declare it with @kcl.kernel(reads=[...])",
     "env": "declare the variables that count with @kcl.kernel(env=[...])",
@@ -85,9 +95,9 @@ class Task(NamedTuple):
 def reached(task: Task) -> Reached:
     """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
     declared = task.declared
-    if declared is NOTHING:
+    if not declared.made:
         return reach(task.function, task.arguments)
-    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses if any(declared) else None)
+    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses)
     named = {f"parameter {name}": name for name in declared.values}
     if not named:
         return found
@@ -95,18 +105,27 @@ def reached(task: Task) -> Reached:
     return found._replace(parts=parts, body=None)
 
 
-def declare(reads: Iterable[Any], env: Iterable[str], depends: Iterable[Any], version: str | None) -> Declared:
+def declare(
+    reads: Iterable[Any],
+    env: Iterable[str],
+    depends: Iterable[Any],
+    version: str | None,
+    pure: bool,
+) -> Declared:
     """Check and keep declarations; raises TypeError where one cannot be meant."""
     for name, value in (("reads", reads), ("env", env), ("depends", depends)):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise TypeError(f"@kcl.kernel({name}=...) takes a list, not {value!r}")
     if version is not None and not isinstance(version, str):
         raise TypeError(f"@kcl.kernel(version=...) takes a text, not {version!r}")
+    if not isinstance(pure, bool):
+        raise TypeError(f"@kcl.kernel(pure=...) takes True or False, not {pure!r}")
     return Declared(
         tuple(_text("reads", os.fspath(read)) for read in reads),
         tuple(_text("env", name) for name in env),
         tuple(depends),
         version,
+        pure,
     )
 
 

@@ -65,6 +65,7 @@ _counters: dict[str, dict[str, float]] = {}
 _tallies: dict[tuple[str, str], dict[str, float]] = {}
 _uses: dict[str, tuple[int, float]] = {}
 _noted: deque[Noted] = deque(maxlen=1024)
+_made: dict[str, float] = {}  # question and place of what could not wait -> how often
 _begin: Callable[[], object] | None = None
 _PLACES = 10_000
 OTHERS = "(others)"  # what stands for the names beyond the bound
@@ -121,16 +122,29 @@ def emit(event: Event, key: Key | None = None, entries: Iterable[str] = ()) -> N
             logger().exception("a hook of kcl failed and was skipped")
 
 
-def stats() -> dict[str, dict[str, float]]:
-    """Return the counters of this process: layer -> hits, misses, bypassed, errors, seconds, saved, bytes."""
+def made(question: str, place: str) -> None:
+    """Count a question that only loopy could answer, asked at a place of the program."""
+    name = f"{question} ({place})"
     with _lock:
-        return {layer: dict(_counters.get(layer, _empty_row())) for layer in ("generator", "binary")}
+        if name in _made or len(_made) < _PLACES:
+            _made[name] = _made.get(name, 0) + 1
+
+
+def stats() -> dict[str, dict[str, float]]:
+    """Return the counters of this process: layer -> hits, misses, bypassed, errors, seconds, saved, bytes.
+
+    Under "made" stand the questions that had loopy imported, each with the line that asked and how often it did.
+    """
+    with _lock:
+        counted = {layer: dict(_counters.get(layer, _empty_row())) for layer in ("generator", "binary")}
+        return {**counted, "made": dict(_made)}
 
 
 def reset() -> None:
     """Set every counter of this process to zero; hooks stay."""
     with _lock:
         _counters.clear()
+        _made.clear()
     taken()
 
 

@@ -14,7 +14,7 @@ from kcl import layers, program
 from kcl.declarations import NOTHING, Declared, Task
 from kcl.errors import UnknownInput
 from kcl.launch import Kernels, Launcher, MissingArguments, Play, unpack
-from kcl.pipeline import Line, dtypes_of
+from kcl.pipeline import Line, Origin, dtypes_of
 from kcl.rows import Ready
 
 if TYPE_CHECKING:
@@ -57,9 +57,19 @@ class Kernel:
         arguments: dict[str, Any],
         declared: Declared = NOTHING,
     ) -> None:
-        self.name = name
-        self._parameters = arguments
-        self._line = Line(Task(name, function, arguments, declared))
+        self._begin(_origin(Task(name, function, arguments, declared)), arguments)
+
+    @classmethod
+    def of(cls, origin: Origin) -> Kernel:
+        """Return the kernel of what knows its own key and code: a unit that was recorded outside of recipes."""
+        made = cls.__new__(cls)
+        made._begin(origin, {})
+        return made
+
+    def _begin(self, origin: Origin, parameters: dict[str, Any]) -> None:
+        self.name = origin.name
+        self._parameters = parameters
+        self._line = Line(origin)
         self._open: tuple[str, ...] | None = None
         self._sole = ""  # the digest of the code where nothing is open: there is no other
         self._packed: dict[str, list[tuple[Any, str]]] = {}
@@ -151,7 +161,7 @@ class Kernel:
             slots = program.slots_of(_bindings(context_or_queue).home, ready.generated)
         except UnknownInput:
             slots = []
-        return {"generator": self._line.direct_key(), "binary": slots[0].key if slots else None}
+        return {"generator": self._line.generator_key(), "binary": slots[0].key if slots else None}
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -272,6 +282,17 @@ class Kernel:
         from kcl.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
+
+
+def _origin(task: Task) -> Origin:
+    """Return what knows the key of a recipe: its walked code where it is pure, else what it returns."""
+    if task.declared.pure:
+        from kcl.direct.walked import Walked
+
+        return Walked(task)
+    from kcl.record.recorded import Recorded
+
+    return Recorded(task)
 
 
 def launcher_of(

@@ -234,15 +234,18 @@ def reset() -> None:
         _warned.clear()
 
 
-def warn_once(cause: str, message: str) -> None:
-    """Warn about `cause` once in this process; never raises, not even where warnings are errors."""
+def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
+    """Warn about `cause` once in this process; never raises, not even where warnings are errors.
+
+    `stacklevel` counts from the caller, as that of `warnings.warn` does: 1 is the caller's own line.
+    """
     with _lock:
         if cause in _warned:
             return
         _warned.add(cause)
     events.logger().info("%s", message)
     try:
-        warnings.warn(message, CacheWarning, stacklevel=2)
+        warnings.warn(message, CacheWarning, stacklevel=stacklevel + 1)
     except CacheWarning:
         pass
 

@@ -1,4 +1,4 @@
-"""The line, in order: direct key, generator layer, recipe, program, launcher; and nothing else.
+"""The line, in order: generator key, generator layer, recipe or record, program, launcher; and nothing else.
 
 What only a miss needs is imported there.
 """
@@ -9,21 +9,19 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kcl import adapters, events, layers, rows
-from kcl.declarations import NOTHING, Task, reached
-from kcl.direct.reach import Reached
+from kcl import events, layers, rows
 from kcl.entry import Entry, recorded_seconds
 from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
-from kcl.generated import Generated, dtype_text, from_entry, instantiate
+from kcl.generated import Generated, dtype_text, from_entry
 from kcl.history import kept
-from kcl.key import Key, Part, encoding
+from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
-from kcl.rows import Base, Dtypes, Ready
+from kcl.rows import Base, Dtypes, Outcome, Place, Ready
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -32,11 +30,53 @@ if TYPE_CHECKING:
 
     from kcl import frontends
     from kcl.flight import Flight
-    from kcl.running import Outcome
 
 
 _VERIFIED = "verified"
 _REUSED = "same translation unit as before: generated code reused"
+
+
+class Origin(Protocol):
+    """Where a kernel's code comes from: what knows its key, and makes it where nothing is stored."""
+
+    name: str
+    own_seconds: float
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front ends that the result may belong to; empty where that is not known."""
+
+    @property
+    def directory(self) -> str:
+        """The directory that stored code may belong to; empty where it belongs to none."""
+
+    def key(self) -> Key:
+        """Return the generator key; raises UnknownInput where it cannot be known."""
+
+    def as_of_now(self, base: Base) -> Base:
+        """Return a base with the content that everything read had at the first look-up."""
+
+    def outcome(self) -> Outcome:
+        """Return the result in the hands of its front end, what was read, and why it must not be stored."""
+
+    def generate(self, dtypes: Dtypes) -> tuple[Generated, str, bool]:
+        """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
+
+    def anew(self, dtypes: Dtypes) -> Generated:
+        """Make the result and its code once more, for verification."""
+
+    def place(self) -> Place:
+        """Return where the recipe stands, and the texts of its code; slow."""
+
+    def described(self) -> dict[str, bytes]:
+        """Return the parts of an entry that explain a later miss."""
+
+    def adapted(self, ready: Ready) -> Ready:
+        """Return stored code with what this run decides about it."""
+
+    @property
+    def remark(self) -> str:
+        """Return what the event of a hit says; empty where there is nothing to say."""
 
 
 class Look(NamedTuple):
@@ -65,20 +105,18 @@ class Code(NamedTuple):
 class Line:
     """One Kernel on the line: what is known so far. Thread-safe; the key is of the moment of the first look-up."""
 
-    def __init__(self, task: Task) -> None:
-        self.name = task.name
-        self._task = task
+    def __init__(self, origin: Origin) -> None:
+        self.name = origin.name
+        self._origin = origin
         self._lock = threading.RLock()
-        self._reached: Reached | None = None
         self._unknown = ""
-        self._direct: Key | None = None
-        self._result: frontends.Result | None = None
-        self._moment: dict[tuple[str, str], str] = {}
+        self._key: Key | None = None
+        self._outcome: Outcome | None = None
         self._flights: list[Flight] = []  # what others wait for, until the program is sought
         self.base: Base | None = None
 
     def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, dict[str, np.dtype[Any]], Open]:
-        """Return generated code for the dtypes among `values`, from the generator layer or by running the recipe.
+        """Return generated code for the dtypes among `values`, from the generator layer or made now.
 
         `values` are arguments by name, or dtypes in their place; the dtypes that were read and what is open come
         back too. Where `call` is true other processes wait for code that was made until `land` is called. Raises
@@ -91,7 +129,7 @@ class Line:
             look = self._find(layer, values)
             if self.base is not None and call:
                 _require(self.base.open, values)
-            digest = self._direct.digest if self._direct else ""
+            digest = self._key.digest if self._key else ""
             if look.ready is None:
                 layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0), look.key)
             try:
@@ -119,7 +157,7 @@ class Line:
 
         That one has the lead for the next kernel too, then, and what generates code is not imported by all of them.
         """
-        if not self._flights and self._direct is not None:
+        if not self._flights and self._key is not None:
             flight = layers.generator().join(self._joint(values), self.name)
             if flight is not None:
                 flight.land()
@@ -134,46 +172,42 @@ class Line:
             while True:
                 self._flights.pop().land()
 
-    def direct_key(self) -> Key | None:
-        """Return the direct key, None where it cannot be known; `why_unknown` says why."""
+    def generator_key(self) -> Key | None:
+        """Return the generator key, None where it cannot be known; `why_unknown` says why."""
         with self._lock:
-            if self._direct is None and not self._unknown:
+            if self._key is None and not self._unknown:
                 try:
-                    self._reached = found = reached(self._task)
-                    parts, body = found.parts, found.body
-                    more = _environment_parts(*found.front_ends)
-                    if self._task.declared is not NOTHING:
-                        more = [*self._task.declared.parts, *more]
-                    if more:
-                        parts, body = (*parts, *more), body and body + encoding(more)
-                    self._direct = Key(parts, body)
+                    self._key = self._origin.key()
                 except UnknownInput as error:
                     self._unknown = str(error)
-            return self._direct
+            return self._key
 
     @property
     def why_unknown(self) -> str:
-        """Why there is no direct key; empty where there is one."""
+        """Why there is no generator key; empty where there is one."""
         return self._unknown
 
     def inspect(self, values: dict[str, Any]) -> Look:
-        """Return what a look-up would find now, without running or counting anything."""
+        """Return what a look-up would find now, without counting anything."""
         with self._lock:
             return self._find(layers.generator(), values)
 
-    def place(self) -> rows.Place:
+    def place(self) -> Place:
         """Return where the recipe stands, and the texts of its code; slow."""
-        from kcl import running
-
         with self._lock:
-            return running.place_of(self._reached)
+            return self._origin.place()
+
+    def described(self) -> dict[str, bytes]:
+        """Return the parts of an entry that explain a later miss; slow."""
+        with self._lock:
+            return self._origin.described()
 
     def _report(self, layer: layers.Layer, look: Look, seconds: float) -> None:
-        digest = self._direct.digest if self._direct else ""
+        digest = self._key.digest if self._key else ""
         entries, saved = [], 0.0
         if look.outcome == "hit" and look.entry is not None:
             entries, spared = [look.entry.key.digest], recorded_seconds(look.entry)
-            # What verifies a hit runs the recipe.
+            # What verifies a hit generates.
             saved = spared - seconds if spared and look.reason != _VERIFIED else 0.0
         event = Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, look.size, saved)
         events.emit(event, look.key, entries)
@@ -184,55 +218,42 @@ class Line:
             return Look(None, "bypass", f"off: {layer.off()}")
         if not layer.off():
             kept.load()
-        direct = self.direct_key()
-        off = layer.off(self._reached.front_ends if self._reached else frozenset())
+        key = self._key or self.generator_key()
+        off = layer.off(self._origin.front_ends)
         if off:
             return Look(None, "bypass", f"off: {off}")
-        if direct is None or self._reached is None:
+        if key is None:
             return Look(None, "bypass", self._unknown)
-        row = layer.look_up(direct.digest, direct)
+        row = layer.look_up(key.digest, key)
         if row.entry is None:
-            return Look(None, row.outcome, row.reason, key=direct)
+            return Look(None, row.outcome, row.reason, key=key)
         try:
-            return self._from_row(layer, direct, row, values)
+            return self._from_row(layer, key, row, values)
         except (DamagedEntry, KeyError, TypeError, ValueError, SyntaxError) as error:
-            layer.set_aside(direct.digest, row.entry.pack(), error)
-            return Look(None, "error", f"the stored code could not be used: {error}", key=direct)
+            layer.set_aside(key.digest, row.entry.pack(), error)
+            return Look(None, "error", f"the stored code could not be used: {error}", key=key)
 
-    def _from_row(self, layer: layers.Layer, direct: Key, row: layers.Found, values: dict[str, Any]) -> Look:
+    def _from_row(self, layer: layers.Layer, key: Key, row: layers.Found, values: dict[str, Any]) -> Look:
         assert row.entry is not None
-        assert self._reached is not None
-        directory = self._reached.directory
-        self.base = base = self._as_of_now(rows.base_of(row.entry))
+        directory = self._origin.directory
+        self.base = base = self._origin.as_of_now(rows.base_of(row.entry))
         if rows.belongs_elsewhere(row.entry, directory):
-            return Look(None, "miss", "the stored code names the directory of another copy of the project", key=direct)
+            return Look(None, "miss", "the stored code names the directory of another copy of the project", key=key)
         if rows.is_whole(row.entry):
-            return Look(rows.ready(row.entry, directory), "hit", "", row.size, row.entry)
+            return self._hit(row.entry, directory, row.size)
         dtypes = dtypes_of(unpack(base.open.packed, values))
-        keys = rows.special_keys(direct, base, dtypes)
-        for key in keys:
-            found = layer.look_up(key.digest, key)
+        keys = rows.special_keys(key, base, dtypes)
+        for special in keys:
+            found = layer.look_up(special.digest, special)
             elsewhere = found.entry is not None and rows.belongs_elsewhere(found.entry, directory)
             if found.entry is not None and not elsewhere and rows.fits(found.entry, base, dtypes):
-                return Look(rows.ready(found.entry, directory), "hit", "", row.size + found.size, found.entry)
+                return self._hit(found.entry, directory, row.size + found.size)
             if found.outcome == "error":
-                return Look(None, "error", found.reason, key=key)
+                return Look(None, "error", found.reason, key=special)
         return Look(None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes), key=keys[0])
 
-    def _as_of_now(self, base: Base) -> Base:
-        """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
-        if not base.reads:
-            return base
-        from kcl import manifest
-
-        assert self._reached is not None
-        reads = []
-        for read in base.reads:
-            place = (read.base, read.path)
-            if place not in self._moment:
-                self._moment[place] = manifest.content(read, self._reached.directory)
-            reads.append(read._replace(digest=self._moment[place]))
-        return base._replace(reads=tuple(reads))
+    def _hit(self, entry: Entry, directory: str, size: int) -> Look:
+        return Look(self._origin.adapted(rows.ready(entry, directory)), "hit", self._origin.remark, size, entry)
 
     def _joined(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
         """Look again, as the process that makes this code or after another has made it; other dtypes do not wait."""
@@ -247,9 +268,9 @@ class Line:
 
     def _joint(self, values: dict[str, Any]) -> str:
         """Return the digest under which processes wait for the code for these dtypes."""
-        assert self._direct is not None
+        assert self._key is not None
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(values).items())
-        return Key([Part("direct key", self._direct.digest), *dtypes]).digest
+        return Key([Part("generator key", self._key.digest), *dtypes]).digest
 
     def _completed(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
         """Make what was not found; under `check` compare what is there with what the recipe generates."""
@@ -258,11 +279,11 @@ class Line:
         return self._verified(layer, values, look) if check else look
 
     def _make(self, layer: layers.Layer, values: dict[str, Any], call: bool, look: Look, check: bool) -> Look:
-        """Run the recipe and generate, or take what was generated from an equal result."""
+        """Make the result and generate, or take what was generated from an equal result."""
         started = time.perf_counter()
-        ran, used = self._ran(values, call)
-        off = look.reason if look.reason.startswith("off: ") else self._off(layer, ran.result)
-        code = self._code(layer, ran, used, lone=bool(off))
+        made, used = self._made(values, call)
+        off = look.reason if look.reason.startswith("off: ") else self._off(layer, made.result)
+        code = self._code(layer, made, used, lone=bool(off))
         refused = code.refused or off
         if check and not off and (code.reused or not (refused or look.outcome == "bypass")):
             wrong = self._wrong(code.generated, used)
@@ -270,13 +291,14 @@ class Line:
                 layer.fault("verify", wrong)
                 look = look._replace(outcome="error", reason=str(wrong))
                 refused = "" if code.reused else str(wrong)
-                code = self._code(layer, ran, used, lone=True)
+                code = self._code(layer, made, used, lone=True)
         if refused and look.outcome == "miss":
             look = look._replace(outcome="bypass", reason=refused)
         if code.reused:
             look = look._replace(reason=f"{look.reason}; {_REUSED}")
         key, size = self._store(layer, look, code, used, refused, time.perf_counter() - started)
-        return look._replace(ready=_ready(code), size=size, key=key or look.key)
+        ready = self._origin.adapted(rows.made_ready(code.generated))
+        return look._replace(ready=ready, size=size, key=key or look.key)
 
     def _verified(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
         """Compare a hit with what the recipe generates; where it differs that is used, and takes the entry's place."""
@@ -294,60 +316,52 @@ class Line:
         look = self._make(layer, values, False, Look(None, "error", str(wrong), key=look.entry.key), False)
         return look._replace(reason=str(wrong))
 
-    def _ran(self, values: dict[str, Any], call: bool) -> tuple[Outcome, Dtypes]:
-        """Run the recipe, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
-        from kcl import running
-
-        if self._result is not None and self.base is not None:
-            ran = running.Outcome(self._result, self.base.reads, "")
+    def _made(self, values: dict[str, Any], call: bool) -> tuple[Outcome, Dtypes]:
+        """Make the result, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
+        if self._outcome is not None and self.base is not None:
+            made = self._outcome._replace(reads=self.base.reads)
         else:
-            ran = running.run(self._task, self._reached)
-            self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
-            self._result = None if ran.refused else ran.result
-        dtypes = dtypes_of(unpack(ran.result.packed, values))
-        if self.base is None or self.base.reads != ran.reads:
-            self.base = Base(ran.result.open(dtypes), ran.reads)
+            made = self._origin.outcome()
+            self._outcome = None if made.refused else made
+        dtypes = dtypes_of(unpack(made.result.packed, values))
+        if self.base is None or self.base.reads != made.reads:
+            self.base = Base(made.result.open(dtypes), made.reads)
         if call:
             _require(self.base.open, values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
-        if ran.result.follows(used, self.base.open.needed):
+        if made.result.follows(used, self.base.open.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
-        return ran, used
+        return made, used
 
     def _wrong(self, stored: Generated, used: Dtypes, code: CodeType | None = None) -> WrongEntry | None:
         from kcl.verify import recipes
 
-        return recipes.check(self._task, self._reached, stored, used, code)
+        return recipes.check(self.name, self._origin.anew, stored, used, code)
 
     def _off(self, layer: layers.Layer, result: frontends.Result) -> str:
         off = layer.off(frozenset({result.front_end}))
         return f"off: {off}" if off else ""
 
-    def _code(self, layer: layers.Layer, ran: Outcome, used: Dtypes, lone: bool) -> Code:
+    def _code(self, layer: layers.Layer, made: Outcome, used: Dtypes, lone: bool) -> Code:
         """Generate, or take what was generated from an equal result; `lone` code looks for no other."""
         from kcl import running
 
-        identity = None if lone else running.identity(ran.result)
-        unit = None
-        if identity is not None:
-            unit = rows.unit_key(identity, _environment_parts(ran.result.front_end), used)
+        unit = None if lone else running.unit_key(made.result, used)
+        if unit is not None:
             found = rows.of_unit(layer, unit)
             if found is not None:
-                return Code(found._replace(kernel=self.name), ran.refused, unit, True)
-        generated, unfit, alone = running.generate(self._task, ran.result, used)
-        return Code(generated, ran.refused or unfit, unit if alone else None, False)
+                return Code(found._replace(kernel=self.name), made.refused, unit, True)
+        generated, unfit, alone = self._origin.generate(used)
+        return Code(generated, made.refused or unfit, unit if alone else None, False)
 
     def _store(
         self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str, seconds: float
     ) -> tuple[Key | None, int]:
-        """Publish code under the direct key, or where that is not known under the identity of the result alone."""
-        direct, reached = self._direct, self._reached
-        if not refused and look.outcome != "bypass" and direct is not None and reached is not None:
-            from kcl import running
-
+        """Publish code under the generator key, or where that is not known under the identity of the result alone."""
+        if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
-            place, made = running.place_of(reached), code.generated
-            return rows.store(layer, direct, place, self.base, made, used, code.unit, seconds)
+            place, parts = self._origin.place(), self._origin.described()
+            return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds, parts)
         if code.reused or code.unit is None:
             return None, 0
         return None, rows.store_unit(layer, code.unit, code.generated, seconds)
@@ -372,17 +386,6 @@ def _chosen(layer: layers.Layer, digest: str) -> bool:
     from kcl.verify import recipes
 
     return recipes.chosen(layer.verify, digest)
-
-
-def _ready(code: Code) -> Ready:
-    return Ready(code.generated, instantiate(code.generated), code.generated.digest)
-
-
-def _environment_parts(*front_ends: str) -> list[Part]:
-    """Return what loopy itself reads from the environment while it generates."""
-    if "opencl" in front_ends and "loopy" not in front_ends:
-        return []
-    return [Part("argument checks", "skipped")] if adapters.skips_argument_checks() else []
 
 
 def _require(opened: Open, values: Mapping[str, Any]) -> None:

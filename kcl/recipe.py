@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 from kcl import reporting
 from kcl.declarations import NOTHING, Declared, declare
+from kcl.record import imports
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -30,6 +31,9 @@ class Recipe(Generic[P]):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
+        imports.install()
+        if not declared.pure:
+            imports.recipe_in(function.__globals__)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
@@ -58,6 +62,7 @@ def kernel(
     env: Iterable[str] = (),
     depends: Iterable[object] = (),
     version: str | None = None,
+    pure: bool = False,
 ) -> Callable[[Callable[P, object]], Recipe[P]]: ...
 
 
@@ -69,27 +74,49 @@ def kernel(
     env: Iterable[str] = (),
     depends: Iterable[object] = (),
     version: str | None = None,
+    pure: bool = False,
 ) -> Recipe[P] | Callable[[Callable[P, object]], Recipe[P]]:
     """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
 
-    The function runs only when nothing is cached for its code and parameters; import loopy inside it, or take
-    `kcl.lazy("loopy")`, so that a warm start does not import it.
+    Import loopy inside the function, or take `kcl.lazy("loopy")`, so that a warm start does not import it.
 
-    What kcl cannot see of a recipe's inputs is declared: `reads` lists files and folders, as paths or patterns of
-    `glob` relative to the directory of the recipe's module, which count by content; `env` lists environment variables;
-    `depends` lists functions, classes, modules and values that count as if the recipe's code named them. `version` is
-    a text of your own: with it you vouch that the text, the parameters and the code that kcl sees decide what the
-    recipe returns, whatever else it does. Raises TypeError for a declaration that cannot be meant.
+    With `pure` you promise that the function is a pure function of what kcl can see: its code, its parameters and what
+    it reads. kcl then finds the key without running the function, and runs it only when nothing is cached. The page
+    "What a pure recipe must not do" lists what breaks the promise.
+
+    A pure recipe declares the inputs that kcl cannot see. `reads` lists files and folders, as paths or patterns of
+    `glob` relative to the directory of the recipe's module; they count by content. `env` lists environment variables.
+    `depends` lists functions, classes, modules and values that count as if the recipe's code named them. Without `pure`
+    these three are ignored, with one warning. `version` is a text of your own that is part of the key; with it you
+    vouch that the text, the parameters and the code that kcl sees decide what a pure recipe returns, whatever else it
+    does. Raises TypeError for a declaration that cannot be meant.
     """
     reporting.at_exit()
     if function is not None:
         return Recipe(function)
-    declared = declare(reads, env, depends, version)
+    declared = _effective(declare(reads, env, depends, version, pure))
 
     def decorate(function: Callable[P, object]) -> Recipe[P]:
         return Recipe(function, declared)
 
     return decorate
+
+
+def _effective(declared: Declared) -> Declared:
+    """Return the declarations that apply: without `pure` the version. The warning names the decorator's line."""
+    ignored = [name for name in declared.made if name != "version"]
+    if declared.pure or not ignored:
+        return declared
+    from kcl import layers
+
+    words = " and ".join(filter(None, [", ".join(ignored[:-1]), ignored[-1]]))
+    layers.warn_once(
+        "declarations without pure",
+        f"kcl ignores {words} of a recipe that is not declared pure, because it runs in every process; "
+        f"write @kcl.kernel(pure=True) to skip its body on a hit, or remove {words}",
+        stacklevel=3,
+    )
+    return Declared(version=declared.version)
 
 
 class _LazyModule(ModuleType):
@@ -108,7 +135,14 @@ class _LazyModule(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """Return the module `name` without importing it before it is used; itself, where it is imported already."""
+    """Return the module `name` without importing it before it is used; itself, where it is imported already.
+
+    For loopy it returns the face that records what recipes ask of loopy.
+    """
+    if name == "loopy":
+        from kcl.record.face import face
+
+        return face
     return sys.modules.get(name) or _LazyModule(name)
 
 

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.direct.reach import FORMAT
 from kcl.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.frontends import Open
@@ -26,6 +25,7 @@ from kcl.namedtuple import NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
+    from kcl import frontends
     from kcl.layers import Layer
     from kcl.manifest import Read
 
@@ -38,6 +38,14 @@ class Ready(NamedTuple):
     generated: Generated
     invoke: Callable[..., Any]
     digest: str
+
+
+class Outcome(NamedTuple):
+    """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
+
+    result: frontends.Result
+    reads: tuple[Read, ...]
+    refused: str
 
 
 class Base(NamedTuple):
@@ -100,6 +108,11 @@ def ready(entry: Entry, directory: str) -> Ready:
     return Ready(generated, instantiate(generated, code), generated.digest)
 
 
+def made_ready(generated: Generated) -> Ready:
+    """Make code ready that was generated now."""
+    return Ready(generated, instantiate(generated), generated.digest)
+
+
 def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
     """Return the keys of the rows to look at: by what decides, then by everything that was given."""
     common = [*direct.parts, *(Part(f"{read.base} {read.path}".strip(), read.digest) for read in base.reads)]
@@ -130,7 +143,7 @@ def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
 
 def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
     """Return the key of the row under which the code of equal results is found; `parts` are beside the result."""
-    return Key([Part("kcl", FORMAT), *parts, Part("result", identity), *_dtype_parts(dtypes)])
+    return Key([*parts, Part("result", identity), *_dtype_parts(dtypes)])
 
 
 def of_unit(layer: Layer, unit: Key) -> Generated | None:
@@ -166,8 +179,12 @@ def store(
     used: Dtypes,
     unit: Key | None,
     seconds: float = 0.0,
+    beside: Mapping[str, bytes] = {},
 ) -> tuple[Key, int]:
-    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
+    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size.
+
+    `beside` are parts that explain a later miss.
+    """
     chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
     options = [_placed(option, place) for option in generated.options]
     named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
@@ -180,7 +197,7 @@ def store(
         "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
-    texts = _texts(place)
+    texts = {**_texts(place), **beside}
     key, size = special_keys(direct, base, used)[-1], 0
     entry = to_entry(generated, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen

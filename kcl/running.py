@@ -11,22 +11,15 @@ from typing import TYPE_CHECKING, Any
 from kcl import frontends, manifest, observe
 from kcl.declarations import NOTHING, Declared, Task
 from kcl.manifest import Read
-from kcl.namedtuple import NamedTuple
-from kcl.rows import Place
+from kcl.record import recorder
+from kcl.rows import Outcome, Place, unit_key as _unit_key
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.direct.reach import Reached
     from kcl.generated import Generated
-
-
-class Outcome(NamedTuple):
-    """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
-
-    result: frontends.Result
-    reads: tuple[Read, ...]
-    refused: str
+    from kcl.key import Key
 
 
 def run(task: Task, reached: Reached | None) -> Outcome:
@@ -50,20 +43,29 @@ def run(task: Task, reached: Reached | None) -> Outcome:
     return Outcome(result, _reads(task.declared, files, observed, place), refused)
 
 
-def generate(task: Task, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
+def generate(
+    name: str, declared: Declared, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
+) -> tuple[Generated, str, bool]:
     """Generate code for one choice of dtypes: (Generated, why it must not be stored, whether the result decides it).
 
     What a declaration vouches for may decide the code beside the result.
     """
-    with observe.observing() as observed, _quiet(result.front_end):
-        generated = result.generate(task.name, dtypes)
+    with recorder.carrying(), observe.observing() as observed, _quiet(result.front_end):
+        generated = result.generate(name, dtypes)
     alone = not (result.volatile or _seen_in_generating(NOTHING, observed))
-    return generated, result.volatile or _seen_in_generating(task.declared, observed), alone
+    return generated, result.volatile or _seen_in_generating(declared, observed), alone
 
 
-def identity(result: frontends.Result) -> str | None:
-    """Return the identity of a result, None where it cannot be known or must not serve."""
-    return None if result.volatile else result.identity()
+def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> Key | None:
+    """Return the key under which code of equal results is found; None where it cannot be known or must not serve."""
+    identity = None if result.volatile else result.identity()
+    if identity is None:
+        return None
+    from kcl.record import beside
+
+    with_loopy = result.front_end != "opencl"
+    parts = [*beside.parts(with_loopy), *(beside.switches() if with_loopy else ())]
+    return _unit_key(identity, parts, dtypes)
 
 
 def place_of(reached: Reached | None) -> Place:
@@ -86,7 +88,7 @@ def _reads(declared: Declared, files: list[str], observed: observe.Observed, pla
 
 
 def _watched(task: Task, front_end: str) -> tuple[frontends.Result, observe.Observed]:
-    with observe.observing() as observed, _quiet(front_end):
+    with recorder.silent(), observe.observing() as observed, _quiet(front_end):
         value = task.function(**task.arguments)
     result = frontends.accept(value, task.name)
     if result.front_end == "loopy" and front_end != "loopy":

@@ -87,7 +87,7 @@ def dev(queue, n, dtype=np.float32):
 # {{{ numpy, device arrays, allocators, events
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def scale(options=(), events=True):
     """y = a*x + 1, all dtypes known."""
     knl = lp.make_kernel(
@@ -241,7 +241,7 @@ def scalars_of_every_type(launch, queue):
     return found + [seen(queue, launch(queue, x=host(5), a=2, n=n)) for n in (5, np.int32(5), np.int64(5))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def typed(dtype=np.float32):
     """y = a*x + b[0], one dtype."""
     return lp.make_kernel(
@@ -296,7 +296,7 @@ def uint16(launch, queue):
     return _typed(launch, queue, np.uint16, [2, np.uint16(60000)])
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def chosen():
     """Choose by a boolean array and a boolean scalar."""
     return lp.make_kernel(
@@ -318,7 +318,7 @@ def bool_like_arguments(launch, queue):
     return [seen(queue, launch(queue, mask=mask, x=host(4), flag=flag)) for flag in (0, 1, True, np.int8(1))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def flags():
     """Compare; the output is boolean."""
     return lp.make_kernel(
@@ -334,7 +334,7 @@ def booleans(launch, queue):
     return seen(queue, launch(queue, x=np.array([True, False, True])))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def opened(name="opened"):
     """y = a*x, every dtype left open; under a name, so that each case begins without an entry."""
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", name=name)
@@ -395,7 +395,7 @@ def open_output_of_another_dtype(launch, queue):
     return [*found, seen(queue, launch(queue, x=x, a=a, y=np.zeros(3, np.int32)))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def half_open():
     """x is known, c is not; z follows from both."""
     return lp.make_kernel(
@@ -417,7 +417,7 @@ def partly_open_dtypes(launch, queue):
 # {{{ layouts
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def with_offsets():
     """y = 2 x, from arrays that begin anywhere."""
     return lp.make_kernel(
@@ -440,7 +440,7 @@ def offsets(launch, queue):
     return [*found, seen(queue, launch(queue, x=x), x=x), seen(queue, launch(queue, x=host(5)))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def transposed(order="F"):
     """y = x transposed, in an order."""
     return lp.make_kernel(
@@ -469,7 +469,7 @@ def c_order(launch, queue):
     return seen(queue, launch(queue, x=x), x=x)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def strided():
     """y = 2 x with strides found from the arrays."""
     return lp.make_kernel(
@@ -494,7 +494,7 @@ def automatic_strides(launch, queue):
     return [*found, seen(queue, launch(queue, x=whole, y=y), x=whole, y=y)]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def padded():
     """Rows of a fixed stride."""
     return lp.make_kernel(
@@ -515,7 +515,7 @@ def fixed_strides(launch, queue):
     return seen(queue, launch(queue, x=x), x=x)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def separated(dtype=np.float32):
     """Planes of an array are arguments of their own."""
     knl = lp.make_kernel(
@@ -565,7 +565,7 @@ def zero_size(launch, queue):
     ]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def grouped():
     """y = 2 x in work groups of 4, with a bound."""
     knl = lp.make_kernel(
@@ -582,7 +582,7 @@ def work_groups_of_any_number(launch, queue):
     return [seen(queue, launch(queue, x=host(n))) for n in (1, 4, 9)]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def unknown_shape():
     """An array of which only the beginning is known."""
     return lp.make_kernel(
@@ -603,7 +603,7 @@ def shapes_that_are_not_known(launch, queue):
 # {{{ programs
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def two_steps():
     """Two device kernels with a temporary in global memory between them."""
     knl = lp.make_kernel(
@@ -643,7 +643,7 @@ def several_device_kernels(launch, queue):
     return [*found, seen(queue, launch(queue, x=x, allocator=allocator), x=x), sizes]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def inserted_barriers():
     """Two device kernels by loopy's own insertion of a barrier, and a temporary that must survive it."""
     knl = lp.make_kernel(
@@ -668,7 +668,7 @@ def barriers_that_loopy_inserts(launch, queue):
     return [seen(queue, launch(queue, x=x, z=z), x=x, z=z), seen(queue, launch(queue, x=host(5)))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def reduced():
     """Sums of rows, and the greatest element of each."""
     knl = lp.make_kernel(
@@ -685,7 +685,7 @@ def reductions(launch, queue):
     return seen(queue, launch(queue, x=host(48).reshape(3, 16)))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def in_place():
     """x is read and written."""
     return lp.make_kernel(
@@ -706,7 +706,7 @@ def arguments_in_and_out(launch, queue):
     return found
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def points():
     """A structure that the recipe registers."""
     dtype = np.dtype([("mass", np.float64), ("count", np.int32)], align=True)
@@ -728,7 +728,7 @@ def structures(launch, queue):
     return [seen(queue, launch(queue, p=p)), seen(queue, launch(queue, p=cl_array.to_device(queue, p)))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def vectors():
     """OpenCL's vector types are structures to numpy, with titles."""
     from pyopencl import cltypes
@@ -750,7 +750,7 @@ def vector_types(launch, queue):
     return [seen(queue, launch(queue, x=x)), seen(queue, launch(queue, x=cl_array.to_device(queue, x)))]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def with_preamble():
     """Functions of the user's own: one that brings its preamble, and a macro."""
     from loopy.kernel.function_interface import ScalarCallable
@@ -791,7 +791,7 @@ def functions_and_preambles(launch, queue):
     return seen(queue, launch(queue, x=host(4)))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def called():
     """A loopy function called by the entry point."""
     inner = lp.make_function("{[j]: 0<=j<4}", "b[j] = 2*a[j]", name="double_it")
@@ -809,7 +809,7 @@ def callee_kernels(launch, queue):
     return seen(queue, launch(queue, x=host(8).reshape(2, 4)))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def several_outputs():
     """Outputs come in the order of the arguments."""
     return lp.make_kernel(
@@ -833,7 +833,7 @@ def outputs_in_order(launch, queue):
     return [seen(queue, launch(queue, x=host(4))), seen(queue, launch(queue, x=x, b=b), x=x, b=b)]
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def build_options():
     """A macro of the build options decides."""
     knl = lp.make_kernel(

@@ -72,10 +72,11 @@ class Run:
 
 
 class Project:
-    """A copy of the folder `line` below `child.directory`, run in child processes."""
+    """A copy of the folder `line` below `child.directory`, run in child processes; `pure` declares its recipes so."""
 
-    def __init__(self, child, platform: str) -> None:
+    def __init__(self, child, platform: str, pure: bool = False) -> None:
         self.child = child
+        self.variables = {"DRIVER_PURE": "1"} if pure else {}
         self.platform = platform
         self.folder = child.directory / "project"
         shutil.copytree(TESTS / "line", self.folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -94,7 +95,7 @@ class Project:
             command = (str(self.folder / "driver.py"),)
         done = subprocess.run(
             [sys.executable, *options, *command, self.platform, group],
-            env=self.child.environment(**variables),
+            env=self.child.environment(**self.variables, **variables),
             cwd=cwd or self.folder,
             text=True,
             capture_output=True,

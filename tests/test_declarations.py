@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib
 import os
 import pathlib
 import random
 import sys
-import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def fill(folder, **numbers):
 class TestReads:
     def test_without(self, queue, tmp_path):
         """A recipe that looks at a folder is bypassed, with the line and what would cure it."""
-        _number, outcome, reason = computed(queue, kcl.kernel(summed), fill(tmp_path / "data", one=1))
+        _number, outcome, reason = computed(queue, kcl.kernel(pure=True)(summed), fill(tmp_path / "data", one=1))
         assert outcome == "bypass"
         assert "test_declarations.py:" in reason
         assert "@kcl.kernel(reads=[...])" in reason
@@ -75,7 +76,7 @@ class TestReads:
     def test_pattern(self, queue, tmp_path):
         """Changed, new and removed files that the pattern matches are misses that name it; others are noise."""
         folder = fill(tmp_path / "data", one=1)
-        recipe = kcl.kernel(reads=[os.path.join(folder, "*.txt")])(summed)
+        recipe = kcl.kernel(pure=True, reads=[os.path.join(folder, "*.txt")])(summed)
         changed = ("miss", f"declared input {folder}/*.txt changed")
         assert computed(queue, recipe, folder) == (1, "miss", "not in the cache")
         assert computed(queue, recipe, folder) == (1, "hit", "")
@@ -91,7 +92,7 @@ class TestReads:
     def test_another_folder(self, queue, tmp_path):
         """What lies outside of the declared patterns is still not looked at."""
         folder = fill(tmp_path / "data", one=1)
-        recipe = kcl.kernel(reads=[str(tmp_path / "other" / "*.txt")])(summed)
+        recipe = kcl.kernel(pure=True, reads=[str(tmp_path / "other" / "*.txt")])(summed)
         for _ in range(2):
             _number, outcome, reason = computed(queue, recipe, folder)
             assert outcome == "bypass"
@@ -101,11 +102,11 @@ class TestReads:
     def test_unseen_file(self, queue, tmp_path):
         """A file that the recipe reads where kcl does not look counts where it is declared."""
         path = tmp_path / "data.bin"
-        path.write_bytes(b"\x01")
-        recipe = kcl.kernel(reads=[path])(by_another_way)
+        fill_unseen(path, 1)
+        recipe = kcl.kernel(pure=True, reads=[path])(by_another_way)
         assert computed(queue, recipe, str(path))[:2] == (1, "miss")
         assert computed(queue, recipe, str(path))[:2] == (1, "hit")
-        path.write_bytes(b"\x02")
+        fill_unseen(path, 2)
         assert computed(queue, recipe, str(path))[:2] == (2, "miss")
 
     def test_relative_to_the_module(self, child):
@@ -125,8 +126,8 @@ class TestReads:
     def test_changed_declaration(self, queue, tmp_path):
         """Another declaration is another key: what it asks for was not looked at before."""
         folder = fill(tmp_path / "data", one=1)
-        assert computed(queue, kcl.kernel(reads=[f"{folder}/*.txt"])(summed), folder)[1] == "miss"
-        assert computed(queue, kcl.kernel(reads=[f"{folder}/*"])(summed), folder)[1] == "miss"
+        assert computed(queue, kcl.kernel(pure=True, reads=[f"{folder}/*.txt"])(summed), folder)[1] == "miss"
+        assert computed(queue, kcl.kernel(pure=True, reads=[f"{folder}/*"])(summed), folder)[1] == "miss"
 
 
 DRIVER = """
@@ -138,7 +139,7 @@ import numpy as np
 import kcl
 
 
-@kcl.kernel(reads=["data/*.txt"])
+@kcl.kernel(pure=True, reads=["data/*.txt"])
 def summed():
     paths = glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "*.txt"))
     return kcl.Source(
@@ -159,22 +160,31 @@ RUN = """
 """
 
 
+@functools.cache
+def number_in(path):
+    """Read a file once a process."""
+    return pathlib.Path(path).read_bytes()[0]
+
+
+def fill_unseen(path, number):
+    """Write a file, and let `number_in` read it before a recipe runs."""
+    path.write_bytes(bytes([number]))
+    number_in.cache_clear()
+    number_in(str(path))
+
+
 def by_another_way(path):
-    """Read a file in another thread."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(pathlib.Path(path).read_bytes()[0]))
-    thread.start()
-    thread.join()
-    return source(found[0])
+    """Take what was read before the recipe runs."""
+    return source(number_in(path))
 
 
 class TestEnv:
     def test_listed_environment(self, queue, monkeypatch):
         """A recipe that lists the environment is bypassed, and cured by naming the variables that count."""
         monkeypatch.setenv("AMOUNT", "1")
-        _number, outcome, reason = computed(queue, kcl.kernel(from_listed))
+        _number, outcome, reason = computed(queue, kcl.kernel(pure=True)(from_listed))
         assert (outcome, "@kcl.kernel(env=[...])" in reason) == ("bypass", True)
-        recipe = kcl.kernel(env=["AMOUNT"])(from_listed)
+        recipe = kcl.kernel(pure=True, env=["AMOUNT"])(from_listed)
         assert computed(queue, recipe)[:2] == (1, "miss")
         assert computed(queue, recipe)[:2] == (1, "hit")
         monkeypatch.setenv("AMOUNT", "2")
@@ -194,9 +204,9 @@ class TestDepends:
         monkeypatch.syspath_prepend(tmp_path)
         (tmp_path / "declared_amounts.py").write_text("AMOUNT = 1\n")
         module = importlib.import_module("declared_amounts")
-        _number, outcome, reason = computed(queue, kcl.kernel(from_module), "declared_amounts")
+        _number, outcome, reason = computed(queue, kcl.kernel(pure=True)(from_module), "declared_amounts")
         assert (outcome, "@kcl.kernel(depends=[...])" in reason) == ("bypass", True)
-        recipe = kcl.kernel(depends=[module])(from_module)
+        recipe = kcl.kernel(pure=True, depends=[module])(from_module)
         assert computed(queue, recipe, "declared_amounts")[:2] == (1, "miss")
         assert computed(queue, recipe, "declared_amounts")[:2] == (1, "hit")
         monkeypatch.setattr(module, "AMOUNT", 2)
@@ -205,7 +215,7 @@ class TestDepends:
     def test_values(self, queue):
         """Values and functions count by what they are now."""
         values = [1]
-        recipe = kcl.kernel(depends=[values, table])(constant)
+        recipe = kcl.kernel(pure=True, depends=[values, table])(constant)
         key = recipe().key(queue)["generator"]
         assert [part.name for part in key.parts if part.name.startswith("depends")] == ["depends 0", "depends 1"]
         assert any(part.name == "code table" for part in key.parts)
@@ -215,7 +225,7 @@ class TestDepends:
     def test_unknowable_value(self, queue):
         """A declared object whose content cannot be known is no cure."""
         with open(os.devnull) as stream:
-            assert computed(queue, kcl.kernel(depends=[stream])(constant))[1] == "bypass"
+            assert computed(queue, kcl.kernel(pure=True, depends=[stream])(constant))[1] == "bypass"
 
 
 def from_module(name):
@@ -231,14 +241,14 @@ def constant():
 class TestVersion:
     def test_vouched(self, queue):
         """A version vouches for what kcl refuses; another version is another key."""
-        assert computed(queue, kcl.kernel(drawn))[1] == "bypass"
-        assert "@kcl.kernel(version=...)" in computed(queue, kcl.kernel(drawn))[2]
-        first, second = (kcl.kernel(version=text)(drawn) for text in ("1", "2"))
+        assert computed(queue, kcl.kernel(pure=True)(drawn))[1] == "bypass"
+        assert "@kcl.kernel(version=...)" in computed(queue, kcl.kernel(pure=True)(drawn))[2]
+        first, second = (kcl.kernel(pure=True, version=text)(drawn) for text in ("1", "2"))
         assert [computed(queue, recipe)[1] for recipe in (first, first, second, second)] == ["miss", "hit"] * 2
 
     def test_parameters_and_code_still_count(self, queue, monkeypatch):
         """Parameters, helpers and values that are seen count beside the version."""
-        recipe = kcl.kernel(version="1")(drawn)
+        recipe = kcl.kernel(pure=True, version="1")(drawn)
         assert computed(queue, recipe, 1)[:2] == (1, "miss")
         assert computed(queue, recipe, 2)[:2] == (2, "miss")
         monkeypatch.setattr(sys.modules[__name__], "EXTRA", 5)
@@ -247,27 +257,27 @@ class TestVersion:
     def test_unknowable_parameter(self, queue):
         """A parameter whose content cannot be known is not vouched for."""
         with open(os.devnull) as stream:
-            recipe = kcl.kernel(version="1")(with_stream)
+            recipe = kcl.kernel(pure=True, version="1")(with_stream)
             _number, outcome, reason = computed(queue, recipe, stream)
         assert (outcome, "TextIOWrapper" in reason) == ("bypass", True)
 
     def test_unknowable_global(self, queue):
         """A global whose content cannot be known is."""
-        assert computed(queue, kcl.kernel(logged))[1] == "bypass"
-        recipe = kcl.kernel(version="1")(logged)
+        assert computed(queue, kcl.kernel(pure=True)(logged))[1] == "bypass"
+        recipe = kcl.kernel(pure=True, version="1")(logged)
         assert [computed(queue, recipe)[1] for _ in range(2)] == ["miss", "hit"]
 
     def test_what_it_does_while_it_runs(self, queue, tmp_path):
         """A recipe that writes files and reads them again is stored too, where it is vouched for."""
         path = str(tmp_path / "scratch")
-        assert "@kcl.kernel(version=...)" in computed(queue, kcl.kernel(writing), path)[2]
-        recipe = kcl.kernel(version="1")(writing)
+        assert "@kcl.kernel(version=...)" in computed(queue, kcl.kernel(pure=True)(writing), path)[2]
+        recipe = kcl.kernel(pure=True, version="1")(writing)
         assert [computed(queue, recipe, path)[1] for _ in range(2)] == ["miss", "hit"]
 
     def test_reads_still_count(self, queue, tmp_path):
         """A file that such a recipe was seen to read counts all the same."""
         folder = fill(tmp_path / "data", one=1)
-        recipe = kcl.kernel(version="1")(summed)
+        recipe = kcl.kernel(pure=True, version="1")(summed)
         assert computed(queue, recipe, folder)[:2] == (1, "miss")
         fill(tmp_path / "data", one=2)
         assert computed(queue, recipe, folder)[:2] == (2, "miss")
@@ -307,6 +317,7 @@ class TestDeclare:
             ({"env": "HOME"}, r"env=.*takes a list"),
             ({"depends": 3}, r"depends=.*takes a list"),
             ({"version": 3}, r"version=.*takes a text"),
+            ({"pure": 1}, r"pure=.*takes True or False"),
             ({"env": [3]}, r"env=.*lists texts"),
             ({"reads": [""]}, r"reads=.*lists texts"),
         ],
@@ -314,11 +325,14 @@ class TestDeclare:
     def test_mistakes(self, declared, match):
         """What cannot be meant is a TypeError when the recipe is decorated."""
         with pytest.raises(TypeError, match=match):
-            kcl.kernel(**declared)
+            kcl.kernel(**{"pure": True, **declared})
 
-    def test_nothing_declared(self, queue):
-        """Without arguments the decorator is as the bare one."""
-        assert kcl.kernel()(constant)().key(queue) == kcl.kernel(constant)().key(queue)
+    def test_nothing_declared(self):
+        """Without arguments the decorator is as the bare one; `pure` alone declares no input."""
+        assert kcl.kernel()(constant).declared == kcl.kernel(constant).declared == declarations.NOTHING
+        assert kcl.kernel(pure=True)(constant).declared == declarations.PURE
+        assert not declarations.PURE.made
+        assert not declarations.PURE.parts
 
     @pytest.mark.parametrize(
         ("pattern", "path", "covered"),
@@ -341,7 +355,49 @@ class TestDeclare:
     def test_excuses(self):
         """A declaration cures the reasons that name it; a version cures all."""
         reason = "f: glob.glob looks at directories; ..., or declare it with @kcl.kernel(reads=[...])"
-        assert declarations.declare(["a"], [], [], None).excuses(reason)
-        assert not declarations.declare([], ["a"], [], None).excuses(reason)
-        assert declarations.declare([], [], [], "1").excuses("anything")
+        assert declarations.declare(["a"], [], [], None, True).excuses(reason)
+        assert not declarations.declare([], ["a"], [], None, True).excuses(reason)
+        assert declarations.declare([], [], [], "1", True).excuses("anything")
         assert not declarations.NOTHING.excuses(reason)
+        assert not declarations.PURE.excuses("declare it with @kcl.kernel(pure=True)")
+
+
+class TestWithoutPure:
+    @pytest.fixture
+    def warned(self, recwarn):
+        """Return the warnings of kcl: (text, file, line)."""
+        kind = layers.CacheWarning
+        return lambda: [(str(one.message), one.filename, one.lineno) for one in recwarn if one.category is kind]
+
+    def test_ignored(self, warned):
+        """Declared inputs of a recipe that is not pure are ignored; one warning names the line and the cure."""
+        recipe, line = kcl.kernel(reads=["a"], env=["B"], depends=[1])(constant), here()
+        kcl.kernel(env=["B"])(constant)
+        assert recipe.declared == declarations.NOTHING
+        ((text, file, number),) = warned()
+        assert text.startswith("kcl ignores reads, env and depends of a recipe that is not declared pure")
+        assert "write @kcl.kernel(pure=True)" in text
+        assert (file, number) == (__file__, line)
+
+    def test_version(self, queue, warned):
+        """A version counts, declared pure or not, without a warning."""
+        keys = [kcl.kernel(version=text)(constant)().key(queue)["generator"] for text in ("1", "2")]
+        assert [difference.name for difference in keys[0].diff(keys[1])] == ["declared version"]
+        assert not warned()
+
+    def test_pure(self, warned):
+        """Inputs that a pure recipe declares are kept."""
+        recipe = kcl.kernel(pure=True, env=["B"])(constant)
+        assert recipe.declared == declarations.Declared(env=("B",), pure=True)
+        assert not warned()
+
+    def test_warnings_that_are_errors(self):
+        """The decorator decorates where warnings are errors."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert isinstance(kcl.kernel(env=["B"])(constant), kcl.Recipe)
+
+
+def here():
+    """Return the line of the caller."""
+    return sys._getframe(1).f_lineno

@@ -249,7 +249,7 @@ print(*(name for name in sys.modules if name.startswith("kcl.")))
         import pyopencl as cl
         import kcl
 
-        @kcl.kernel
+        @kcl.kernel(pure=True)
         def twice():
             import loopy as lp
             return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))

@@ -20,7 +20,7 @@ import kcl
 CODE = "__kernel void fill(__global float *y, int n) {{ int i = get_global_id(0); if (i < n) y[i] = {}; }}"
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def fill():
     from late import VALUE
 
@@ -76,7 +76,7 @@ class TestOnce:
 
             ran = []
 
-            @kcl.kernel
+            @kcl.kernel(pure=True)
             def scaled(factors):
                 import importlib
 

@@ -25,7 +25,7 @@ _numbers = itertools.count()
 PLAIN = """
     import kcl
 
-    @kcl.kernel
+    @kcl.kernel(pure=True)
     def scaled(by=2):
         import loopy as lp
 
@@ -40,7 +40,7 @@ REFACTORED = """
 
         return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
 
-    @kcl.kernel
+    @kcl.kernel(pure=True)
     def scaled(by=2):
         import loopy as lp
 
@@ -52,7 +52,7 @@ TIMED = """
 
     import kcl
 
-    @kcl.kernel
+    @kcl.kernel(pure=True)
     def scaled(by=2):
         import loopy as lp
 
@@ -66,7 +66,7 @@ PREAMBLE = """
     def amount(info):
         yield ("10_amount", "#define AMOUNT 1")
 
-    @kcl.kernel
+    @kcl.kernel(pure=True)
     def filled():
         import loopy as lp
         import numpy as np
@@ -164,9 +164,9 @@ class TestReuse:
 
     def test_between_kernels_of_one_process(self, queue, load, forbidden):
         """Two recipes that return the same share what is generated, each under its own name."""
-        module = load(PLAIN + textwrap.indent("\nother = kcl.kernel(scaled.function)\n", "    "))
+        module = load(PLAIN + textwrap.indent("\nother = kcl.kernel(pure=True)(scaled.function)\n", "    "))
         scaled(queue, module.scaled)
-        renamed = kcl.kernel(load(REFACTORED.replace("def scaled", "def renamed")).renamed.function)
+        renamed = kcl.kernel(pure=True)(load(REFACTORED.replace("def scaled", "def renamed")).renamed.function)
         forbidden()
         kernel = renamed()
         _event, (y,) = kernel(queue, x=np.ones(4, np.float32))
@@ -214,7 +214,7 @@ class TestPreambles:
     def test_file_read_while_generating(self, queue, load, tmp_path):
         """What a version vouches for decides beside the result: such code serves no other version."""
         path = tmp_path / "amount"
-        text = PREAMBLE.replace("@kcl.kernel", '@kcl.kernel(version="1")')
+        text = PREAMBLE.replace("pure=True", 'pure=True, version="1"')
         text = text.replace('yield ("10_amount", "#define AMOUNT 1")', f'yield ("1", open({str(path)!r}).read())')
         for expected in (1, 2):
             path.write_text(f"#define AMOUNT {expected}")

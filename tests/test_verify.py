@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import marshal
 import pathlib
 import random
 import subprocess
 import sys
-import threading
 
 import loopy as lp
 import numpy as np
@@ -49,17 +49,26 @@ def doubled():
     return lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel
+@functools.cache
+def words_of(path):
+    """Read a file once a process."""
+    return pathlib.Path(path).read_text().split()
+
+
+def prepared(path, text):
+    """Write a file, and let `words_of` read it before a recipe runs; kcl does not see that the recipe depends on it."""
+    path.write_text(text)
+    words_of.cache_clear()
+    words_of(str(path))
+
+
+@kcl.kernel(pure=True)
 def hidden(path):
     """Read a file where kcl does not look."""
-    found = []
-    thread = threading.Thread(target=lambda: found.extend(pathlib.Path(path).read_text().split()))
-    thread.start()
-    thread.join()
-    return source(ADD.replace("+= a", f"+= {found[0]}*a"))
+    return source(ADD.replace("+= a", f"+= {words_of(path)[0]}*a"))
 
 
-@kcl.kernel(version="1")
+@kcl.kernel(pure=True, version="1")
 def drawn():
     """Return something else each time."""
     return source(ADD + f"// {random.random()}\n")
@@ -216,9 +225,9 @@ class TestRecipe:
     def test_unseen_input(self, queue, under, tmp_path):
         """An input that kcl does not see is found, and the answer is to declare it."""
         path = tmp_path / "factor"
-        path.write_text("1")
+        prepared(path, "1")
         launched(queue, hidden(str(path)))
-        path.write_text("2")
+        prepared(path, "2")
         under(KCL_VERIFY="1")
         with pytest.warns(kcl.CacheWarning, match=r"declare it with @kcl.kernel"):
             assert launched(queue, hidden(str(path)))[0] == 2.0
@@ -257,9 +266,9 @@ class TestRecipe:
     def test_failing_recipe(self, queue, under, tmp_path):
         """A recipe that fails now fails, as it would without a cache."""
         path = tmp_path / "factor"
-        path.write_text("1")
+        prepared(path, "1")
         launched(queue, hidden(str(path)))
-        path.write_text("")
+        prepared(path, "")
         under(KCL_VERIFY="1")
         with pytest.raises(IndexError):
             launched(queue, hidden(str(path)))

@@ -367,6 +367,60 @@ def generator(name: str) -> str:
     return f"editable {content(place.path)}" if place is not None else ABSENT
 
 
+def required(distribution: str) -> frozenset[str]:
+    """Return the names of a distribution and of all that it requires by its metadata, directly or through others.
+
+    A distribution that is not installed as one, an editable one say, has the names of `GENERATORS`.
+    """
+    found: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and _is_installed(name):
+            found.add(name)
+            waiting += _requirements(name)
+    return frozenset(found.union(GENERATORS) if distribution in found else GENERATORS)
+
+
+def counted(name: str) -> str:
+    """Return what counts of one that `required` named: as `generator` for those, else version and record."""
+    return generator(name) if name in GENERATORS else _identify(name)
+
+
+def own() -> str:
+    """Return what counts of kcl: its version and record, or its content where it runs from a checkout."""
+    whose = _find_installed("kcl")
+    if whose:
+        return whose
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    files = sorted(_files(root))
+    stamps = [f"{inside} {status.st_size} {status.st_mtime_ns}" for inside, status in _stated(files)]
+    listing = "\n".join([root, *stamps]).encode("utf-8", "surrogateescape")
+    return f"checkout {readings.text('kcl', listing, lambda _: content(root))}"
+
+
+def _find_installed(package: str) -> str:
+    """Return version and record of the distribution that a package on `sys.path` came with; empty where it has none."""
+    place = locate(package)
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if place is None or place.path != here:
+        return ""
+    site = _site(place.directory)
+    folder = site.owner(package, place.path)
+    if folder is None:
+        return ""
+    _homes[_name(folder)] = (site, folder)
+    return _identify(_name(folder))
+
+
+def _stated(files: list[tuple[str, str]]) -> Iterator[tuple[str, os.stat_result]]:
+    for inside, path in files:
+        try:
+            yield inside, os.stat(path)
+        except OSError:
+            continue
+
+
 def content(path: str) -> str:
     """Return the digest of a file, or of all source and library files below a directory; memoised."""
     known = _contents.get(path)

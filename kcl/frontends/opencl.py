@@ -126,6 +126,12 @@ class SourceResult:
         self._source = source
         self.reads = (source.path,) if source.path else ()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The build options, the include directories among them."""
+        source = self._source
+        return (*source.build_options, *(f"-I{directory}" for directory in source.include_dirs))
+
     def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> Open:
         """Return that nothing is open."""
         # Nor is an array needed to find the code: one that is missing is reported when the kernel is launched.
@@ -142,7 +148,8 @@ class SourceResult:
             (type(argument).__name__, *argument._replace(dtype=None), layout_of(_dtype(argument)))
             for argument in source.arguments
         ]
-        beside = (source.entry, source.global_size, source.local_size, source.build_options, source.include_dirs)
+        # Build options and include directories change no invoker; the program key has what they are in each run.
+        beside = (source.entry, source.global_size, source.local_size)
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
@@ -152,7 +159,7 @@ class SourceResult:
             kernel=kernel,
             front_end="opencl",
             source=source.code,
-            options=(*source.build_options, *(f"-I{directory}" for directory in source.include_dirs)),
+            options=self.options,
             kernels=(source.entry,),
             invoker=_write_invoker(source),
             function="invoke",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from kcl import running
-from kcl.declarations import Task
 from kcl.errors import WrongEntry
 from kcl.generated import Generated, file_name
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from kcl.direct.reach import Reached
 
 # The fields of Generated in the words of a report; the kernel's name is the recipe's and decides nothing.
 _PARTS = {
@@ -51,32 +47,28 @@ def difference(stored: Generated, fresh: Generated) -> str:
 
 
 def check(
-    task: Task,
-    reached: Reached | None,
+    name: str,
+    anew: Callable[[Mapping[str, np.dtype[Any]]], Generated],
     stored: Generated,
     dtypes: Mapping[str, np.dtype[Any]],
     code: CodeType | None = None,
 ) -> WrongEntry | None:
-    """Run the recipe and compare what it generates with `stored`; where that differs, run it twice to say why.
+    """Compare what `anew` generates with `stored`; where that differs, generate twice to say why.
 
     `code` is the invoker's code object where that was stored too.
     """
-    said = difference(stored, _anew(task, reached, dtypes))
+    said = difference(stored, anew(dtypes))
     if not said and code not in (None, compile(stored.invoker, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
         return None
-    varies = difference(_anew(task, reached, dtypes), _anew(task, reached, dtypes))
+    varies = difference(anew(dtypes), anew(dtypes))
     cause = (
         "the recipe is not deterministic: run twice at once, it differs from itself"
         if varies
         else "something decides it that is in no key: declare it with @kcl.kernel(...)"
     )
-    return WrongEntry(f"kernel {task.name!r}: what the recipe generates differs in {said}; {cause}")
-
-
-def _anew(task: Task, reached: Reached | None, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
-    return running.generate(task, running.run(task, reached).result, dtypes)[0]
+    return WrongEntry(f"kernel {name!r}: what the recipe generates differs in {said}; {cause}")
 
 
 def _first(before: Any, now: Any) -> str:

@@ -1,6 +1,8 @@
 """A driver of which every recipe depends on one thing of its own; tests copy this folder and change that thing.
 
 python driver.py <platform> [<group>]       group: "loopy", "inputs", "pair", "warned", "unknowable" or "all"
+
+With DRIVER_PURE=1 in the environment every recipe is declared pure; `unknowable` always is.
 """
 
 import json
@@ -20,6 +22,7 @@ import pyopencl as cl
 import kcl
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+decorated = kcl.kernel(pure=bool(os.environ.get("DRIVER_PURE")))
 GLOBAL = 7
 
 
@@ -31,7 +34,7 @@ class Settings:
     factor = 8
 
 
-@kcl.kernel
+@decorated
 def typed(block=16):
     import loopy as lp
 
@@ -45,14 +48,14 @@ def typed(block=16):
     return lp.split_iname(unit, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel
+@decorated
 def untyped():
     lp = kcl.lazy("loopy")
     unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", name="untyped", lang_version=(2018, 2))
     return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel
+@decorated
 def included():
     return kcl.Source.from_file(
         os.path.join(HERE, "kernels", "included.cl"),
@@ -63,66 +66,66 @@ def included():
     )
 
 
-@kcl.kernel
+@decorated
 def control():
     return factors.scaled("control", 1)
 
 
-@kcl.kernel
+@decorated
 def body():
     return factors.scaled("body", 2)
 
 
-@kcl.kernel
+@decorated
 def helped():
     return factors.scaled("helped", helper())
 
 
-@kcl.kernel
+@decorated
 def elsewhere():
     return factors.scaled("elsewhere", factors.four())
 
 
 def closing(factor):
-    @kcl.kernel
+    @decorated
     def closed():
         return factors.scaled("closed", factor)
 
     return closed
 
 
-@kcl.kernel
+@decorated
 def defaulted(factor=6):
     return factors.scaled("defaulted", factor)
 
 
-@kcl.kernel
+@decorated
 def from_global():
     return factors.scaled("from_global", GLOBAL)
 
 
-@kcl.kernel
+@decorated
 def from_class():
     return factors.scaled("from_class", Settings.factor)
 
 
-@kcl.kernel
+@decorated
 def parameter(factor):
     return factors.scaled("parameter", factor)
 
 
-@kcl.kernel
+@decorated
 def from_file():
     with open(os.path.join(HERE, "factor.txt")) as stream:
         return factors.scaled("from_file", int(stream.read()))
 
 
-@kcl.kernel
+@decorated
 def optioned():
     return factors.scaled("optioned", "FACTOR", ["-DFACTOR=11"])
 
 
-@kcl.kernel
+@decorated
 def warned():
     source = factors.scaled("warned", 1)
     return kcl.Source(
@@ -130,7 +133,7 @@ def warned():
     )
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def unknowable():
     import time
 

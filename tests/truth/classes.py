@@ -210,179 +210,179 @@ CHANGING = Layout(3)
 ADDED = Layout(1)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def method():
     return scaled(LAYOUT.size())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def static_method():
     return scaled(Layout.origin())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def class_method():
     return scaled(Layout.make())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def property_():
     return scaled(LAYOUT.area)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def class_attribute():
     return scaled(Layout.pad)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def inherited_method():
     return scaled(LAYOUT.deep())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def inherited_attribute():
     return scaled(Layout.level)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def overriding():
     return scaled(LAYOUT.overridden())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def super_call():
     return scaled(LAYOUT.calling_super())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def resolution_order():
     return scaled(Joined().first())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def descriptor():
     return scaled(Described().field)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def metaclass():
     return scaled(Made.width())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def registered():
     return scaled(Registry.known["Registered"].value)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def abstract():
     return scaled(Concrete().run())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def operators():
     with LAYOUT as entered:
         total = entered + (LAYOUT + 1) + LAYOUT() + LAYOUT[1] + sum(LAYOUT) + len(LAYOUT) + (67 in LAYOUT)
     return scaled(total + LAYOUT.computed)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def as_text():
     return scaled(f"{LAYOUT} + {LAYOUT!s}")
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def context_manager():
     with managed() as n:
         return scaled(n)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def object_attribute():
     return scaled(INSTANCE.n)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def object_changed():
     return scaled(CHANGING.n)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def class_changed():
     return scaled(len(Layout.items))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def method_replaced():
     return scaled(ADDED.size() + 1)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def enum_value():
     return scaled(Mode.FAST.value)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def enum_method():
     return scaled(Mode.SLOW.doubled())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def enum_parameter(mode=Mode.FAST):
     return scaled(1 if mode is Mode.FAST else 2)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def flags():
     return scaled(int(Flag.A | Flag.B))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def dataclass_field():
     return scaled(CORNER.y)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def dataclass_default():
     return scaled(Point(1).y)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def dataclass_factory():
     return scaled(len(Point(1).tags))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def dataclass_method():
     return scaled(CORNER.norm())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def dataclass_order():
     return scaled(number(*dataclasses.asdict(Ordered())))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def dataclass_parameter(point=Point(1)):
     return scaled(point.x + 10)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def named_tuple():
     return scaled(PAIR.b)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def typed_tuple():
     return scaled(Typed(1).b)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def text_subclass(text=Text("a")):  # noqa: B008
     return scaled(number(text.shout()))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def own_word():
     return scaled(KEYED.value)

@@ -67,86 +67,86 @@ def given(x=UNSET):
     return 2 if x is UNSET else 3
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def added_to_builtins():
     return scaled(TRUTH_ADDED)  # noqa: F821
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def sentinel():
     return scaled(given())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def sentinel_given(x=UNSET):
     return scaled(2 if x is UNSET else 3)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def order_in_memory():
     return scaled(number(*LAID.ravel("K")))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def mask():
     return scaled(int(MASKED.sum()))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def tagged():
     return scaled(TAGGED.tag)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def unit():
     return scaled(UNIT.metadata["unit"])
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def registered_class():
     return scaled(2 if issubclass(Triangle, Shape) else 3)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def field_metadata():
     return scaled(dataclasses.fields(Field)[0].metadata["width"])
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def field_type():
     return scaled(number(dataclasses.fields(Field)[0].type))
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def member_attribute():
     return scaled(Member.ONE.width)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def made_by_exec():
     return scaled(Made.width)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def same_list():
     return scaled(2 if FIRST is SECOND else 3)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def parent_package():
     from truth.below import inside
 
     return scaled(inside.factor())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def archived():
     from truth_archived import far
 
     return scaled(far.factor())
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def asserting():
     try:
         assert FIRST is SECOND
@@ -155,11 +155,11 @@ def asserting():
     return scaled(8)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def debugging():
     return scaled(9 if __debug__ else 10)
 
 
-@kcl.kernel
+@kcl.kernel(pure=True)
 def position():
     return scaled(number(given.__code__.co_firstlineno))

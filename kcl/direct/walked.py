@@ -1,0 +1,102 @@
+"""What decides the code of a pure recipe: its walked code, its parameters, and what it reads while it runs on a miss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl import rows
+from kcl.declarations import NOTHING, PURE, Task, reached
+from kcl.direct.reach import Reached
+from kcl.key import Key, encoding
+from kcl.record import beside
+from kcl.rows import Base, Outcome, Place, Ready
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.generated import Generated
+
+
+class Walked:
+    """A pure recipe with its parameters; its key is of the moment when it is first asked for."""
+
+    remark = ""
+    own_seconds = 0.0
+
+    def __init__(self, task: Task) -> None:
+        self.name = task.name
+        self._task = task
+        self._reached: Reached | None = None
+        self._moment: dict[tuple[str, str], str] = {}
+        self._outcome: Outcome | None = None
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front ends that the recipe's code leads to."""
+        return self._reached.front_ends if self._reached else frozenset()
+
+    @property
+    def directory(self) -> str:
+        """The directory of the recipe's module."""
+        return self._reached.directory if self._reached else ""
+
+    def key(self) -> Key:
+        """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
+        self._reached = found = reached(self._task)
+        parts, body = found.parts, found.body
+        loopy = found.front_ends != {"opencl"}
+        more = [*beside.own(), *(beside.switches() if loopy else ())]
+        if self._task.declared not in (NOTHING, PURE):
+            more = [*self._task.declared.parts, *more]
+        return Key((*parts, *more), body and body + encoding(more))
+
+    def as_of_now(self, base: Base) -> Base:
+        """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
+        if not base.reads:
+            return base
+        from kcl import manifest
+
+        reads = []
+        for read in base.reads:
+            place = (read.base, read.path)
+            if place not in self._moment:
+                self._moment[place] = manifest.content(read, self.directory)
+            reads.append(read._replace(digest=self._moment[place]))
+        return base._replace(reads=tuple(reads))
+
+    def outcome(self) -> Outcome:
+        """Run the recipe under observation."""
+        from kcl import running
+
+        self._outcome = ran = running.run(self._task, self._reached)
+        self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
+        return ran
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
+        """Generate code from what the recipe returned last."""
+        from kcl import running
+
+        assert self._outcome is not None
+        return running.generate(self.name, self._task.declared, self._outcome.result, dtypes)
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+        """Run the recipe once more and generate its code."""
+        from kcl import running
+
+        result = running.run(self._task, self._reached).result
+        return running.generate(self.name, self._task.declared, result, dtypes)[0]
+
+    def place(self) -> Place:
+        """Return where the recipe stands, and the texts of its code; slow."""
+        from kcl import running
+
+        return running.place_of(self._reached)
+
+    def described(self) -> dict[str, bytes]:
+        """Return nothing: the texts of the recipe's code explain a miss."""
+        return {}
+
+    def adapted(self, ready: rows.Ready) -> Ready:
+        """Return stored code as it is."""
+        return ready

@@ -1,0 +1,26 @@
+"""The face of loopy: `import kcl.loopy as lp` in the place of `import loopy as lp`.
+
+Its names are loopy's. Units that a program makes and transforms are recorded; loopy is imported where a question comes
+up that only loopy can answer, or where kcl's caches do not hold the code. Thread-safe as loopy is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopy import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Return what the face has under a name of loopy."""
+    from kcl.record.face import face
+
+    return getattr(face, name)
+
+
+def __dir__() -> list[str]:
+    """List the names of loopy, which this imports."""
+    from kcl.record.face import face
+
+    return dir(face)

@@ -1,0 +1,107 @@
+"""What decides beside a record how loopy carries it out and generates code.
+
+The distributions that generate count by version and installed files. The state of loopy that a program may have changed
+counts as of the call.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kcl import adapters
+from kcl.direct import distributions
+from kcl.key import Part, common
+
+FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
+_PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
+_FOR_SOURCE = ("numpy", "pyopencl")  # what the invoker of a kcl.Source depends on
+
+_parts: dict[bool, tuple[Part, ...]] = {}
+_structures: tuple[int, str] = (0, "")
+
+
+def parts(with_loopy: bool) -> tuple[Part, ...]:
+    """Return the parts that stand in every key of the generator layer; memoised."""
+    found = _parts.get(with_loopy)
+    if found is None:
+        found = _parts[with_loopy] = tuple([common(part) for part in _find(with_loopy)])
+    return found
+
+
+def own() -> list[Part]:
+    """Return the part that names kcl itself."""
+    return [parts(False)[0]]
+
+
+def switches() -> list[Part]:
+    """Return what loopy itself reads from the environment while it generates."""
+    return [Part("argument checks", "skipped")] if adapters.skips_argument_checks() else []
+
+
+def _find(with_loopy: bool) -> list[Part]:
+    head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", _PYTHON)]
+    names = sorted(distributions.required("loopy")) if with_loopy else _FOR_SOURCE
+    if with_loopy:
+        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
+    return head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
+
+
+def state() -> str:
+    """Return what a program changed in loopy and in the registry of structures, as of now; empty where nothing."""
+    structures = _registered()
+    loopy: Any = sys.modules.get("loopy")
+    if loopy is None or not hasattr(loopy, "untag_inames"):  # it is being imported
+        return structures
+    return "; ".join(filter(None, (_default_target(loopy), _reductions(), structures)))
+
+
+def _default_target(loopy: Any) -> str:
+    target = loopy._DEFAULT_TARGET
+    module = sys.modules.get("loopy.target.pyopencl")
+    return "" if target is getattr(module, "PyOpenCLTarget", None) else f"default target {_text(target)}"
+
+
+def _reductions() -> str:
+    """Return the reductions that a program registered."""
+    module: Any = sys.modules["loopy.library.reduction"]
+    operations = module._REDUCTION_OPS
+    own = {name: kind for name, kind in operations.items() if kind.__module__ != module.__name__}
+    parsers = module._REDUCTION_OP_PARSERS
+    return f"reductions {_text([sorted(own.items()), parsers])}" if own or parsers else ""
+
+
+def _text(value: Any) -> str:
+    from kcl.record import texts
+
+    return texts.walked(value)
+
+
+def _registered() -> str:
+    """Return the structures that a program registered with a name in C, which no dtype holds."""
+    global _structures
+    module: Any = sys.modules.get("pyopencl.compyte.dtypes")
+    if module is None:
+        return ""
+    named = module.TYPE_REGISTRY.dtype_to_name
+    if _structures[0] != len(named):
+        found = _named(named)
+        _structures = len(named), f"structures {found}" if found else ""
+    return _structures[1]
+
+
+def _named(names: dict[Any, str]) -> list[tuple[str, str]]:
+    from pyopencl.cltypes import vec_type_to_scalar_and_count
+
+    from kcl.generated import dtype_text
+
+    return sorted(
+        (name, dtype_text(dtype))
+        for dtype, name in names.items()
+        if getattr(dtype, "names", None) and dtype not in vec_type_to_scalar_and_count
+    )
+
+
+def reset() -> None:
+    """Forget what was found, so that the next key is found anew."""
+    _parts.clear()

@@ -1,0 +1,44 @@
+"""loopy's warning categories, for warning filters and warnings in a process that has not imported loopy.
+
+A filter that names one of these also matches loopy's own class of that name, and a warning of one of these is matched by
+a filter that was set with loopy's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class _Category(type):
+    """A category that counts as loopy's class of the same name."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
+        return super().__subclasscheck__(other) or (isinstance(theirs, type) and issubclass(other, theirs))
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return issubclass(type(value), cls)
+
+
+class LoopyWarningBase(UserWarning, metaclass=_Category):
+    """The base of loopy's warnings."""
+
+
+class LoopyWarning(LoopyWarningBase, metaclass=_Category):
+    """Something about a kernel that loopy warns of."""
+
+
+class LoopyAdvisory(LoopyWarningBase, metaclass=_Category):
+    """Advice of loopy's about a kernel."""
+
+
+class DirectCallUncachedWarning(LoopyWarning, metaclass=_Category):
+    """A unit was called directly, which builds its program anew in loopy."""
+
+
+WARNINGS: dict[str, type[Warning]] = {
+    kind.__name__: kind for kind in (LoopyWarningBase, LoopyWarning, LoopyAdvisory, DirectCallUncachedWarning)
+}
+for _kind in WARNINGS.values():
+    _kind.__module__ = "loopy.diagnostic"

@@ -1,0 +1,206 @@
+"""The face of loopy: what a program sees in loopy's place, whose calls are recorded.
+
+Functions that give units, and constructors, are recorded. A class that a program only names, hands on, asks for with
+`isinstance` or extends is not imported; what it is asked beyond that comes from loopy. Everything else is loopy's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import ModuleType
+from typing import Any
+
+from kcl.record import conditions, recorder, table, texts, unmade
+
+_VERSION_2018_2 = (2018, 2)
+
+
+class Function:
+    """A recorded function of loopy."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "loopy"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Record the call, or carry it out."""
+        return recorder.call(self.__name__, arguments, keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__kcl"):
+            raise AttributeError(name)
+        return getattr(_real(self.__name__), name)
+
+    def __repr__(self) -> str:
+        return f"<kcl.loopy.{self.__name__}>"
+
+    def __reduce__(self) -> Any:
+        return _attribute, (self.__name__,)
+
+
+class Thing(texts.Standing):
+    """A class or a member of an enumeration of loopy's, by its dotted name."""
+
+    __slots__ = ("__weakref__", "_kcl_name")
+
+    def __init__(self, name: str) -> None:
+        self._kcl_name = name
+
+    def text(self) -> str:
+        """Return the name, as the texts of loopy's own have it."""
+        return f"loopy.{self._kcl_name}"
+
+    def real(self) -> Any:
+        """Return loopy's own."""
+        return _real(self._kcl_name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("__kcl", "_kcl")) or name in ("dtype", "__array_interface__", "__array_struct__"):
+            raise AttributeError(name)
+        if self._kcl_name in _ENUMERATIONS and name.isupper():
+            return thing(f"{self._kcl_name}.{name}")
+        return getattr(self.real(), name)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return recorder.call(self._kcl_name, arguments, keywords)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        record = unmade.record_of(value)
+        if record is not None and "loopy" not in sys.modules and unmade.class_name(record) == self._kcl_name:
+            return True
+        return isinstance(value, self.real()) if _may_be_loopys(value) else False
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        own = kind.real() if isinstance(kind, Thing) else kind
+        return issubclass(own, self.real())
+
+    def __mro_entries__(self, _bases: Any) -> tuple[Any, ...]:
+        return (self.real(),)
+
+    def __or__(self, other: Any) -> Any:
+        return self.real() | (other.real() if isinstance(other, Thing) else other)
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.real()
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.real()[item]
+
+    def __iter__(self) -> Any:
+        return iter(self.real())
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, Thing):
+            return self._kcl_name == other._kcl_name
+        return self.real() == other if "loopy" in sys.modules or "." in self._kcl_name else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.real())
+
+    def __repr__(self) -> str:
+        return f"<loopy.{self._kcl_name}>"
+
+    def __reduce__(self) -> Any:
+        return thing, (self._kcl_name,)
+
+    def __int__(self) -> int:
+        return int(self.real())
+
+    __index__ = __int__
+
+    def __lt__(self, other: Any) -> Any:
+        return self.real() < (other.real() if isinstance(other, Thing) else other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.real() > (other.real() if isinstance(other, Thing) else other)
+
+
+_ENUMERATIONS = frozenset({"AddressSpace", "KernelState", "MemoryOrdering", "MemoryScope", "CountGranularity"})
+
+
+@functools.cache
+def thing(name: str) -> Thing:
+    """Return what stands for a class or member; the same for the same name."""
+    return Thing(name)
+
+
+@functools.cache
+def _function(name: str) -> Function:
+    return Function(name)
+
+
+def attribute(name: str) -> Any:
+    """Return what the face has under a name of loopy; raises AttributeError where loopy has none."""
+    if name in table.DEFERRED and name not in _CLASSES:
+        return _function(name)
+    if name in table.TYPES or name in _CLASSES:
+        return thing(name)
+    if name in conditions.WARNINGS:
+        return getattr(sys.modules.get("loopy.diagnostic"), name, conditions.WARNINGS[name])
+    if name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
+        if name.endswith("2018_2"):
+            return _VERSION_2018_2
+        return getattr(_module("loopy.version"), name)
+    if name in table.AT_ONCE:
+        return _function(name)
+    return getattr(recorder.loopy(), name)
+
+
+# Constructors that are classes, which programs also ask for and extend.
+_CLASSES = frozenset(table.CONSTRUCTORS) - {"GlobalArg"}
+
+
+def _attribute(name: str) -> Any:
+    return attribute(name)
+
+
+def _real(name: str) -> Any:
+    found = recorder.loopy()
+    for part in name.split("."):
+        found = getattr(found, part)
+    return getattr(found, "__kcl_real__", found)
+
+
+def _may_be_loopys(value: Any) -> bool:
+    """Tell whether an object can be an instance of a class of loopy, or of one that extends such."""
+    return "loopy" in sys.modules or type(value) in unmade.KINDS
+
+
+def _module(name: str) -> ModuleType:
+    import importlib
+
+    recorder.loopy()
+    return importlib.import_module(name)
+
+
+class Face(ModuleType):
+    """A module of loopy as a program sees it: its public names are the face's, its others loopy's own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__dict__["__path__"] = []
+        self.__dict__["__kcl_lazy_module__"] = name
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__name__
+        if name.startswith("__"):
+            return getattr(_module(module), name)
+        if module == "loopy":
+            return attribute(name)
+        if name in _PUBLIC or name in conditions.WARNINGS or name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
+            return attribute(name)
+        return getattr(_module(module), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(_module(self.__name__))
+
+
+_PUBLIC = table.DEFERRED | table.TYPES | table.AT_ONCE
+face = Face("loopy")
+
+
+@functools.cache
+def submodule(name: str) -> Face:
+    """Return the face of one of the modules of loopy that show public names."""
+    return Face(name)

@@ -1,0 +1,109 @@
+"""Proofs: which records an earlier run carried out without an error, with the warnings that loopy gave meanwhile.
+
+A record with a proof can wait until somebody needs what it gives: the call would raise nothing. Proofs lie in the
+generator layer, a row for each group of calls that stand together in a program. The group says only where to look: a
+proof is of a record's digest, and of everything that decides beside it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from kcl import layers
+from kcl.entry import Entry
+from kcl.key import Key, Part
+from kcl.namedtuple import NamedTuple
+from kcl.record import beside
+
+LIMIT = 4096  # proofs in a row
+
+
+class Warned(NamedTuple):
+    """A warning that loopy gave: the category's module and name, the text, and where, empty for the user's own line."""
+
+    module: str
+    category: str
+    text: str
+    file: str
+    line: int
+
+
+_lock = threading.Lock()
+_proven: dict[str, tuple[Warned, ...]] = {}
+_groups: dict[str, Group] = {}
+
+
+class Group:
+    """The proofs of the calls that stand together in a program; read once, written where there are new ones."""
+
+    def __init__(self, name: str, parts: tuple[Part, ...]) -> None:
+        self._name = name
+        self._key = Key((Part("proofs", name), *beside.parts(True), *parts))
+        self._before: dict[str, Any] | None = None
+        self._new: dict[str, tuple[Warned, ...]] = {}
+
+    def read(self) -> None:
+        """Read what earlier runs proved, once. Raises nothing."""
+        if self._before is not None:
+            return
+        found = layers.generator().look_up(self._key.digest, self._key).entry
+        proven = found.metadata.get("proven") if found is not None else None
+        self._before = proven if isinstance(proven, dict) else {}
+        try:
+            _proven.update({digest: tuple([Warned(*one) for one in warned]) for digest, warned in self._before.items()})
+        except (TypeError, ValueError):
+            self._before = {}
+
+    def add(self, digest: str, warned: tuple[Warned, ...]) -> None:
+        """Note that a record was carried out."""
+        if digest not in (self._before or {}):
+            self._new[digest] = warned
+
+    def write(self) -> None:
+        """Publish what is new, with what was there."""
+        with _lock:
+            new, self._new = self._new, {}
+        if not new:
+            return
+        merged = {**(self._before or {}), **{digest: [list(one) for one in warned] for digest, warned in new.items()}}
+        self._before = dict(list(merged.items())[-LIMIT:])
+        about = {"kernel": self._name, "created": int(time.time()), "proven": self._before}
+        layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
+
+
+def group(name: str, parts: tuple[Part, ...] = ()) -> Group:
+    """Return the group of a name and of parts that say more closely which calls are meant."""
+    place = repr((name, parts))
+    found = _groups.get(place)
+    if found is None:
+        found = _groups.setdefault(place, Group(name, parts))
+    return found
+
+
+def find(digest: str, where: Group) -> tuple[Warned, ...] | None:
+    """Return the warnings of a record that was carried out without an error, None where that is not proven."""
+    found = _proven.get(digest)
+    if found is None:
+        where.read()
+        found = _proven.get(digest)
+    return found
+
+
+def add(digest: str, warned: tuple[Warned, ...], where: Group) -> None:
+    """Note that a record was carried out without an error."""
+    _proven[digest] = warned
+    where.add(digest, warned)
+
+
+def write() -> None:
+    """Publish the proofs of all groups that are not published yet."""
+    for one in list(_groups.values()):
+        one.write()
+
+
+def reset() -> None:
+    """Forget all proofs."""
+    _proven.clear()
+    _groups.clear()

@@ -1,0 +1,203 @@
+"""Record: one call that a program made into loopy, with the records that its arguments come from.
+
+The digest of a record is that of the function's name, of the exact text of each argument, and of the state of loopy
+that the call would have met; an argument that another record stands behind counts by that record's digest. A record is
+carried out at most once; what comes out belongs to it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kcl.namedtuple import NamedTuple
+from kcl.record import texts
+from kcl.record.texts import Standing, Taken
+
+_NOTHING = object()
+
+
+class Place(NamedTuple):
+    """Where a call stands in the program: file, line, and the globals of the caller."""
+
+    file: str
+    line: int
+    names: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+
+class Record:
+    """One call into loopy: a function's name, its arguments and where it stands. Thread-safe."""
+
+    __slots__ = (
+        "__weakref__",
+                "_made",
+        "_texts",
+        "arguments",
+        "digest",
+        "function",
+        "kept",
+        "keywords",
+        "kernels",
+        "lock",
+        "place",
+        "state",
+    )
+
+    def __init__(
+        self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], state: str, place: Place
+    ) -> None:
+        """Take the arguments as they are now; raises UnknownInput where one has no exact text."""
+        self.function = function
+        self.place = place
+        self.state = state
+        taken = Taken()
+        self._take(arguments, keywords, taken)
+        self.kept = taken.kept
+        self.lock = threading.RLock()
+        self._made: Any = _NOTHING
+        self.kernels: dict[Any, Any] = {}
+
+    def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:
+        positional = [texts.take(value, taken) for value in arguments]
+        named = [(name, *texts.take(value, taken)) for name, value in sorted(keywords.items())]
+        self.arguments = tuple([copied for _text, copied in positional])
+        self.keywords = {name: copied for name, _text, copied in named}
+        self._texts = [text for text, _copied in positional], [(name, text) for name, text, _copied in named]
+        digested = [self.function, self.state, str(len(positional)), *self._texts[0]]
+        for pair in self._texts[1]:
+            digested += pair
+        self.digest = texts.digest(digested)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the record was carried out."""
+        return self._made is not _NOTHING
+
+    def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
+        """Return what the call gives; `carry_out` calls loopy, once. Raises what loopy raises."""
+        for record in self.chain():
+            with record.lock:
+                if record._made is _NOTHING:
+                    arguments = tuple([real(value) for value in record.arguments])
+                    keywords = {name: real(value) for name, value in record.keywords.items()}
+                    record._made = carry_out(record, arguments, keywords)
+        return self._made
+
+    def chain(self) -> Iterator[Record]:
+        """Yield the records that this one needs and that were not carried out, then itself."""
+        ordered: dict[int, Record] = {}
+        waiting = [(self, False)]
+        while waiting:
+            record, ready = waiting.pop()
+            if id(record) in ordered:
+                continue
+            if ready or record.is_made:
+                ordered[id(record)] = record
+                continue
+            waiting.append((record, True))
+            waiting += [(one, False) for one in record.inputs() if not one.is_made]
+        yield from ordered.values()
+
+    def inputs(self) -> list[Record]:
+        """Return the records that the arguments come from, in their order."""
+        found: list[Record] = []
+        for value in (*self.arguments, *self.keywords.values()):
+            _inputs(value, found)
+        return found
+
+    def changed(self) -> bool:
+        """Tell whether something that loopy keeps by reference is not what it was at the call, here or further up."""
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            record = waiting.pop()
+            if id(record) in seen:
+                continue
+            seen.add(id(record))
+            if any(texts.walked(thing) != text for thing, text in record.kept):
+                return True
+            waiting += record.inputs()
+        return False
+
+    def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
+        """Return the record as JSON has it: calls in their order, each with its place and the texts of its arguments.
+
+        `names` gives the names of a function's parameters.
+        """
+        numbers: dict[str, int] = {}
+        calls: list[dict[str, Any]] = []
+        for record in _ordered(self):
+            if record.digest not in numbers:
+                calls.append(record._call(numbers, names))
+                numbers[record.digest] = len(calls)
+        return {"calls": calls, "result": len(calls), "beside": []}
+
+    def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
+        positional, named = self._texts
+        known = names(self.function, len(positional)) if names is not None else []
+        labels = [known[i] if i < len(known) else str(i + 1) for i in range(len(positional))]
+        pairs = [*zip(labels, positional, strict=True), *named]
+        return {
+            "function": self.function,
+            "place": str(self.place),
+            "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
+        }
+
+
+def _ordered(record: Record) -> list[Record]:
+    """List all records that one comes from, inputs first, itself last."""
+    ordered: dict[int, Record] = {}
+    waiting = [(record, False)]
+    while waiting:
+        one, ready = waiting.pop()
+        if id(one) in ordered:
+            continue
+        if ready:
+            ordered[id(one)] = one
+            continue
+        waiting.append((one, True))
+        waiting += [(other, False) for other in reversed(one.inputs())]
+    return list(ordered.values())
+
+
+def _numbered(text: str, numbers: dict[str, int]) -> str:
+    if "<" not in text:
+        return text
+    for digest, number in numbers.items():
+        text = text.replace(f"<{digest}>", f"call {number}")
+    return text
+
+
+def real(value: Any) -> Any:
+    """Return a copied argument as loopy is to see it: what stands for a thing of loopy's is exchanged for that."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        return kind([real(item) for item in value])
+    if kind is dict:
+        return {real(key): real(item) for key, item in value.items()}
+    if isinstance(value, Standing):
+        return value.real()
+    from kcl.record import recorder, unmade
+
+    record = unmade.record_of(value)
+    return unmade.real_of(value) if record is None else recorder.make(record)
+
+
+def _inputs(value: Any, found: list[Record]) -> None:
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        for item in value:
+            _inputs(item, found)
+    elif kind is dict:
+        for pair in value.items():
+            _inputs(pair, found)
+    else:
+        unmade = sys.modules["kcl.record.unmade"]
+        record = unmade.record_of(value)
+        if record is not None:
+            found.append(record)

@@ -1,0 +1,284 @@
+"""The recorder: what becomes of each call that a program makes into loopy.
+
+A call whose record has a proof waits; any other is carried out now, in its order, so that an error is raised where it
+is made. A call that cannot be recorded, since an argument has no exact text, loopy would run code of the user during
+the call, or it answers a question, is carried out with loopy's own objects. With the generator layer off nothing is
+recorded. Whatever fails in here is a fault of kcl: the call is carried out, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kcl import events, layers
+from kcl.errors import CacheFault, UnknownInput
+from kcl.key import Part
+from kcl.record import beside, proofs, table, texts, unmade, warned
+from kcl.record.proofs import Group
+from kcl.record.record import Place, Record
+
+_LOOPY = frozenset({"loopy"})
+_VERSIONS = ("LOOPY_USE_LANGUAGE_VERSION_2018_2",)
+
+
+class _State(threading.local):
+    """What this thread does: runs a recipe (its group), carries a record out, or runs a recipe that is not recorded."""
+
+    group: Group | None = None
+    carrying = False
+    silent = False
+    carried = 0
+
+
+_state = _State()
+_waiting: weakref.WeakSet[Record] = weakref.WeakSet()
+
+
+@contextmanager
+def recording(name: str, parts: tuple[Part, ...]) -> Iterator[None]:
+    """Record the calls of a recipe; its proofs belong to a group of their own."""
+    before = _state.group, _state.silent
+    _state.group, _state.silent = proofs.group(name, parts), False
+    try:
+        yield
+    finally:
+        mine = _state.group
+        _state.group, _state.silent = before
+        if mine is not None:
+            mine.write()
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Record nothing in this thread: a pure recipe runs, or one whose layer is off."""
+    before = _state.silent
+    _state.silent = True
+    try:
+        yield
+    finally:
+        _state.silent = before
+
+
+@contextmanager
+def carrying() -> Iterator[None]:
+    """Let every call through to loopy."""
+    before = _state.carrying
+    _state.carrying = True
+    try:
+        yield
+    finally:
+        _state.carrying = before
+
+
+def is_on() -> bool:
+    """Tell whether calls are recorded in this thread now."""
+    return not (_state.carrying or _state.silent or layers.generator().off(_LOOPY))
+
+
+def carried() -> int:
+    """Return how many calls this thread has carried out."""
+    return _state.carried
+
+
+def in_recipe() -> bool:
+    """Tell whether this thread runs a recipe whose calls are recorded."""
+    return _state.group is not None and is_on()
+
+
+def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth: int = 2) -> Any:
+    """Answer a program's call of `loopy.<name>`; `depth` leads to the frame of the caller."""
+    if not is_on():
+        return at_once(name, arguments, keywords)
+    frame = sys._getframe(depth)
+    place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    if name not in table.DEFERRED or not _records(name, arguments, keywords):
+        return at_once(name, arguments, keywords, place)
+    try:
+        record = _record(name, arguments, keywords, place)
+    except UnknownInput as error:
+        made(f"{name}: {error}", place)
+        return at_once(name, arguments, keywords, place)
+    except Exception as error:
+        fault(error)
+        return at_once(name, arguments, keywords, place)
+    return _answer(record, _state.group or _group_of(frame))
+
+
+def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    """Answer a call of a method of a unit that gives another unit."""
+    record = unmade.record_of(unit)
+    if record is None or not is_on():
+        return getattr(unmade.asked(unit, name), name)(*arguments)
+    frame = sys._getframe(2)
+    place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    try:
+        made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), place)
+    except Exception as error:
+        if not isinstance(error, UnknownInput):
+            fault(error)
+        return getattr(unmade.asked(unit, name), name)(*arguments)
+    return _answer(made_of, _state.group or _group_of(frame))
+
+
+def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place | None = None) -> Any:
+    """Call loopy's own function with loopy's own objects."""
+    function = getattr(loopy(), name)
+    if name in table.CHANGING:
+        settle()
+    if name in table.VERSIONED and place is not None:
+        keywords = _with_version(arguments, keywords, place)
+    arguments = tuple([_own(value, name) for value in arguments])
+    keywords = {key: _own(value, name) for key, value in keywords.items()}
+    return function(*arguments, **keywords)
+
+
+def make(record: Record) -> Any:
+    """Return what a record gives, carried out if it was not; raises what loopy raises."""
+    return record.made(_carry_out)
+
+
+def asked(record: Record, question: str) -> None:
+    """Note that a program asked what only loopy's own object can answer."""
+    if _state.carrying:
+        return
+    frame: Any = sys._getframe(2)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
+        frame = frame.f_back
+    place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}" if frame is not None else "?"
+    events.made(question if record.function == question else f"{question} of {record.function}", place)
+
+
+def made(question: str, place: Place) -> None:
+    """Note that a call could not be recorded."""
+    events.made(question, str(place))
+
+
+def settle() -> None:
+    """Carry out every record that waits, before something changes what it would meet."""
+    for record in list(_waiting):
+        make(record)
+
+
+def fault(error: Exception) -> None:
+    """Say once that kcl could not record a call; raises CacheFault under `KCL_STRICT=fault`."""
+    if isinstance(error, CacheFault):
+        raise error
+    layers.generator().fault("record a call of loopy", error)
+
+
+def loopy() -> Any:
+    """Return the real loopy, imported also where its own cache directory cannot be used."""
+    found = sys.modules.get("loopy")
+    if found is None or not hasattr(found, "untag_inames"):
+        from kcl import adapters
+
+        with carrying():
+            adapters.import_anyway("loopy")
+        found = sys.modules["loopy"]
+    return found
+
+
+def _records(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tell whether a call can wait: it begins from texts or units, and loopy runs no code of the user during it."""
+    if name in table.TRANSFORMATIONS and not (arguments and _is_unit(arguments[0])):
+        return False
+    later = table.FOR_GENERATING.get(name, frozenset())
+    given = [*enumerate(arguments), *keywords.items()]
+    return not any(texts.calls_user(value) for place, value in given if place not in later)
+
+
+def _is_unit(value: Any) -> bool:
+    if type(value) is unmade.UnmadeUnit:
+        return True
+    found = sys.modules.get("loopy")
+    return found is not None and type(value) is getattr(found, "TranslationUnit", None)
+
+
+def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Record:
+    if name in table.VERSIONED:
+        keywords = _with_version(arguments, keywords, place)
+    if name in _ITERATED and arguments and hasattr(type(arguments[0]), "__next__"):
+        arguments = (list(arguments[0]), *arguments[1:])
+    return Record(name, arguments, keywords, beside.state(), place)
+
+
+_ITERATED = frozenset({"fuse_kernels", "merge"})
+
+
+def _with_version(arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> dict[str, Any]:
+    """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
+    if keywords.get("lang_version") is None:
+        for symbol in _VERSIONS:
+            if symbol in place.names:
+                return {**keywords, "lang_version": place.names[symbol]}
+    return keywords
+
+
+def _answer(record: Record, group: Group) -> Any:
+    """Return what stands for the result of a record, carried out now where nothing proves that it can be."""
+    found = _proof(record, group)
+    if found is not None:
+        warned.again(found, record.place)
+        _waiting.add(record)
+        return unmade.new(record, _gives_unit(record))
+    with warned.collecting(record.place) as heard:
+        value = make(record)
+    said = heard()
+    if said is not None:
+        proofs.add(record.digest, said, group)
+    if _gives_unit(record) and not _is_unit(value):
+        return value
+    return unmade.new(record, _gives_unit(record))
+
+
+def _proof(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
+    try:
+        return proofs.find(record.digest, group)
+    except Exception as error:
+        fault(error)
+        return None
+
+
+def _gives_unit(record: Record) -> bool:
+    return record.function not in table.CONSTRUCTORS
+
+
+def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    from kcl import adapters, observe
+
+    with observe.unobserved():
+        real = loopy()
+    _state.carried += 1
+    holder, _, name = record.function.rpartition(".")
+    function = getattr(getattr(real, holder) if holder else real, name)
+    with carrying(), adapters.loopy_disk_caches_off():
+        return getattr(function, "__kcl_real__", function)(*arguments, **keywords)
+
+
+def _own(value: Any, question: str) -> Any:
+    """Return an argument with loopy's own objects in it; containers that hold none are passed on as they are."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        items = [_own(item, question) for item in value]
+        return value if all(map(operator.is_, items, value)) else kind(items)
+    if kind is dict:
+        held = {key: _own(item, question) for key, item in value.items()}
+        return value if all(held[key] is item for key, item in value.items()) else held
+    if isinstance(value, texts.Standing):
+        return value.real()
+    return unmade.asked(value, question) if kind in unmade.KINDS else value
+
+
+def _group_of(frame: Any) -> Group:
+    """Return the group of the calls that stand in one function of a module, outside of recipes."""
+    names = frame.f_globals
+    module = str(names.get("__name__", ""))
+    if module == "__main__":
+        module = str(names.get("__file__", "")).rpartition("/")[2]
+    return proofs.group(f"{module}:{getattr(frame.f_code, 'co_qualname', frame.f_code.co_name)}")

@@ -1,0 +1,191 @@
+"""The exact text of what a program gives to loopy, and a copy of it that later changes do not reach.
+
+Two values with one text mean the same to loopy. Plain values and containers have their text here; everything else is
+taken apart by `kcl.direct`: objects by class and attributes, functions by their code and what it reaches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kcl.direct.plain import SIMPLE
+from kcl.errors import UnknownInput
+
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
+_LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
+
+
+class Taken:
+    """What was found in the arguments of one call.
+
+    `kept` has the things that loopy keeps by reference and that may change, with their texts.
+    """
+
+    __slots__ = ("kept",)
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Any, str]] = []
+
+
+class Standing:
+    """An object that stands for a thing of loopy's: it has a text, and `real` gives the thing itself."""
+
+    __slots__ = ()
+
+    def text(self) -> str:
+        """Return the text that stands in records."""
+        raise NotImplementedError
+
+    def real(self) -> Any:
+        """Return the thing of loopy's."""
+        raise NotImplementedError
+
+
+def take(value: Any, taken: Taken) -> tuple[str, Any]:
+    """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
+    kind = type(value)
+    if kind is str:
+        return repr(value), value
+    simple = SIMPLE.get(kind)
+    if simple is not None:
+        return (simple(value) if kind is not bytes else repr(value)), value
+    container = _CONTAINERS.get(kind)
+    if container is not None:
+        return container(value, taken)
+    return _other(value, kind, taken)
+
+
+def calls_user(value: Any) -> bool:
+    """Tell whether there is a callable in an argument that loopy could call: no class or object of a library."""
+    kind = type(value)
+    if kind is str or kind in SIMPLE:
+        return False
+    if kind in (list, tuple, set, frozenset):
+        return any(map(calls_user, value))
+    if kind is dict:
+        return any(map(calls_user, value.values()))
+    if not callable(value) or issubclass(kind, Standing):
+        return False
+    if kind.__module__ == "kcl.record.unmade":
+        return False
+    owner = value if isinstance(value, type) else kind
+    return kind in _FUNCTIONS[:3] or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
+
+
+def digest(texts: list[str]) -> str:
+    """Return the SHA-256 of some texts, each with its length before it."""
+    joined = "".join([f"{len(text)}:{text}" for text in texts])
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
+    def write(value: Any, taken: Taken) -> tuple[str, Any]:
+        pairs = [take(item, taken) for item in value]
+        return f"{opening}{', '.join([text for text, _ in pairs])}{closing}", make([copied for _, copied in pairs])
+
+    return write
+
+
+def _unordered(name: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
+    def write(value: Any, taken: Taken) -> tuple[str, Any]:
+        pairs = [take(item, taken) for item in value]
+        return f"{name}({', '.join(sorted([text for text, _ in pairs]))})", make([copied for _, copied in pairs])
+
+    return write
+
+
+def _dictionary(value: Mapping[Any, Any], taken: Taken) -> tuple[str, Any]:
+    pairs = [(take(key, taken), take(item, taken)) for key, item in value.items()]
+    text = ", ".join([f"{key}: {item}" for (key, _), (item, _) in pairs])
+    return f"{{{text}}}", {key: item for (_, key), (_, item) in pairs}
+
+
+_CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
+    tuple: _sequence("(", ",)", tuple),
+    list: _sequence("[", "]", list),
+    dict: _dictionary,
+    set: _unordered("set", set),
+    frozenset: _unordered("frozenset", frozenset),
+}
+
+
+def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
+    from kcl.record import unmade
+
+    if issubclass(kind, Standing):
+        return value.text(), value
+    record = unmade.record_of(value)
+    if record is not None:
+        return f"<{record.digest}>", value
+    value = unmade.real_of(value)
+    kind = type(value)
+    if hasattr(kind, "__next__"):
+        values = list(value)
+        return take(values, taken)
+    module = getattr(kind, "__module__", "")
+    if kind is type:
+        named = _type_text(value)
+        if named is not None:
+            return named, value
+    if module.startswith("loopy"):
+        text = _of_loopy(value, kind, taken)
+        if text is not None:
+            return text, value
+    text = walked(value)
+    taken.kept.append((value, text))
+    return text, value
+
+
+def _type_text(value: type) -> str | None:
+    """Name a class of Python, numpy or loopy; None for any other."""
+    module = value.__module__
+    if module in ("builtins", "numpy"):
+        return f"{module}.{value.__qualname__}"
+    return public_name(value) if module.startswith("loopy") else None
+
+
+def _of_loopy(value: Any, kind: type, taken: Taken) -> str | None:
+    """Return the text of what loopy itself made: a unit counts by its content, a member of an enumeration by name."""
+    loopy = sys.modules["loopy"]
+    if kind is loopy.TranslationUnit:
+        from kcl.frontends.unit import identity as content_key
+
+        key = content_key(value)
+        if key is None:
+            raise UnknownInput("a translation unit holds something that has no exact text")
+        return f"unit {key}"
+    enumeration = public_name(kind)
+    name = getattr(value, "_name_", None)
+    return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
+
+
+def public_name(thing: Any) -> str | None:
+    """Return the dotted name under which loopy shows a class, None where it does not."""
+    loopy: Any = sys.modules.get("loopy")
+    name = getattr(thing, "__name__", None)
+    if loopy is None or not isinstance(name, str) or getattr(loopy, name, None) is not thing:
+        return None
+    return f"loopy.{name}"
+
+
+def walked(value: Any) -> str:
+    """Return the text of any value, with a digest of the code and the distributions that it leads to."""
+    from kcl.direct import distributions
+    from kcl.direct.walk import Walk
+    from kcl.key import Key, Part
+
+    walk = Walk("an argument of loopy", "")
+    text = walk.encoder.encode(value)
+    parts = [*walk.parts, *(Part("distribution", f"{name} {_identity(distributions, name)}") for name in walk.reached)]
+    if walk.encoder.shared:
+        parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
+    return f"{text} with {Key(sorted(parts)).digest}" if parts else text
+
+
+def _identity(distributions: Any, name: str) -> str:
+    generator = name in distributions.GENERATORS
+    return str(distributions.generator(name) if generator else distributions.identity(name))

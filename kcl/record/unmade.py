@@ -1,0 +1,170 @@
+"""What a recorded call gives, until somebody asks what only loopy's own object can answer.
+
+Until then it is handed to recorded calls, compared by the digest of its record, and launched. A unit that is asked
+becomes loopy's in place: its contents are filled in and its class is exchanged. Arguments and instructions have another
+layout in memory than any class of kcl; one that is asked passes everything on to loopy's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kcl.record.record import Record
+
+class _Bare:
+    """Gives the descriptor of an object's own dictionary, which `Unmade` hides."""
+
+
+_dictionary: Any = _Bare.__dict__["__dict__"]
+_class: Any = object.__dict__["__class__"]
+
+
+class Unmade(_Bare):
+    """What one recorded call gives."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        return _class_of(self)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return vars(asked(self, "__dict__"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__array_") or name in _ABSENT:
+            raise AttributeError(name)
+        return getattr(asked(self, name), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(asked(self, name), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(asked(self, name), name)
+
+    def __eq__(self, other: object) -> Any:
+        mine, others = record_of(self), record_of(other)
+        if self is other or (mine is not None and others is not None and mine.digest == others.digest):
+            return True
+        if others is not None:
+            asked(other, "__eq__")
+        return asked(self, "__eq__") == other
+
+    def __ne__(self, other: object) -> Any:
+        equal = self == other
+        return equal if equal is NotImplemented else not equal
+
+    def __hash__(self) -> int:
+        return hash(asked(self, "__hash__"))
+
+    def __repr__(self) -> str:
+        return repr(asked(self, "__repr__"))
+
+    def __str__(self) -> str:
+        return str(asked(self, "__str__"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return asked(self, "pickle").__reduce_ex__(protocol)
+
+    def __getitem__(self, name: Any) -> Any:
+        return asked(self, "__getitem__")[name]
+
+    def __copy__(self) -> Any:
+        return _again(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _again(self)
+
+
+class UnmadeUnit(Unmade):
+    """A translation unit that nothing has asked for yet."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Launch, as loopy's unit does; the executor is kept with the record."""
+        from kcl.record import launching
+
+        return launching.call(self, arguments, keywords)
+
+    def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
+        """Return what launches the unit on a context or queue, as loopy's `executor` does."""
+        from kcl.record import launching
+
+        return launching.executor(self, arguments, entrypoint, keywords)
+
+    def with_entrypoints(self, entrypoints: Any) -> Any:
+        """Return the unit with other entry points."""
+        from kcl.record import recorder
+
+        return recorder.method(self, "with_entrypoints", (entrypoints,))
+
+
+_ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "dtype", "__len__", "__iter__", "_kcl_bindings"})
+
+
+KINDS = frozenset({Unmade, UnmadeUnit})
+
+
+def new(record: Record, unit: bool) -> Any:
+    """Return a new object for what a record gives."""
+    made = UnmadeUnit() if unit else Unmade()
+    _dictionary.__get__(made)["record"] = record
+    return made
+
+
+def record_of(value: Any) -> Record | None:
+    """Return the record behind an object; None for one that became loopy's, and for any other."""
+    if type(value) not in KINDS:
+        return None
+    record: Record | None = _dictionary.__get__(value).get("record")
+    return record
+
+
+def class_name(record: Record) -> str:
+    """Name the class of what a record gives, as loopy's package shows it."""
+    from kcl.record.table import CONSTRUCTORS
+
+    return CONSTRUCTORS.get(record.function, "TranslationUnit")
+
+
+def _class_of(value: Any) -> type:
+    """Return the class that an object says it has: loopy's where that is imported, without making anything."""
+    record = record_of(value)
+    if record is None:
+        return type(real_of(value))
+    found: type = getattr(sys.modules.get("loopy"), class_name(record), type(value))
+    return found
+
+
+def real_of(value: Any) -> Any:
+    """Return loopy's own object behind one that passes everything on; any other object as it is."""
+    return _dictionary.__get__(value)["real"] if type(value) is Unmade else value
+
+
+def _again(value: Any) -> Any:
+    record = record_of(value)
+    return real_of(value) if record is None else new(record, type(value) is UnmadeUnit)
+
+
+def asked(value: Any, question: str) -> Any:
+    """Have loopy's own object made, since one was asked something, and return it; it counts by its content from now."""
+    record = record_of(value)
+    if record is not None:
+        from kcl.record import recorder
+
+        recorder.asked(record, question)
+        _become(value, record, recorder.make(record))
+    return real_of(value)
+
+
+def _become(value: Any, record: Record, made: Any) -> None:
+    with record.lock:
+        if record_of(value) is None:  # another thread was faster
+            return
+        names = _dictionary.__get__(value)
+        if type(value) is UnmadeUnit:
+            names.update(vars(made))
+            del names["record"]
+            _class.__set__(value, type(made))
+        else:
+            names["real"] = made
+            del names["record"]
