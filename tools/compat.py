@@ -1,6 +1,6 @@
 """Run loopy's own tests, examples and tutorial through kcl's face of loopy.
 
-    python tools/compat.py [--suite NAME] [-k EXPRESSION] [--limit N] [--timeout SECONDS] [--resume] [--runs a,b] [--page]
+    python tools/compat.py [--suite NAME] [-k EXPRESSION] [--limit N] [--timeout S] [--runs a,b] [--resume] [--page]
 
 The source archive of the installed loopy is fetched from the package index into build/compat, which git ignores. Each
 suite runs four times, each test in a process of its own:
@@ -10,8 +10,9 @@ suite runs four times, each test in a process of its own:
     first     with its imports of loopy turned into imports of kcl.loopy, on a fresh cache directory
     second    the same once more
 
-`asked` and `first` run under one PYTHONHASHSEED, `without` and `second` under another. A run without -k and --limit writes
-doc/reference/compatibility.md; --page writes it from what is there.
+`asked` and `first` run under one PYTHONHASHSEED, `without` and `second` under another. A run of everything writes
+doc/reference/compatibility.md; --page writes it from what is there. Quick looks (-k,
+--limit) have caches and records of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import NamedTuple
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 ROOT = TOOLS.parent
-sys.path.insert(0, str(TOOLS))
+sys.path[:0] = [str(ROOT), str(TOOLS)]
 
 import compat_page  # noqa: E402  (after the path)
 import compat_source  # noqa: E402
@@ -72,6 +73,8 @@ def main() -> None:
     options = parsed()
     version = metadata.version("loopy")
     place = BUILD / f"loopy-{version}"
+    quick = options.k or options.limit
+    store = place / ("quick" if quick else "full")
     if not options.page:
         compat_source.prepare(place, version)
         for suite in SUITES:
@@ -79,10 +82,10 @@ def main() -> None:
                 continue
             for run in RUNS:
                 if not options.runs or run.name in options.runs.split(","):
-                    carry_out(place, suite, run, options)
-    found = results(place)
+                    carry_out(place, store, suite, run, options)
+    found = results(store)
     print(compat_page.summary(found))
-    if options.page or not (options.k or options.limit or options.suite or options.runs):
+    if options.page or not (quick or options.suite or options.runs):
         compat_page.write(ROOT / "doc" / "reference" / "compatibility.md", found)
     sys.exit(1 if compat_page.broken(found) else 0)
 
@@ -100,10 +103,10 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def carry_out(place: pathlib.Path, suite: Suite, run: Run, options: argparse.Namespace) -> None:
+def carry_out(place: pathlib.Path, store: pathlib.Path, suite: Suite, run: Run, options: argparse.Namespace) -> None:
     """Run one suite in one way; its records are appended to a file of JSON lines."""
-    out = record_file(place, suite.name, run.name)
-    cache = place / "cache" / f"{suite.name}-{run.tree}"
+    out = record_file(store, suite.name, run.name)
+    cache = store / "cache" / f"{suite.name}-{run.tree}"
     if not options.resume:
         out.unlink(missing_ok=True)
         if run.name in ("asked", "first"):
@@ -111,12 +114,11 @@ def carry_out(place: pathlib.Path, suite: Suite, run: Run, options: argparse.Nam
     for folder in (out.parent, cache / "home"):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tree = place / run.tree
-    command = {"pytest": by_pytest, "programs": as_programs, "doctest": as_doctest}[suite.kind](
-        tree, suite, run, options
-    )
+    write = {"pytest": by_pytest, "programs": as_programs, "doctest": as_doctest}[suite.kind]
     print(f"== {suite.name}, {run.name}", flush=True)
+    command = [sys.executable, *write(tree, suite, options), *common(out, run, options)]
     directory = tree / pathlib.PurePath(suite.path).parent
-    subprocess.run([sys.executable, *command, *common(out, run, options)], cwd=directory, env=environment(cache, run))
+    subprocess.run(command, cwd=directory, env=environment(cache, run))
 
 
 def common(out: pathlib.Path, run: Run, options: argparse.Namespace) -> list[str]:
@@ -125,20 +127,20 @@ def common(out: pathlib.Path, run: Run, options: argparse.Namespace) -> list[str
     return [*taken, "--compat-ask"] if run.name == "asked" else taken
 
 
-def by_pytest(tree: pathlib.Path, suite: Suite, run: Run, options: argparse.Namespace) -> list[str]:
+def by_pytest(tree: pathlib.Path, suite: Suite, options: argparse.Namespace) -> list[str]:
     """Return the arguments for a file of tests; kcl's own settings of pytest are left out."""
     plain = ["-q", "--noconftest", "-c", os.devnull, f"--rootdir={tree}", "--tb=short", "-W", "ignore", "--no-header"]
     chosen = ["-k", options.k] if options.k else []
     return ["-m", "pytest", *plain, "-p", "no:cacheprovider", "-p", "compat_plugin", *chosen, str(tree / suite.path)]
 
 
-def as_programs(tree: pathlib.Path, suite: Suite, run: Run, options: argparse.Namespace) -> list[str]:
+def as_programs(tree: pathlib.Path, suite: Suite, options: argparse.Namespace) -> list[str]:
     """Return the arguments for a folder of programs."""
     programs = [path for path in sorted((tree / suite.path).glob("*.py")) if options.k in path.name]
     return [str(TOOLS / "compat_programs.py"), *map(str, programs)]
 
 
-def as_doctest(tree: pathlib.Path, suite: Suite, run: Run, options: argparse.Namespace) -> list[str]:
+def as_doctest(tree: pathlib.Path, suite: Suite, _options: argparse.Namespace) -> list[str]:
     """Return the arguments for a page whose blocks run in one process."""
     return [str(TOOLS / "compat_programs.py"), str(tree / suite.path)]
 
@@ -156,17 +158,17 @@ def environment(cache: pathlib.Path, run: Run) -> dict[str, str]:
     }
 
 
-def record_file(place: pathlib.Path, suite: str, run: str) -> pathlib.Path:
+def record_file(store: pathlib.Path, suite: str, run: str) -> pathlib.Path:
     """Return where the records of one run of one suite are."""
-    return place / "results" / f"{suite}.{run}.jsonl"
+    return store / "results" / f"{suite}.{run}.jsonl"
 
 
-def results(place: pathlib.Path) -> dict[str, dict[str, dict[str, dict]]]:
+def results(store: pathlib.Path) -> dict[str, dict[str, dict[str, dict]]]:
     """Return the records: suite -> run -> test -> record."""
     found: dict[str, dict[str, dict[str, dict]]] = {}
     for suite in SUITES:
         for run in RUNS:
-            file = record_file(place, suite.name, run.name)
+            file = record_file(store, suite.name, run.name)
             if file.exists():
                 records = [json.loads(line) for line in file.read_text().splitlines()]
                 found.setdefault(suite.name, {})[run.name] = {one["test"]: one for one in records}

@@ -118,7 +118,7 @@ def listed(title: str, lines: list[str]) -> Iterator[str]:
 
 
 def counts(found: Records) -> Iterator[str]:
-    """Count what passes in each run. Seconds without kcl leave out the import of loopy, which comes before the tests."""
+    """Count what passes in each run; seconds without kcl leave out importing loopy, which comes before the tests."""
     yield from head("suite", "tests", "without kcl", "first run", "second run", "s without", "s first", "s second")
     for suite, runs in found.items():
         passed = [

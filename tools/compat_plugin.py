@@ -52,9 +52,25 @@ def pytest_configure(config: Any) -> None:
     import pyopencl.tools
 
     pyopencl.tools.pytest_generate_tests_for_pyopencl = generate
+    keep_private_names_from_loopy()
     out = pathlib.Path(config.option.compat_out)
     done = {json.loads(line)["test"] for line in out.read_text().splitlines()} if out.exists() else set()
     config.pluginmanager.register(Forking(config.option, out, done, compat_watch.install()))
+
+
+def keep_private_names_from_loopy() -> None:
+    """Answer pytest, which asks every object of a module for `_mock_name` and `__wrapped__`, without importing loopy."""
+    with contextlib.suppress(ImportError):
+        import kcl.loopy
+
+        plain = kcl.loopy.__getattr__
+
+        def attribute(name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            return plain(name)
+
+        kcl.loopy.__getattr__ = attribute
 
 
 class Forking:
@@ -74,7 +90,7 @@ class Forking:
             compat_watch.asked.clear()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool:
+    def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool:  # noqa: ARG002  (names of the hook)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         sent, reports = self.in_child(item)
         for report in reports:

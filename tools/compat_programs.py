@@ -28,7 +28,7 @@ def main() -> None:
     out = pathlib.Path(options.compat_out)
     done = {json.loads(line)["test"] for line in out.read_text().splitlines()} if out.exists() else set()
     for program in map(pathlib.Path, options.programs[: options.compat_limit or None]):
-        if program.suffix == ".rst" and done or program.name in done:
+        if (program.suffix == ".rst" and done) or program.name in done:
             continue
         for record in carried_out(program, options):
             print(f"{record['test']}: {record['outcome']}, {record['seconds']} s", flush=True)
@@ -127,19 +127,19 @@ def run_page(page: pathlib.Path, watch: compat_watch.ImportWatch, blocks: list[d
         blocks.append(row)
 
     class Runner(doctest.DocTestRunner):
-        def report_start(self, out: Any, test: Any, example: Any) -> None:
+        def report_start(self, *_: Any) -> None:
             state["begun"] = time.monotonic()
 
-        def report_success(self, out: Any, test: Any, example: Any, got: str) -> None:
+        def report_success(self, _out: Any, _test: Any, example: Any, got: str) -> None:
             record(example, "passed", got)
 
-        def report_failure(self, out: Any, test: Any, example: Any, got: str) -> None:
+        def report_failure(self, _out: Any, _test: Any, example: Any, got: str) -> None:
             record(example, "failed", got)
 
-        def report_unexpected_exception(self, out: Any, test: Any, example: Any, exc_info: Any) -> None:
+        def report_unexpected_exception(self, _out: Any, _test: Any, example: Any, exc_info: Any) -> None:
             record(example, "failed", "".join(doctest._exception_traceback(exc_info)))  # type: ignore[attr-defined]
 
-    Runner(verbose=False, optionflags=flags).run(test, out=lambda text: None, clear_globs=False)
+    Runner(verbose=False, optionflags=flags).run(test, out=lambda _text: None, clear_globs=False)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import collections
 import functools
 import linecache
 import pathlib
+import re
 import sys
 import traceback
 import types
@@ -20,7 +21,7 @@ LOOPY_USE_LANGUAGE_VERSION_2018_2 = (
     2018,
     2,
 )  # make_kernel looks for it in the globals of its caller: the wrapper below
-DUNDERS = "call getitem eq ne hash str repr iter len contains reduce_ex".split()
+DUNDERS = ["call", "getitem", "eq", "ne", "hash", "str", "repr", "iter", "len", "contains", "reduce_ex"]
 TREE = str(pathlib.Path(__file__).resolve().parent.parent / "build" / "compat")
 
 
@@ -35,7 +36,7 @@ class ImportWatch:
     def __init__(self) -> None:
         self.stack: list[traceback.FrameSummary] = []
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
         if name == "loopy" and not self.stack:
             frames = traceback.walk_stack(sys._getframe(1))
             self.stack = list(traceback.StackSummary.extract(frames, lookup_lines=False))[::-1]
@@ -63,8 +64,8 @@ def made() -> list[tuple[str, str, int]]:
     kcl = sys.modules.get("kcl")
     try:
         counted = kcl.stats()["made"] if kcl else {}
-        rows = counted.items() if isinstance(counted, dict) else counted
-        return [(str(question), str(place), int(count)) for (question, place), count in rows]
+        found = [(re.match(r"(?s)(.*) \((.*)\)$", text), count) for text, count in counted.items()]
+        return [(match[1], match[2], int(count)) for match, count in found if match]
     except Exception:
         return []
 
@@ -163,7 +164,9 @@ def _holds(value: object, units: tuple[type, ...]) -> bool:
     """Tell whether a value is a unit or a plain container with one in it."""
     if isinstance(value, dict):
         value = list(value.values())
-    return isinstance(value, units) or isinstance(value, list | tuple) and any(isinstance(one, units) for one in value)
+    return isinstance(value, units) or (
+        isinstance(value, list | tuple) and any(isinstance(one, units) for one in value)
+    )
 
 
 def _watch_imports() -> None:
