@@ -14,7 +14,8 @@ from kcl import layers, program
 from kcl.declarations import NOTHING, Declared, Task
 from kcl.errors import UnknownInput
 from kcl.launch import Kernels, Launcher, MissingArguments, Play, unpack
-from kcl.pipeline import Line, Origin, dtypes_of
+from kcl.origins import Origin
+from kcl.pipeline import Line, dtypes_of
 from kcl.rows import Ready
 
 if TYPE_CHECKING:
@@ -287,10 +288,10 @@ class Kernel:
 def _origin(task: Task) -> Origin:
     """Return what knows the key of a recipe: its walked code where it is pure, else what it returns."""
     if task.declared.pure:
-        from kcl.direct.walked import Walked
+        from kcl.origins.walked import Walked
 
         return Walked(task)
-    from kcl.record.recorded import Recorded
+    from kcl.origins.recorded import Recorded
 
     return Recorded(task)
 

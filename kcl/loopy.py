@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kcl.record import unmade
+
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
+
+
+def _launching() -> Any:
+    from kcl import executor
+
+    return executor
+
+
+unmade.launching = _launching
 
 
 def __getattr__(name: str) -> Any:

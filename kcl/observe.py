@@ -2,7 +2,8 @@
 
 The interpreter's audit events tell of files, processes and the network (PEP 578). An audit hook cannot be taken away,
 so one is added at the first miss of a process and sleeps between recipes. Environment, working directory and file
-status raise no such event: while a recipe runs, the functions of `os` that tell them are wrapped.
+status raise no such event: while a recipe runs, the functions of `os` that tell them are wrapped. So are the functions
+that start threads: a thread that the recipe starts is observed with it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _UNKNOWABLE = {
     "os.fork": "started a process",
     "os.listdir": "listed a directory",
     "os.scandir": "listed a directory",
+    "os.chdir": "changed the working directory",
     "urllib.Request": "asked the network",
     "sqlite3.connect": "opened a database",
 }
@@ -50,11 +52,22 @@ class Observed:
         self.variables: dict[str, None] = {}
         self.working_directory = False
         self.refusals: dict[Refusal, None] = {}
+        self.threads: list[Observed] = []
 
     def refuse(self, what: str, cure: str = "version", path: Any = "") -> None:
         """Note something that no key can hold."""
         text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
         self.refusals[Refusal(what, cure, text)] = None
+
+    def gather(self) -> None:
+        """Add what the threads did until now. Copies are read, because a thread may go on."""
+        for thread in list(self.threads):
+            thread.gather()
+            self.files.update(thread.files.copy())
+            self.links.update(thread.links.copy())
+            self.variables.update(thread.variables.copy())
+            self.refusals.update(thread.refusals.copy())
+            self.working_directory |= thread.working_directory
 
     @property
     def unknowable(self) -> str:
@@ -68,7 +81,7 @@ _installed = False
 
 @contextmanager
 def observing() -> Iterator[Observed]:
-    """Collect what this thread does until the block ends."""
+    """Collect what this thread does until the block ends, and what the threads do that it starts."""
     global _installed
     if not _installed:
         _installed = True
@@ -84,6 +97,7 @@ def observing() -> Iterator[Observed]:
         if watching:
             _end_watching()
         _state.observed = before
+        observed.gather()
 
 
 @contextmanager
@@ -122,6 +136,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             observed.refuse(_UNKNOWABLE[event], "reads", os.curdir if arguments[0] is None else arguments[0])
         else:
             observed.refuse(_UNKNOWABLE[event])
+    elif event in _STARTS and not isinstance(arguments[0], _Observed):
+        observed.refuse("started a thread in a way that kcl does not watch")
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
@@ -142,12 +158,17 @@ def _is_import() -> bool:
         name = str(frame.f_globals.get("__name__"))
         if _is_of_user(frame, name):
             return False
-        if name.startswith("importlib._bootstrap") or name == "linecache":
+        if _is_of_import(frame, name) or name == "linecache":
             return True
         if name == "kcl.running":
             return False
         frame = frame.f_back
     return False
+
+
+def _is_of_import(frame: FrameType, name: str) -> bool:
+    """Tell whether a frame imports a module. A loader's `get_data` alone reads a file for whoever calls it."""
+    return name.startswith("importlib._bootstrap") and frame.f_code.co_name != "get_data"
 
 
 _GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy", "kcl")
@@ -167,6 +188,8 @@ def _begin_watching() -> None:
                 for name in _FUNCTIONS.keys() & vars(owner).keys():
                     # As a function in C it binds to no object, wherever somebody keeps it.
                     _wrap(owner, name, _FUNCTIONS[name], staticmethod)
+            for owner, name in _starters():
+                _replace(owner, name, _observing(getattr(owner, name)))
             for name in ("__getitem__", "__iter__", "__len__"):
                 _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
         _watchers += 1  # last: what was wrapped in part is wrapped again
@@ -191,8 +214,47 @@ def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., A
             saw(observed, *arguments)
         return original(*arguments, **keywords)
 
+    _replace(owner, name, kind(wrapper) if kind else wrapper)
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
     _wrapped.append((owner, name, vars(owner)[name]))  # as it was kept: a static method, say
-    setattr(owner, name, kind(wrapper) if kind else wrapper)
+    setattr(owner, name, value)
+
+
+_STARTS = frozenset({"_thread.start_new_thread", "_thread.start_joinable_thread"})
+
+
+class _Observed:
+    """The function of a thread that a recipe starts; it is observed for the recipe."""
+
+    def __init__(self, function: Callable[..., object], observed: Observed) -> None:
+        self.function = function
+        self.observed = Observed()
+        observed.threads.append(self.observed)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> object:
+        _state.observed = self.observed
+        return self.function(*arguments, **keywords)
+
+
+def _starters() -> Iterator[tuple[Any, str]]:
+    """List the functions that start threads, wherever the standard library keeps them."""
+    names = ("start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
+    for owner in (sys.modules["_thread"], threading):
+        for name in names:
+            if name in vars(owner):
+                yield owner, name
+
+
+def _observing(start: Callable[..., Any]) -> Callable[..., Any]:
+    def starting(function: Callable[..., object], *arguments: Any, **keywords: Any) -> Any:
+        observed = getattr(_state, "observed", None)
+        if observed is not None:
+            function = _Observed(function, observed)
+        return start(function, *arguments, **keywords)
+
+    return starting
 
 
 def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
@@ -233,9 +295,9 @@ def _is_users() -> bool:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
-        if name == "linecache" or name.startswith("importlib._bootstrap"):
+        if name == "linecache" or _is_of_import(frame, name):
             return False
-        if _is_of_user(frame, name):
+        if _is_of_user(frame, name) or frame.f_code is _Observed.__call__.__code__:
             return True
         if name.partition(".")[0] not in sys.stdlib_module_names:
             return False

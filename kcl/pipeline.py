@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kcl import events, layers, rows
 from kcl.entry import Entry, recorded_seconds
-from kcl.errors import DamagedEntry, UnknownInput, WrongEntry
+from kcl.errors import CacheMiss, DamagedEntry, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry
@@ -21,6 +21,8 @@ from kcl.history import kept
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
+from kcl.origins import Origin
+from kcl.record import proofs
 from kcl.rows import Base, Dtypes, Outcome, Place, Ready
 
 if TYPE_CHECKING:
@@ -33,50 +35,8 @@ if TYPE_CHECKING:
 
 
 _VERIFIED = "verified"
+_SLOW = 0.05  # seconds of a recipe of which `kcl.advice` has something to say
 _REUSED = "same translation unit as before: generated code reused"
-
-
-class Origin(Protocol):
-    """Where a kernel's code comes from: what knows its key, and makes it where nothing is stored."""
-
-    name: str
-    own_seconds: float
-
-    @property
-    def front_ends(self) -> frozenset[str]:
-        """The front ends that the result may belong to; empty where that is not known."""
-
-    @property
-    def directory(self) -> str:
-        """The directory that stored code may belong to; empty where it belongs to none."""
-
-    def key(self) -> Key:
-        """Return the generator key; raises UnknownInput where it cannot be known."""
-
-    def as_of_now(self, base: Base) -> Base:
-        """Return a base with the content that everything read had at the first look-up."""
-
-    def outcome(self) -> Outcome:
-        """Return the result in the hands of its front end, what was read, and why it must not be stored."""
-
-    def generate(self, dtypes: Dtypes) -> tuple[Generated, str, bool]:
-        """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
-
-    def anew(self, dtypes: Dtypes) -> Generated:
-        """Make the result and its code once more, for verification."""
-
-    def place(self) -> Place:
-        """Return where the recipe stands, and the texts of its code; slow."""
-
-    def described(self) -> dict[str, bytes]:
-        """Return the parts of an entry that explain a later miss."""
-
-    def adapted(self, ready: Ready) -> Ready:
-        """Return stored code with what this run decides about it."""
-
-    @property
-    def remark(self) -> str:
-        """Return what the event of a hit says; empty where there is nothing to say."""
 
 
 class Look(NamedTuple):
@@ -126,27 +86,33 @@ class Line:
         with self._lock:
             layer = layers.generator()
             started = time.perf_counter()
-            look = self._find(layer, values)
-            if self.base is not None and call:
-                _require(self.base.open, values)
-            digest = self._key.digest if self._key else ""
-            if look.ready is None:
-                layer.demand_hit(Event(layer.name, self.name, digest, look.outcome, look.reason, 0.0, 0), look.key)
+            look = Look(None, "miss", "the recipe raised an error")
             try:
+                look = self._find(layer, values)
+                if self.base is not None and call:
+                    _require(self.base.open, values)
+                if look.ready is None:
+                    layer.demand_hit(self._event(layer, look), look.key)
                 if look.outcome == "miss":
                     look = self._joined(layer, values, look)
-                look = self._completed(layer, values, call, look, _chosen(layer, digest))
+                look = self._completed(layer, values, call, look, _chosen(layer, self._digest))
+            except (CacheMiss, MissingArguments):
+                self.land()
+                raise
             except BaseException as error:
                 self.land()
                 # The recipe or the generator failed: the look-up was made all the same, and is counted.
                 if isinstance(error, WrongEntry):
                     look = look._replace(outcome="error", reason=str(error))
-                seconds = time.perf_counter() - started
-                events.emit(Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, 0), look.key)
+                events.emit(self._event(layer, look, time.perf_counter() - started), look.key)
                 raise
             if not (call and look.outcome == "miss" and look.size):
                 self.land()
             self._report(layer, look, time.perf_counter() - started)
+            if look.outcome == "hit" and self._origin.own_seconds > _SLOW:
+                from kcl import advice
+
+                advice.on_slow_recipe(self.name, self._origin.own_seconds)
             assert look.ready is not None
             assert self.base is not None
             return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
@@ -202,14 +168,20 @@ class Line:
         with self._lock:
             return self._origin.described()
 
+    @property
+    def _digest(self) -> str:
+        return self._key.digest if self._key else ""
+
+    def _event(self, layer: layers.Layer, look: Look, seconds: float = 0.0) -> Event:
+        return Event(layer.name, self.name, self._digest, look.outcome, look.reason, seconds, 0)
+
     def _report(self, layer: layers.Layer, look: Look, seconds: float) -> None:
-        digest = self._key.digest if self._key else ""
         entries, saved = [], 0.0
         if look.outcome == "hit" and look.entry is not None:
             entries, spared = [look.entry.key.digest], recorded_seconds(look.entry)
             # What verifies a hit generates.
             saved = spared - seconds if spared and look.reason != _VERIFIED else 0.0
-        event = Event(layer.name, self.name, digest, look.outcome, look.reason, seconds, look.size, saved)
+        event = self._event(layer, look, seconds)._replace(bytes=look.size, saved=saved)
         events.emit(event, look.key, entries)
 
     def _find(self, layer: layers.Layer, values: dict[str, Any]) -> Look:
@@ -360,6 +332,7 @@ class Line:
         """Publish code under the generator key, or where that is not known under the identity of the result alone."""
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
+            proofs.write()
             place, parts = self._origin.place(), self._origin.described()
             return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds, parts)
         if code.reused or code.unit is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
+import kcl.loopy  # noqa: F401  # units that recipes record can be launched
 from kcl import reporting
 from kcl.declarations import NOTHING, Declared, declare
 from kcl.record import imports

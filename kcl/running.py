@@ -12,7 +12,8 @@ from kcl import frontends, manifest, observe
 from kcl.declarations import NOTHING, Declared, Task
 from kcl.manifest import Read
 from kcl.record import recorder
-from kcl.rows import Outcome, Place, unit_key as _unit_key
+from kcl.rows import Outcome, Place
+from kcl.rows import unit_key as _unit_key
 
 if TYPE_CHECKING:
     import numpy as np

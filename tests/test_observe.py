@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import _thread
+import concurrent.futures
+import importlib.resources
 import linecache
 import os
 import pathlib
+import pkgutil
+import shutil
 import socket
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 
@@ -76,11 +82,98 @@ class TestFiles:
         assert not observed.files
 
     def test_other_threads(self, tmp_path):
-        """What another thread does meanwhile is not the recipe's."""
+        """What a thread does that was started before is not the recipe's."""
         path = tmp_path / "other.txt"
         path.write_text("1")
-        observed = seen(lambda: _in_thread(path.read_text))
+        begin, end = threading.Event(), threading.Event()
+
+        def other():
+            begin.wait()
+            path.read_text()
+            end.set()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        observed = seen(lambda: (begin.set(), end.wait()))
+        thread.join()
         assert not observed.files
+
+    def test_own_threads(self, tmp_path):
+        """What a thread does that the recipe starts is the recipe's, and so is what the threads of that one do."""
+        (tmp_path / "outer.txt").write_text("1")
+        (tmp_path / "inner.txt").write_text("1")
+
+        def outer():
+            (tmp_path / "outer.txt").read_text()
+            _in_thread((tmp_path / "inner.txt").read_text)
+            _in_thread(os.getcwd)
+            os.environ.get("HOME")
+
+        observed = seen(_in_thread, outer)
+        assert sorted(observed.files) == [str(tmp_path / "inner.txt"), str(tmp_path / "outer.txt")]
+        assert list(observed.variables) == ["HOME"]
+        assert observed.working_directory
+        assert not observed.unknowable
+
+    @pytest.mark.skipif(sys.version_info < (3, 12), reason="no audit event; the walk refuses the function by its name")
+    def test_thread_that_is_not_watched(self):
+        """A thread that is started by a function that was kept before is refused."""
+        done = threading.Event()
+        observed = seen(lambda start=_thread.start_new_thread: (start(done.set, ()), done.wait()))
+        assert observed.unknowable == "started a thread in a way that kcl does not watch"
+
+    def test_pool(self, tmp_path):
+        """A pool of threads that the recipe makes is observed; what is refused there is refused."""
+        (tmp_path / "table.txt").write_text("1")
+
+        def work():
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                pool.submit((tmp_path / "table.txt").read_text).result()
+                pool.submit(os.path.exists, tmp_path / "table.txt").result()
+
+        observed = seen(work)
+        assert list(observed.files) == [str(tmp_path / "table.txt")]
+        assert observed.unknowable == "looked whether a file is there"
+
+    def test_thread_that_goes_on(self, tmp_path):
+        """A thread that outlives the recipe leaves what was observed as it is, and starts others as ever."""
+        (tmp_path / "late.txt").write_text("1")
+        begin, end = threading.Event(), threading.Event()
+
+        def late():
+            begin.wait()
+            _in_thread((tmp_path / "late.txt").read_text)
+            end.set()
+
+        observed = seen(threading.Thread(target=late).start)
+        begin.set()
+        end.wait()
+        assert not observed.files
+
+    @pytest.mark.parametrize("way", ["pkgutil", "loader", "resources", "open_text"])
+    @pytest.mark.parametrize("zipped", [False, True], ids=["folder", "zip"])
+    def test_loaders(self, tmp_path, monkeypatch, way, zipped):
+        """A file that is read through the loader of a package counts; of a zipped package the archive counts."""
+        name = f"observed_package_{way}_{zipped}"
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+        (tmp_path / name / "table.txt").write_text("1")
+        place = tmp_path
+        if zipped:
+            place = pathlib.Path(shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, name))
+        monkeypatch.syspath_prepend(str(place))
+        package = importlib.import_module(name)
+        ways = {
+            "pkgutil": lambda: pkgutil.get_data(name, "table.txt"),
+            "loader": lambda: package.__loader__.get_data(os.path.join(package.__path__[0], "table.txt")),
+            "resources": lambda: importlib.resources.files(package).joinpath("table.txt").read_bytes(),
+            "open_text": lambda: importlib.resources.open_text(name, "table.txt").close(),
+        }
+        if way == "open_text":
+            warnings.simplefilter("ignore")
+        expected = str(place) if zipped else str(tmp_path / name / "table.txt")
+        observed = seen(ways[way])
+        assert expected in [os.path.normpath(path) for path in observed.files]
 
     def test_after(self, tmp_path):
         """Nothing is observed after the block, nor inside of `unobserved`."""
@@ -124,6 +217,9 @@ class TestUnknowable:
             (lambda: socket.socket(socket.AF_UNIX).connect_ex("nowhere"), "connected to a network address"),
             (lambda: socket.getaddrinfo("127.0.0.1", 80), "looked up a network address"),
             (lambda: open(os.devnull, "w").close(), "wrote null"),
+            (lambda: os.chdir("."), "changed the working directory"),
+            (lambda: _in_thread(os.listdir), "listed a directory"),
+            (lambda: _in_thread(os.chdir, "."), "changed the working directory"),
         ],
     )
     def test_reason(self, tmp_path, monkeypatch, act, reason):
@@ -185,7 +281,7 @@ class TestHook:
         assert done == [False, True]
 
 
-def _in_thread(function):
-    thread = threading.Thread(target=function)
+def _in_thread(function, *arguments):
+    thread = threading.Thread(target=function, args=arguments)
     thread.start()
     thread.join()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kcl
-from kcl import layers, rows
+from kcl import layers, rows, running
 from kcl.frontends.loopy import LoopyResult
 from kcl.frontends.opencl import SourceResult
 from kcl.frontends.unit import identity
@@ -240,11 +240,11 @@ class TestPointer:
         line = kernel._line
         result = LoopyResult(recipe.function(), "scaled")
         dtypes = {"x": np.dtype(np.float32)}
-        unit = rows.unit_key(result.identity(), [], dtypes)
+        unit = running.unit_key(result, dtypes)
         assert rows.of_unit(layer, unit).source == next(iter(kernel._ready.values())).generated.source
         other = result.generate("scaled", dtypes)._replace(source="// of another result")
         rows.store(
-            layer, line.direct_key(), rows.Place("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
+            layer, line.generator_key(), rows.Place("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
         )
         assert rows.of_unit(layer, unit) is None
 
@@ -254,7 +254,7 @@ class TestPointer:
         kernel = recipe()
         scaled(queue, lambda: kernel)
         layer = layers.generator()
-        unit = rows.unit_key(LoopyResult(recipe.function(), "").identity(), [], {"x": np.dtype(np.float32)})
+        unit = running.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
         pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
         layer.disk.delete(pointed.digest)
         layer.memory.delete(pointed.digest)

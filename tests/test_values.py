@@ -243,6 +243,26 @@ SAME: list[tuple[Any, Any]] = [
 ]
 
 
+class Hashed:
+    """Remembers its hash."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        if not hasattr(self, "_hash_value"):
+            self._hash_value = hash(("Hashed", self.value))
+        return self._hash_value
+
+
+class HashedFrozen(Hashed):
+    """Remembers its hash as a frozen class does."""
+
+    def __hash__(self) -> int:
+        object.__setattr__(self, "_hash_value", hash(self.value))
+        return self._hash_value
+
+
 class TestTexts:
     """Texts are equal exactly where values are, type for type."""
 
@@ -338,6 +358,26 @@ class TestObjects:
         before = encode(circle)
         assert circle.area == 4
         assert encode(circle) == before
+
+    def test_remembered_hash(self) -> None:
+        """A hash that `__hash__` stores is not part of the content, of an object of the user's either."""
+        for kind in (Hashed, HashedFrozen):
+            value = kind(1)
+            before = encode(value)
+            assert hash(value) == value._hash_value
+            assert encode(value) == before
+
+    @pytest.mark.parametrize("name", ["_hash_value", "_cached_hash", "_cache_hash_bits"])
+    def test_name_of_a_hash(self, name: str) -> None:
+        """An attribute of the user's counts although its name looks like a hash."""
+        assert encode(Plain(**{name: 1})) != encode(Plain(**{name: 2}))
+
+    def test_names_of_attributes(self) -> None:
+        """A name that is no identifier is quoted, so that it cannot pass for two attributes or for another type."""
+        two, one, number, text = Plain(a=1, b=2), Plain(**{"a=1, b": 2}), Plain(), Plain(**{"1": 2})
+        number.__dict__[1] = 2  # type: ignore[index]
+        assert len({encode(value) for value in (two, one, number, text)}) == 4
+        assert encode(Plain(a=1)).endswith("(a=1)")
 
     def test_own_word(self) -> None:
         """An object with __kcl_key__ counts by what that returns."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import os
 import pathlib
 
 import pytest
@@ -9,6 +11,7 @@ from reaching import Project
 
 from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
+from kcl.key import Key
 
 # In each, 7777 decides what build returns; the test puts another number in its place.
 SHAPES = {
@@ -331,3 +334,78 @@ class TestExcused:
         """What is not excused does."""
         with pytest.raises(UnknownInput, match=r"TestExcused.recipe \(test_walk.py:\d+\): eval"):
             reach(self.recipe, {"n": 1}, lambda reason: False)  # noqa: ARG005
+
+
+def digest_of(*held: object) -> str:
+    """Return the digest of the key of a recipe that refers to these objects, in this order."""
+
+    def build() -> object:
+        return held
+
+    return Key(reach(build, {}).parts).digest
+
+
+class Thing:
+    """Something that is told from its like by identity alone."""
+
+
+class TestTexts:
+    """What is made at run time has a text of its own, whatever its names are."""
+
+    def test_names_in_a_class(self) -> None:
+        """A name in a class body that is no identifier cannot pass for two names."""
+        two = type("Made", (), {"a": 1, "b": 2})
+        one = type("Made", (), {"a: 1; b": 2})
+        assert digest_of(two) != digest_of(one)
+        assert digest_of(two) == digest_of(type("Made", (), {"a": 1, "b": 2}))
+
+    def test_names_of_hashes_in_a_class(self) -> None:
+        """A class attribute counts although its name looks like a hash."""
+        one, other = (type("Made", (), {"_hash_value": number}) for number in (1, 2))
+        assert digest_of(one) != digest_of(other)
+
+    def test_numbered_names(self) -> None:
+        """A name that looks like that of a second function of one name cannot pass for it."""
+        digests = []
+        for first in (True, False):
+            functions = [lambda: 1, lambda: 2, lambda: 1]
+            for function, name in zip(functions, ("f", "f", "f#2"), strict=True):
+                function.__qualname__ = name
+            digests.append(digest_of(*functions, functions[1] if first else functions[2]))
+        assert digests[0] != digests[1]
+
+    def test_members_of_a_set(self) -> None:
+        """Whether an object is in a set counts where objects have no order; its copy in the set is another one."""
+        digests = set()
+        for number in range(8):
+            one, other, more = (Thing() for _ in range(3))
+            padding = [Thing() for _ in range(number)]  # other addresses
+            assert digest_of(one, {one, other}) == digest_of(other, {one, other}), padding
+            digests |= {digest_of(one, {one, other}), digest_of(more, {one, other})}
+        assert len(digests) == 2
+
+    def test_set_of_members(self) -> None:
+        """Elements without an order are walked in that of their contents: functions that they hold keep their names."""
+
+        def holding(number: int) -> Thing:
+            thing = Thing()
+            thing.number, thing.function = number, lambda: number  # type: ignore[attr-defined]
+            return thing
+
+        assert len({digest_of({holding(number) for number in order}) for order in ((1, 2, 3), (3, 2, 1)) * 4}) == 1
+
+    def test_started_thread(self) -> None:
+        """A function that starts threads behind kcl's back is refused by its name."""
+        with pytest.raises(UnknownInput, match="starts a thread that cannot be watched"):
+            digest_of(_thread.start_new_thread)
+
+    @pytest.mark.parametrize("name", ["getcwd", "readlink"])
+    def test_kept_function_of_os(self, name: str) -> None:
+        """A function that is watched in `os` is refused where it is kept under a name of its own."""
+        with pytest.raises(UnknownInput, match=rf"{name} is watched only where it is called as os\.{name}"):
+            digest_of(getattr(os, name))
+        assert Key(reach(_asking, {}).parts).digest
+
+
+def _asking() -> object:
+    return os.getcwd(), os.readlink("link")

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kcl.direct.classes import attributes
+from kcl.direct.plain import name_of
 from kcl.direct.unknown import refuse
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def numpy_object(encoder: Encoder, value: Any) -> str | None:
             return text
         getattr(value, "fill_value", None)  # a masked array makes it when it is first asked for
         held = [
-            f", {name}={encoder.encode(attribute)}" for name, attribute in attributes(value) if name != "_sharedmask"
+            f", {name_of(name)}={encoder.encode(attribute)}"
+            for name, attribute in attributes(value)
+            if name != "_sharedmask"
         ]
         return f"{encoder.encode(type(value))} {text}{''.join(held)}"
     if isinstance(value, numpy.generic):

@@ -39,8 +39,9 @@ _NOT_IN_CLASS = frozenset(
         "__classcell__",
     ]
 )
-# attributes in which libraries remember what they computed from the others
-_REMEMBERED = ("_pytools_persistent_hash", "_memoize_dic", "_hash_value", "_cache_hash", "_cached_hash")
+# attributes in which libraries remember what they computed from the others; on objects of the user, too
+_OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
+_HASHES = ("_hash_value", "_cache_hash", "_cached_hash")  # on objects of libraries, or where __hash__ stores them
 _HOLDERS = frozenset(
     {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
 )
@@ -52,7 +53,7 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
     listed: list[tuple[str, Any]] = []
     members = getattr(kind, "_member_map_", {}) if isinstance(kind, enum_type()) else {}
     for name, value in kind.__dict__.items():
-        if name in _NOT_IN_CLASS or isinstance(value, SLOTS) or name in members or name.startswith(_REMEMBERED):
+        if name in _NOT_IN_CLASS or isinstance(value, SLOTS) or name in members or str(name).startswith(_OF_PYTOOLS):
             continue
         if name == "__dataclass_fields__":
             listed.append((name, {key: _field(field) for key, field in value.items()}))
@@ -95,9 +96,12 @@ def is_plain(kind: type) -> bool:
     return True
 
 
-def attributes(value: Any) -> list[tuple[str, Any]]:
-    """List what an instance holds in its slots and its dictionary, without what it remembers of it."""
-    held: list[tuple[str, Any]] = []
+def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
+    """List what an instance holds in its slots and its dictionary, without what it remembers of it.
+
+    An object of a library (`theirs`) remembers more than one of the user's.
+    """
+    held: list[tuple[Any, Any]] = []
     kind = type(value)
     for base in kind.__mro__:
         for name, member in base.__dict__.items():
@@ -108,16 +112,29 @@ def attributes(value: Any) -> list[tuple[str, Any]]:
                     continue
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        held += [(str(name), item) for name, item in attributes.items() if not _remembered(kind, str(name))]
-    return sorted(held, key=lambda pair: pair[0])
+        held += [
+            pair for pair in attributes.items() if type(pair[0]) is not str or not _remembered(kind, *pair, theirs)
+        ]
+    return sorted(held, key=lambda pair: (str(pair[0]), type(pair[0]).__name__))
 
 
-def _remembered(kind: type, name: str) -> bool:
+def _remembered(kind: type, name: str, value: Any, theirs: bool) -> bool:
     """Tell whether an attribute only remembers what was computed from the others."""
-    if name.startswith(_REMEMBERED):
+    if name.startswith(_OF_PYTOOLS) or (name.startswith(_HASHES) and (theirs or _stores_hash(kind, name, value))):
         return True
     member = _static(kind, name)
     return member is not None and type(member).__name__ == "cached_property"
+
+
+def _stores_hash(kind: type, name: str, value: Any) -> bool:
+    """Tell whether `__hash__` of a class stores a number under a name, so that it is computed from the others."""
+    code = getattr(_static(kind, "__hash__"), "__code__", None)
+    if type(value) is not int or code is None:
+        return False
+    import dis
+
+    stored = [one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"]
+    return name in stored or ("__setattr__" in code.co_names and name in code.co_consts)
 
 
 def _static(kind: type, name: str) -> Any:

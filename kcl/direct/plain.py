@@ -75,3 +75,14 @@ def rank(value: Any) -> tuple[str, str]:
         ranks = [rank(item) for item in value]
         return (kind.__name__, repr(ranks if kind is tuple else sorted(ranks)))
     raise UnknownInput("no order")
+
+
+def name_of(name: object) -> str:
+    """Return the text of an attribute's name: itself where it is an identifier, else quoted, so that it ends there."""
+    return name if type(name) is str and name.isidentifier() else repr(name)
+
+
+def label_of(name: str) -> str:
+    """Return the text of the name of a function or class, in which dots and angle brackets are usual."""
+    plain = name.replace(".", "").replace("<", "").replace(">", "")
+    return name if plain.isidentifier() else repr(name)

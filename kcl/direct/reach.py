@@ -21,7 +21,7 @@ from kcl.errors import UnknownInput
 from kcl.key import Part, common, encoding
 from kcl.namedtuple import NamedTuple
 
-FORMAT = "1"  # of the direct key: a change of its meaning changes this
+FORMAT = "2"  # of the direct key: a change of its meaning changes this
 
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 _HEAD = (

@@ -27,6 +27,8 @@ _TABLE = {
     "draws random numbers": "random secrets uuid os.urandom os.getrandom numpy.random",
     "asks the network": "socket ssl http urllib ftplib smtplib requests urllib3 asyncio",
     "starts a process": "subprocess multiprocessing os.system os.popen os.fork os.posix_spawn",
+    "starts a thread that cannot be watched": "_thread.start_new_thread _thread.start_new "
+    "_thread.start_joinable_thread",
     "looks at directories": "glob tempfile os.listdir os.scandir os.walk os.stat os.lstat os.access os.path.exists "
     "os.path.lexists os.path.isfile os.path.isdir os.path.islink os.path.getmtime os.path.getctime os.path.getatime "
     "os.path.getsize",
@@ -53,6 +55,8 @@ _ALIASES = {
     "_socket": "socket",
     "_uuid": "uuid",
 }
+# functions that are watched where `os` holds them, not where somebody keeps them
+_WATCHED = frozenset(f"{system}.{name}" for system in ("posix", "nt") for name in ("getcwd", "getcwdb", "readlink"))
 # what stays the same on one machine and is a value that can be counted
 MACHINE = frozenset(
     ("platform", "byteorder", "maxsize", "float_info", "int_info", "hexversion", "maxunicode", "version", "flags")
@@ -70,6 +74,8 @@ def verdict(dotted: str) -> str | None:
 
 def _judge(dotted: str) -> str | None:
     first, dot, rest = dotted.partition(".")
+    if dotted in _WATCHED:
+        return f"{rest} is watched only where it is called as os.{rest}; call it so, or {_VOUCH}"
     dotted = _ALIASES.get(first, first) + dot + rest
     if dotted in _HARMLESS:
         return None

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kcl.direct.classes import HEAP, SLOTS, attributes, enum_type, is_plain
-from kcl.direct.plain import LONG, SIMPLE, in_bytes, rank
+from kcl.direct.plain import LONG, SIMPLE, in_bytes, name_of, rank
 from kcl.direct.readings import digest
 from kcl.direct.unknown import refuse
 from kcl.errors import UnknownInput
 
 _MODULES = sys.modules
 _LATER = 1 << 60
+_NO_ORDER = ""  # in the place of the text of an element that has none
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
@@ -174,17 +175,27 @@ class Encoder:
 
     def sorted(self, values: Iterable[Any]) -> str:
         """Encode the elements of a set in the order of their texts; walk them in an order that no address decides."""
-        elements = list(values)
-        unordered = 0
-        try:
-            elements.sort(key=rank)
-        except UnknownInput:
-            unordered = 1
+        ranked = [(self.rank(value), value) for value in values]
+        ranked.sort(key=lambda pair: pair[0])
+        unordered = any(rank[1] is _NO_ORDER for rank, _value in ranked)
         self.inside += unordered
         try:
-            return ", ".join(sorted([self.encode(value) for value in elements]))
+            return ", ".join(sorted([self.encode(value) for _rank, value in ranked]))
         finally:
             self.inside -= unordered
+
+    def rank(self, value: Any) -> tuple[str, str, int]:
+        """Place an element of a set: by its value, else by its text without what code does, known objects first."""
+        kind = type(value).__name__
+        try:
+            return (*rank(value), 0)
+        except UnknownInput:
+            pass
+        known = self.met.get(id(value))
+        try:
+            return kind, Encoder(_Names(self.walker)).encode(value), known[1] if known else _LATER
+        except UnknownInput:
+            return kind, _NO_ORDER, 0
 
     def instance(self, value: Any) -> str:
         """Encode any other object: class, what it holds as a builtin type, attributes."""
@@ -196,7 +207,10 @@ class Encoder:
                 return text
         elif hasattr(kind, "__next__") or not is_plain(kind):
             refuse(value)
-        held = [f"{name}={self.encode(attribute)}" for name, attribute in attributes(value)]
+        held = [
+            f"{name_of(name)}={self.encode(attribute)}"
+            for name, attribute in attributes(value, self.walker.foreign(module))
+        ]
         for base in (dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray):
             if isinstance(value, base):
                 held.insert(0, self.base(value, base))
@@ -225,7 +239,7 @@ class Encoder:
                 field = getattr(value, name, None)
                 if module.startswith("loopy."):  # it fills dictionaries in the order of sets
                     field = _ordered(field)
-                held.append(f"{name}={self.encode(field)}")
+                held.append(f"{name_of(name)}={self.encode(field)}")
             return f"{self.encode(kind)}({', '.join(held)})"
         if hasattr(kind, "__next__") or module in _STATEFUL:
             refuse(value)
@@ -368,7 +382,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
 def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
     if isinstance(kind, enum_type()):
-        return f"{encoder.walker.refer(kind)}.{value.name}={encoder.encode(value.value)}"
+        return f"{encoder.walker.refer(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
     return None
 
 
@@ -417,6 +431,14 @@ class _Alone:
 
     def foreign(self, module: str) -> bool:
         return module.partition(".")[0] in sys.stdlib_module_names
+
+
+class _Names(_Alone):
+    """A walker that knows whose a module is as another one does, and takes note of nothing."""
+
+    def __init__(self, walker: Walker) -> None:
+        self.directory = walker.directory
+        self.foreign = walker.foreign  # type: ignore[method-assign]
 
 
 def encode(value: Any, walker: Walker | None = None) -> str:

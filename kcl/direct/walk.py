@@ -16,6 +16,7 @@ from typing import Any
 from kcl.direct import classes, distributions, memo, unknown, unloaded, values
 from kcl.direct.chains import Chains, held
 from kcl.direct.distributions import ABSENT, DISTRIBUTION, KCL, PYTHON, USER, Owner
+from kcl.direct.plain import label_of, name_of
 from kcl.direct.readings import digest, references
 from kcl.direct.references import UNKNOWN, Reference
 from kcl.errors import UnknownInput
@@ -113,6 +114,7 @@ class Walk:
 
     def unique(self, name: str) -> str:
         """Number the second and later of things that bear the same name."""
+        name = label_of(name)
         count = self.labels[name] = self.labels.get(name, 0) + 1
         return name if count == 1 else f"{name}#{count}"
 
@@ -227,7 +229,7 @@ class Walk:
         """Count what was stored on a function, the function that it wraps included."""
         for name, value in sorted(function.__dict__.items()):
             if not name.startswith(("_memoize", "_pytools")):
-                self.add(f"attribute {name} of {label}", self.encoder.encode(value))
+                self.add(f"attribute {name_of(name)} of {label}", self.encoder.encode(value))
 
     def version(self, names: dict[str, Any], label: str) -> None:
         """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
@@ -299,7 +301,7 @@ class Walk:
             body.append(f"metaclass {self.refer(type(kind))}")
         listed = classes.class_attributes(kind)
         listed.sort(key=lambda pair: pair[0] if callable(pair[1]) or hasattr(pair[1], "__get__") else "")
-        body += [f"{name}: {self.encoder.encode(value)}" for name, value in listed]
+        body += [f"{name_of(name)}: {self.encoder.encode(value)}" for name, value in listed]
         body += self.virtual(kind)
         self.parts[index] = Part(f"class {label}", self.encoder.shorten("; ".join(body)))
         self.place = before

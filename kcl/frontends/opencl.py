@@ -143,13 +143,20 @@ class SourceResult:
 
     def identity(self) -> str:
         """Return the SHA-256 over everything that was declared, and the source."""
+        return self._digest(self._source.include_dirs)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 over the same but the include directories: the program key has what lies there."""
+        return self._digest(())
+
+    def _digest(self, include_dirs: tuple[str, ...]) -> str:
         source = self._source
         arguments = [
             (type(argument).__name__, *argument._replace(dtype=None), layout_of(_dtype(argument)))
             for argument in source.arguments
         ]
-        # Build options and include directories change no invoker; the program key has what they are in each run.
-        beside = (source.entry, source.global_size, source.local_size)
+        beside = (source.entry, source.global_size, source.local_size, source.build_options, include_dirs)
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Generated:

@@ -1,7 +1,6 @@
 """loopy's warning categories, for warning filters and warnings in a process that has not imported loopy.
 
-A filter that names one of these also matches loopy's own class of that name, and a warning of one of these is matched by
-a filter that was set with loopy's own.
+A filter that names one of these also matches loopy's own class of that name.
 """
 
 from __future__ import annotations

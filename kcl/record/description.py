@@ -23,8 +23,8 @@ def parts(record: Record | None, value: Any, task: Task | None, key: Key | None)
     if task is not None:
         name = f"code {task.function.__qualname__}"
         found["reached.json"] = {name: _text(task.function), **_shown(task.arguments)}
-        found["origins.json"] = {name: (task.function.__module__, task.function.__code__.co_firstlineno)}  # type: ignore[attr-defined]
-        found["recipe.json"] = {"file": os.path.basename(task.function.__code__.co_filename)}  # type: ignore[attr-defined]
+        found["origins.json"] = {name: (task.function.__module__, task.function.__code__.co_firstlineno)}
+        found["recipe.json"] = {"file": os.path.basename(task.function.__code__.co_filename)}
     return {name: json.dumps(one).encode("utf-8", "surrogatepass") for name, one in found.items()}
 
 

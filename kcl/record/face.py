@@ -71,7 +71,7 @@ class Thing(texts.Standing):
             return True
         return isinstance(value, self.real()) if _may_be_loopys(value) else False
 
-    def __subclasscheck__(self, kind: type) -> bool:
+    def __subclasscheck__(self, kind: Any) -> bool:
         own = kind.real() if isinstance(kind, Thing) else kind
         return issubclass(own, self.real())
 

@@ -35,14 +35,14 @@ class Record:
 
     __slots__ = (
         "__weakref__",
-                "_made",
+        "_made",
         "_texts",
         "arguments",
         "digest",
         "function",
         "kept",
-        "keywords",
         "kernels",
+        "keywords",
         "lock",
         "place",
         "state",

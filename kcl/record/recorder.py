@@ -132,7 +132,7 @@ def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pla
     if name in table.CHANGING:
         settle()
     if name in table.VERSIONED and place is not None:
-        keywords = _with_version(arguments, keywords, place)
+        keywords = _with_version(keywords, place)
     arguments = tuple([_own(value, name) for value in arguments])
     keywords = {key: _own(value, name) for key, value in keywords.items()}
     return function(*arguments, **keywords)
@@ -202,7 +202,7 @@ def _is_unit(value: Any) -> bool:
 
 def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Record:
     if name in table.VERSIONED:
-        keywords = _with_version(arguments, keywords, place)
+        keywords = _with_version(keywords, place)
     if name in _ITERATED and arguments and hasattr(type(arguments[0]), "__next__"):
         arguments = (list(arguments[0]), *arguments[1:])
     return Record(name, arguments, keywords, beside.state(), place)
@@ -211,7 +211,7 @@ def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pla
 _ITERATED = frozenset({"fuse_kernels", "merge"})
 
 
-def _with_version(arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> dict[str, Any]:
+def _with_version(keywords: dict[str, Any], place: Place) -> dict[str, Any]:
     """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
     if keywords.get("lang_version") is None:
         for symbol in _VERSIONS:
@@ -277,8 +277,6 @@ def _own(value: Any, question: str) -> Any:
 
 def _group_of(frame: Any) -> Group:
     """Return the group of the calls that stand in one function of a module, outside of recipes."""
-    names = frame.f_globals
-    module = str(names.get("__name__", ""))
-    if module == "__main__":
-        module = str(names.get("__file__", "")).rpartition("/")[2]
-    return proofs.group(f"{module}:{getattr(frame.f_code, 'co_qualname', frame.f_code.co_name)}")
+    code = frame.f_code
+    file = code.co_filename.rpartition("/")[2]
+    return proofs.group(f"{file}:{getattr(code, 'co_qualname', code.co_name)}")

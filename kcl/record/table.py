@@ -9,22 +9,82 @@ from __future__ import annotations
 MAKERS = frozenset({"fuse_kernels", "make_copy_kernel", "make_einsum", "make_function", "make_kernel", "merge"})
 # Calls that take a unit first and return another one.
 TRANSFORMATIONS = frozenset(
-    (
-        "add_and_infer_dtypes add_barrier add_dependency add_dtypes add_inames_for_unused_hw_axes add_inames_to_insn "
-        "add_nosync add_padding add_prefetch affine_map_inames alias_temporaries "
-        "allocate_temporaries_for_base_storage assignment_to_subst assume buffer_array change_arg_to_image chunk_iname "
-        "collect_common_factors_on_increment concatenate_arrays duplicate_inames expand_subst extract_subst "
-        "fix_parameters fold_constants infer_arg_descr infer_unknown_types inline_callable_kernel join_inames "
-        "linearize make_reduction_inames_unique map_domain pack_and_unpack_args_for_call precompute preprocess_kernel "
-        "preprocess_program prioritize_loops privatize_temporaries_with_inames realize_reduction register_callable "
-        "register_preamble_generators register_symbol_manglers remove_inames_from_insn remove_instructions "
-        "remove_predicates_from_insn remove_unused_arguments remove_unused_inames rename_argument rename_callable "
-        "rename_iname rename_inames rename_inames_in_batch replace_instruction_ids save_and_reload_temporaries "
-        "set_argument_order set_array_axis_names set_array_dim_names set_instruction_priority set_options "
-        "set_temporary_address_space set_temporary_scope simplify_indices split_arg_axis split_array_axis "
-        "split_array_dim split_iname split_reduction_inward split_reduction_outward tag_array_axes tag_data_axes "
-        "tag_inames tag_instructions to_batched unprivatize_temporaries_with_inames untag_inames"
-    ).split()
+    [
+        "add_and_infer_dtypes",
+        "add_barrier",
+        "add_dependency",
+        "add_dtypes",
+        "add_inames_for_unused_hw_axes",
+        "add_inames_to_insn",
+        "add_nosync",
+        "add_padding",
+        "add_prefetch",
+        "affine_map_inames",
+        "alias_temporaries",
+        "allocate_temporaries_for_base_storage",
+        "assignment_to_subst",
+        "assume",
+        "buffer_array",
+        "change_arg_to_image",
+        "chunk_iname",
+        "collect_common_factors_on_increment",
+        "concatenate_arrays",
+        "duplicate_inames",
+        "expand_subst",
+        "extract_subst",
+        "fix_parameters",
+        "fold_constants",
+        "infer_arg_descr",
+        "infer_unknown_types",
+        "inline_callable_kernel",
+        "join_inames",
+        "linearize",
+        "make_reduction_inames_unique",
+        "map_domain",
+        "pack_and_unpack_args_for_call",
+        "precompute",
+        "preprocess_kernel",
+        "preprocess_program",
+        "prioritize_loops",
+        "privatize_temporaries_with_inames",
+        "realize_reduction",
+        "register_callable",
+        "register_preamble_generators",
+        "register_symbol_manglers",
+        "remove_inames_from_insn",
+        "remove_instructions",
+        "remove_predicates_from_insn",
+        "remove_unused_arguments",
+        "remove_unused_inames",
+        "rename_argument",
+        "rename_callable",
+        "rename_iname",
+        "rename_inames",
+        "rename_inames_in_batch",
+        "replace_instruction_ids",
+        "save_and_reload_temporaries",
+        "set_argument_order",
+        "set_array_axis_names",
+        "set_array_dim_names",
+        "set_instruction_priority",
+        "set_options",
+        "set_temporary_address_space",
+        "set_temporary_scope",
+        "simplify_indices",
+        "split_arg_axis",
+        "split_array_axis",
+        "split_array_dim",
+        "split_iname",
+        "split_reduction_inward",
+        "split_reduction_outward",
+        "tag_array_axes",
+        "tag_data_axes",
+        "tag_inames",
+        "tag_instructions",
+        "to_batched",
+        "unprivatize_temporaries_with_inames",
+        "untag_inames",
+    ]
 )
 # Methods of a unit that return another one.
 METHODS = frozenset({"with_entrypoints"})
@@ -68,40 +128,128 @@ VERSIONED = frozenset({"make_function", "make_kernel"})
 CHANGING = frozenset({"register_reduction_parser", "set_default_target"})
 # Classes that are asked for (isinstance), called or extended; one that is only named stays a name.
 TYPES = frozenset(
-    (
-        "ASTBuilderBase AddressSpace CFamilyTarget CWithGNULibcTarget CacheMode CallMangleInfo CallableKernel "
-        "CodeGenerationResult CountGranularity ExecutableCWithGNULibcTarget ExecutorBase GeneratedProgram HappensAfter "
-        "InKernelCallable InstructionBase KernelArgument KernelState LegacyStringInstructionTag LinearSubscript "
-        "LoopKernel LoopyType MemAccess MemoryOrdering MemoryScope MultiAssignmentBase NumpyType Op Optional Options "
-        "PreambleInfo Reduction ScalarCallable Sync TaggedVariable TargetBase ToCountMap ToCountPolynomialMap "
-        "TranslationUnit TypeCast UseStreamingStoreTag VarAtomicity auto"
-    ).split()
+    [
+        "ASTBuilderBase",
+        "AddressSpace",
+        "CFamilyTarget",
+        "CWithGNULibcTarget",
+        "CacheMode",
+        "CallMangleInfo",
+        "CallableKernel",
+        "CodeGenerationResult",
+        "CountGranularity",
+        "ExecutableCWithGNULibcTarget",
+        "ExecutorBase",
+        "GeneratedProgram",
+        "HappensAfter",
+        "InKernelCallable",
+        "InstructionBase",
+        "KernelArgument",
+        "KernelState",
+        "LegacyStringInstructionTag",
+        "LinearSubscript",
+        "LoopKernel",
+        "LoopyType",
+        "MemAccess",
+        "MemoryOrdering",
+        "MemoryScope",
+        "MultiAssignmentBase",
+        "NumpyType",
+        "Op",
+        "Optional",
+        "Options",
+        "PreambleInfo",
+        "Reduction",
+        "ScalarCallable",
+        "Sync",
+        "TaggedVariable",
+        "TargetBase",
+        "ToCountMap",
+        "ToCountPolynomialMap",
+        "TranslationUnit",
+        "TypeCast",
+        "UseStreamingStoreTag",
+        "VarAtomicity",
+        "auto",
+    ]
 )
 # Exceptions and warnings: `except` and warning filters need classes.
 CONDITIONS = frozenset({"LoopyError", "LoopyWarning"})
 CONSTANTS = frozenset({"MOST_RECENT_LANGUAGE_VERSION", "ToLoopyTypeConvertible", "VERSION"})
 # What answers a question, prints, changes the process, or runs code of the user during the call.
 AT_ONCE = frozenset(
-    (
-        "auto_test_vs_ref c_preprocess clear_in_mem_caches find_instructions find_most_recent_global_barrier "
-        "find_one_rule_matching find_padding_multiple find_rules_matching find_unused_axis_tag for_each_kernel "
-        "gather_access_footprint_bytes gather_access_footprints generate_body generate_code generate_code_v2 "
-        "generate_header generate_loop_schedules get_dot_dependency_graph get_global_barrier_order "
-        "get_iname_duplication_options get_kennedy_unweighted_fusion_candidates get_mem_access_map "
-        "get_one_linearized_kernel get_one_scheduled_kernel get_op_map get_subkernel_to_insn_id_map get_subkernels "
-        "get_synchronization_map has_schedulable_iname_nesting make_program map_instructions memoize_on_disk "
-        "parse_fortran parse_transformed_fortran register_reduction_parser set_caching_enabled set_default_target "
-        "show_dependency_graph t_unit_to_python to_loopy_type"
-    ).split()
+    [
+        "auto_test_vs_ref",
+        "c_preprocess",
+        "clear_in_mem_caches",
+        "find_instructions",
+        "find_most_recent_global_barrier",
+        "find_one_rule_matching",
+        "find_padding_multiple",
+        "find_rules_matching",
+        "find_unused_axis_tag",
+        "for_each_kernel",
+        "gather_access_footprint_bytes",
+        "gather_access_footprints",
+        "generate_body",
+        "generate_code",
+        "generate_code_v2",
+        "generate_header",
+        "generate_loop_schedules",
+        "get_dot_dependency_graph",
+        "get_global_barrier_order",
+        "get_iname_duplication_options",
+        "get_kennedy_unweighted_fusion_candidates",
+        "get_mem_access_map",
+        "get_one_linearized_kernel",
+        "get_one_scheduled_kernel",
+        "get_op_map",
+        "get_subkernel_to_insn_id_map",
+        "get_subkernels",
+        "get_synchronization_map",
+        "has_schedulable_iname_nesting",
+        "make_program",
+        "map_instructions",
+        "memoize_on_disk",
+        "parse_fortran",
+        "parse_transformed_fortran",
+        "register_reduction_parser",
+        "set_caching_enabled",
+        "set_default_target",
+        "show_dependency_graph",
+        "t_unit_to_python",
+        "to_loopy_type",
+    ]
 )
 # Names of modules of loopy that programs import from, whose public names are the face's.
 MODULES = frozenset(
-    (
-        "loopy.kernel.creation loopy.kernel.data loopy.kernel.instruction loopy.options loopy.target.pyopencl "
-        "loopy.target.c loopy.target.opencl loopy.target.cuda loopy.transform.array_buffer_map loopy.transform.batch "
-        "loopy.transform.buffer loopy.transform.callable loopy.transform.data loopy.transform.fusion "
-        "loopy.transform.iname loopy.transform.instruction loopy.transform.padding loopy.transform.parameter "
-        "loopy.transform.precompute loopy.transform.privatize loopy.transform.subst loopy.transform.add_barrier "
-        "loopy.translation_unit loopy.type_inference loopy.typing loopy.version loopy.diagnostic"
-    ).split()
+    [
+        "loopy.kernel.creation",
+        "loopy.kernel.data",
+        "loopy.kernel.instruction",
+        "loopy.options",
+        "loopy.target.pyopencl",
+        "loopy.target.c",
+        "loopy.target.opencl",
+        "loopy.target.cuda",
+        "loopy.transform.array_buffer_map",
+        "loopy.transform.batch",
+        "loopy.transform.buffer",
+        "loopy.transform.callable",
+        "loopy.transform.data",
+        "loopy.transform.fusion",
+        "loopy.transform.iname",
+        "loopy.transform.instruction",
+        "loopy.transform.padding",
+        "loopy.transform.parameter",
+        "loopy.transform.precompute",
+        "loopy.transform.privatize",
+        "loopy.transform.subst",
+        "loopy.transform.add_barrier",
+        "loopy.translation_unit",
+        "loopy.type_inference",
+        "loopy.typing",
+        "loopy.version",
+        "loopy.diagnostic",
+    ]
 )

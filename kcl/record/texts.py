@@ -132,7 +132,7 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
         if named is not None:
             return named, value
     if module.startswith("loopy"):
-        text = _of_loopy(value, kind, taken)
+        text = _of_loopy(value, kind)
         if text is not None:
             return text, value
     text = walked(value)
@@ -148,7 +148,7 @@ def _type_text(value: type) -> str | None:
     return public_name(value) if module.startswith("loopy") else None
 
 
-def _of_loopy(value: Any, kind: type, taken: Taken) -> str | None:
+def _of_loopy(value: Any, kind: type) -> str | None:
     """Return the text of what loopy itself made: a unit counts by its content, a member of an enumeration by name."""
     loopy = sys.modules["loopy"]
     if kind is loopy.TranslationUnit:

@@ -6,6 +6,8 @@ import sys
 import warnings
 from typing import Any
 
+from kcl.handle import Kernel
+from kcl.origins.recorded import Recorded
 from kcl.record import conditions, recorder, unmade
 from kcl.record.record import Record
 
@@ -71,7 +73,4 @@ def _is_for_opencl(arguments: tuple[Any, ...]) -> bool:
 
 
 def _kernel(record: Record, entrypoint: str | None) -> Any:
-    from kcl.handle import Kernel
-    from kcl.record.recorded import Recorded
-
     return Kernel.of(Recorded.of_record(record, entrypoint))

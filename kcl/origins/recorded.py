@@ -1,15 +1,16 @@
 """What decides the code of a recipe that runs in every process: what it returned, and the record behind that.
 
-The recipe runs once, at the first look-up. A recorded unit is keyed on its record, a unit of loopy's own on its content,
-a kcl.Source on its text and declarations.
+The recipe runs once, at the first look-up. A recorded unit is keyed on its record, a unit of loopy's own on its
+content, a kcl.Source on its text and declarations.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcl import frontends, rows
+from kcl import frontends
 from kcl.declarations import NOTHING, Declared, Task
 from kcl.errors import UnknownInput
 from kcl.key import Key, Part
@@ -99,13 +100,13 @@ class Recorded:
             parts.append(Part("entry point", self._entry))
         record = unmade.record_of(self._value)
         if self.front_ends == {"opencl"}:
-            return [*beside.parts(False), *parts, Part("source", self._accepted().identity() or "")]
+            return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]  # type: ignore[attr-defined]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
             return [*parts, Part("record", record.digest)]
         content = self._accepted().identity()
         if content is None:
-            raise UnknownInput("the translation unit holds something that has no exact text; pass plain values to loopy")
+            raise UnknownInput("the unit holds something that has no exact text; pass plain values to loopy")
         return [*parts, Part("unit", content), Part("state", beside.state())]
 
     def as_of_now(self, base: Base) -> Base:
@@ -177,10 +178,10 @@ def _group(task: Task) -> tuple[str, tuple[Part, ...]]:
     """Return the group of a recipe's proofs: its name, and those of its parameters that have short texts."""
     from kcl.direct.plain import SIMPLE
 
-    function: Any = task.function
+    code: Any = task.function.__code__
     parts = []
     for name, value in task.arguments.items():
         kind = type(value)
-        text = repr(value)[:200] if kind is str or kind in SIMPLE else kind.__qualname__
+        text = repr(value[:200]) if kind is str else SIMPLE[kind](value) if kind in SIMPLE else kind.__qualname__
         parts.append(Part(f"parameter {name}", text))
-    return f"{function.__module__}.{function.__qualname__}", tuple(parts)
+    return f"{os.path.basename(code.co_filename)}:{code.co_name}", tuple(parts)

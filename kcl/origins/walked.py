@@ -1,4 +1,4 @@
-"""What decides the code of a pure recipe: its walked code, its parameters, and what it reads while it runs on a miss."""
+"""What decides the code of a pure recipe: its walked code, its parameters, and what it reads on a miss."""
 
 from __future__ import annotations
 

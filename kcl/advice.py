@@ -1,0 +1,32 @@
+"""Advice on a recipe: what its user could declare to make warm runs faster."""
+
+from __future__ import annotations
+
+import sys
+
+from kcl import layers
+
+SLOW = 0.05  # seconds of a recipe's own Python in a warm run
+
+
+def on_slow_recipe(kernel: str, seconds: float) -> None:
+    """Advise to declare a recipe pure if its own Python took more than `SLOW` in a warm run; once per kernel name.
+
+    `seconds` leaves out the time in kcl and in what generates code. The warning names the line outside of kcl that
+    asked for the kernel. Raises nothing.
+    """
+    if seconds > SLOW:
+        layers.warn_once(
+            f"slow recipe {kernel}",
+            f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if it is a pure "
+            "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
+            stacklevel=_levels_to_the_user(),
+        )
+
+
+def _levels_to_the_user() -> int:
+    """Count the frames from the caller to the first one outside of kcl, as `stacklevel` counts them."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "kcl":
+        frame, levels = frame.f_back, levels + 1
+    return levels
