@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-all truth lint docs bench bench-check bench-report clean
+.PHONY: demo test test-all truth compat lint docs bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -23,6 +23,11 @@ truth: $(VENV)/.dev
 		tests/test_truth_pairs.py tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_calls.py
+
+# loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
+# doc/reference/compatibility.md. COMPAT="--suite examples" or COMPAT="-k split --limit 5" for a quick look.
+compat: $(VENV)/.dev
+	$(ON_POCL) $(BIN)/python tools/compat.py $(COMPAT)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -129,7 +129,7 @@ def common(out: pathlib.Path, run: Run, options: argparse.Namespace) -> list[str
 
 def by_pytest(tree: pathlib.Path, suite: Suite, options: argparse.Namespace) -> list[str]:
     """Return the arguments for a file of tests; kcl's own settings of pytest are left out."""
-    plain = ["-q", "--noconftest", "-c", os.devnull, f"--rootdir={tree}", "--tb=short", "-W", "ignore", "--no-header"]
+    plain = ["-q", "--noconftest", "-c", os.devnull, f"--rootdir={tree}", "--tb=short", "--disable-warnings", "--no-header"]
     chosen = ["-k", options.k] if options.k else []
     return ["-m", "pytest", *plain, "-p", "no:cacheprovider", "-p", "compat_plugin", *chosen, str(tree / suite.path)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import pathlib
 import platform
+import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Any
@@ -55,7 +56,7 @@ def broken_of(runs: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
     for run in ("first", "second"):
         for test, record in runs.get(run, {}).items():
             if passes_without(runs, test) and not passes(record):
-                lines.append(f"`{test}`, {run} run: {record['outcome']}: {record.get('error', '')}")
+                lines.append(f"`{test}`, {run} run: {record['outcome']}: {error(record)}")
     return lines
 
 
@@ -109,7 +110,13 @@ def failing_without(runs: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
         **runs.get("asked", {}),
         **{test: one for test, one in runs.get("without", {}).items() if not passes(one)},
     }
-    return [f"`{test}`: {record.get('error', '')}" for test, record in records.items() if not passes(record)]
+    return [f"`{test}`: {error(record)}" for test, record in records.items() if not passes(record)]
+
+
+def error(record: dict[str, Any]) -> str:
+    """Return what a test failed with, without paths of this machine or characters that mean something on the page."""
+    said = re.sub(r"/\S*/", "", record.get("error", ""))[:160]
+    return f"`{said.replace('`', chr(39))}`" if said else ""
 
 
 def listed(title: str, lines: list[str]) -> Iterator[str]:

@@ -128,9 +128,11 @@ class Forking:
         """Run one test, send what is known of it, end as a process ends."""
         try:
             loaded = "loopy" in sys.modules
+            compat_watch.hear()
             reports = runtestprotocol(item, log=False, nextitem=None)
             record = {"test": named(item), **outcome(reports), "loopy": "loopy" in sys.modules and not loaded}
             record |= {"by": self.watch.found(), "made": compat_watch.made(), "events": compat_watch.events()}
+            record |= {"reasons": compat_watch.reason_rows()}
             record |= {"asked": compat_watch.asked_rows()} if self.option.compat_ask else {}
             hook = item.config.hook
             plain = [hook.pytest_report_to_serializable(config=item.config, report=one) for one in reports]

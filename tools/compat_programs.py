@@ -81,11 +81,16 @@ def one(program: pathlib.Path, note: pathlib.Path, asking: bool) -> None:
     watch = compat_watch.install()
     if asking:
         compat_watch.ask()
+    if "/face/" in str(program):
+        import kcl  # noqa: F401
+
+        compat_watch.hear()
     blocks: list[dict[str, Any]] = []
 
     def write() -> None:
         found = {"loopy": "loopy" in sys.modules, "by": watch.found(), "made": compat_watch.made()}
-        found |= {"events": compat_watch.events()} | ({"asked": compat_watch.asked_rows()} if asking else {})
+        found |= {"events": compat_watch.events(), "reasons": compat_watch.reason_rows()}
+        found |= ({"asked": compat_watch.asked_rows()} if asking else {})
         note.write_text(json.dumps({"blocks": blocks} if blocks else found))
 
     atexit.register(write)  # before anybody else: runs last

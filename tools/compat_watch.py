@@ -81,6 +81,26 @@ def events() -> dict[str, dict[str, float]]:
         return {}
 
 
+reasons: collections.Counter[tuple[str, str, str]] = collections.Counter()
+
+
+def hear() -> None:
+    """Count the reasons of look-ups of kcl that are no hits, where kcl is loaded."""
+    kcl = sys.modules.get("kcl")
+    if kcl is not None:
+        kcl.add_hook(_heard)
+
+
+def _heard(event: Any) -> None:
+    if event.outcome != "hit":
+        reasons[event.layer, event.outcome, event.reason] += 1
+
+
+def reason_rows() -> list[tuple[str, str, str, int]]:
+    """Return the reasons that were heard."""
+    return [(*key, count) for key, count in reasons.items()]
+
+
 asked: collections.Counter[tuple[str, str]] = collections.Counter()
 
 
