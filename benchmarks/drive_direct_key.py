@@ -21,8 +21,9 @@ import numpy as np
 
 import kcl
 from kcl import frontends, layers, running
-from kcl.declarations import NOTHING, Task, reached
+from kcl.declarations import PURE, Task
 from kcl.history import kept
+from kcl.origins.walked import reached
 from kcl.pipeline import Line
 
 RECIPES = 42
@@ -44,10 +45,10 @@ def keys(directory: pathlib.Path) -> dict[str, float]:
     begin = time.perf_counter()
     kept.load()
     loaded = time.perf_counter() - begin
-    first = [timed(Task(f.__name__, f, arguments(f, 1), NOTHING)) for f in functions]
+    first = [timed(Task(f.__name__, f, arguments(f, 1), PURE)) for f in functions]
     first[0] += loaded
     kept.write()
-    again = [timed(Task(f.__name__, f, arguments(f, 2), NOTHING)) for f in functions]
+    again = [timed(Task(f.__name__, f, arguments(f, 2), PURE)) for f in functions]
     begin = time.perf_counter()
     for function in functions:
         for _instruction in dis.get_instructions(function):
@@ -93,11 +94,11 @@ def observed(count: int) -> list[tuple[float, float]]:
     """Run and generate cold recipes in pairs; the side that goes first changes from pair to pair."""
     for side in (with_observation, without_observation):  # imports, first calls
         for recipe, _, _ in kernels.FAMILY:
-            side(Task(recipe.__name__, recipe, {"variant": 0}, NOTHING))
+            side(Task(recipe.__name__, recipe, {"variant": 0}, PURE))
     pairs = []
     for number in range(count):
         recipe, variant = kernels.case(number)
-        task = Task(recipe.__name__, recipe, {"variant": variant + 1}, NOTHING)
+        task = Task(recipe.__name__, recipe, {"variant": variant + 1}, PURE)
         took = {}
         for side in (with_observation, without_observation)[:: 1 if number // 5 % 2 else -1]:
             begin = time.process_time()

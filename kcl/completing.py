@@ -47,7 +47,7 @@ class Loaded(NamedTuple):
 
 Thing = TypeVar("Thing", Job, Loaded)
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 # By address: a program may be launched, or loaded, in any number of contexts.
 _kept: dict[str, Job] = {}
 _loaded: dict[str, Loaded] = {}
@@ -178,7 +178,7 @@ def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:
 def _after_fork() -> None:
     """Leave to the parent what is the parent's; a thread that is not here may hold the lock."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _kept.clear()
     _loaded.clear()
 

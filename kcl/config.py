@@ -155,8 +155,27 @@ def variable(name: str) -> str | None:
 
 
 def home() -> str:
-    """Return the user's home directory, which need not exist."""
-    return os.path.expanduser("~")
+    """Return the user's home directory, which need not exist, as an absolute path.
+
+    A user without HOME and without an entry in the list of users has a private one among the temporary directories.
+    """
+    found = os.path.expanduser("~")
+    return found if os.path.isabs(found) else os.path.join(_temporary(), f"kcl-{_user()}")
+
+
+def names_cache_home() -> bool:
+    """Tell whether the environment or the list of users names a place for caches, as `platformdirs` demands."""
+    return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
+
+
+def _temporary() -> str:
+    named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    places = (*named, "/tmp", "/var/tmp", "/usr/tmp")
+    return next((path for path in places if os.path.isabs(path) and os.path.isdir(path)), os.path.abspath(os.sep))
+
+
+def _user() -> str:
+    return "user" if sys.platform == "win32" else str(os.getuid())
 
 
 def settings_file() -> str:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kcl.direct.reach import Reached, reach
 from kcl.key import Part
 from kcl.namedtuple import NamedTuple
 
@@ -90,19 +89,6 @@ class Task(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declared
-
-
-def reached(task: Task) -> Reached:
-    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
-    declared = task.declared
-    if not declared.made:
-        return reach(task.function, task.arguments)
-    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses)
-    named = {f"parameter {name}": name for name in declared.values}
-    if not named:
-        return found
-    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
-    return found._replace(parts=parts, body=None)
 
 
 def declare(

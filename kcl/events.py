@@ -59,7 +59,7 @@ class Collected(NamedTuple):
 
 Hook = Callable[[Event], object]
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _hooks: list[Hook] = []
 _counters: dict[str, dict[str, float]] = {}
 _tallies: dict[tuple[str, str], dict[str, float]] = {}
@@ -188,7 +188,7 @@ def _empty_row() -> dict[str, float]:
 def _after_fork() -> None:
     """What the parent has collected is the parent's to tell; and a thread that is not here may hold the lock."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     taken()
 
 

@@ -8,6 +8,10 @@ still not there. The system releases the lock of a holder that dies, and one of 
 that was stopped is waited for a moment, then one of the others is its heir. The file goes away with the lock, so one is
 never wider than one key; that of a holder that died alone stays, and is swept by the next helper after a day
 (`kcl.promote`).
+
+Within a process one thread takes the lead for all its threads: `kcl.makers` keeps the others waiting in memory. So a
+thread never waits for a lock file that its own process holds. A thread that leads one key lets go of it before it waits
+for another one: `join` calls `before_waiting`.
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from kcl import events, option
+from kcl.makers import Maker, Makers
 from kcl.stores import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
@@ -28,6 +34,7 @@ STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all ha
 _HEIRS = 3
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+_makers = Makers()  # by the path of the lock file
 # Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
 _ours: set[int] = set()
 # Processes that were stopped for as long and not seen to go on: who leads one key often leads the next one too.
@@ -36,19 +43,25 @@ _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os,
 
 
 class Flight:
-    """What `join` gives back: whether we have waited for another process, and the lock if it is ours to make it."""
+    """The answer of `join`: for whom this thread has waited, and what it holds while it makes the entry itself.
 
-    __slots__ = ("_descriptor", "_path", "_process", "waited_for")
+    `waited_for` is the id of the process that this one has waited for, `by` says in words who had the lead. The
+    `maker` lets other threads of this process wait, the file other processes.
+    """
 
-    def __init__(self, path: str = "", descriptor: int = -1, waited_for: str = "") -> None:
+    __slots__ = ("_descriptor", "_path", "_process", "by", "maker", "waited_for")
+
+    def __init__(self, path: str = "", descriptor: int = -1, waited_for: str = "", by: str = "") -> None:
         self._path = path
         self._descriptor = descriptor
         self._process = os.getpid()
+        self.maker: Maker | None = None
         self.waited_for = waited_for
+        self.by = by or f"process {waited_for or 'another'}"
 
     @property
     def leads(self) -> bool:
-        """Whether the others wait for us; a forked child leads nobody."""
+        """Whether other processes wait for this one; a forked child leads nobody."""
         return self._descriptor >= 0 and self._process == os.getpid()
 
     def land(self) -> None:
@@ -62,6 +75,8 @@ class Flight:
                 # a child that another library forked holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             _close(descriptor)
+        if self.maker is not None:
+            self.maker.land()
 
     def __enter__(self) -> Flight:
         return self
@@ -73,23 +88,39 @@ class Flight:
         self.land()
 
 
-def join(digest: str, what: str) -> Flight:
-    """Take the lead for a key, or wait for the process that has it; `what` names the kernel to people.
+def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: None) -> Flight:
+    """Take the lead for a key, or wait for the thread or process that has it; `what` names the kernel to people.
 
-    Returns at the latest when that process has landed, died, or worked for a minute; of those who wait for one that has
-    been stopped for a while one takes the lead, and the others wait for that. Raises what the directory does
-    (`OSError`, `UnusableDirectory`). Thread-safe: threads wait for each other as processes do.
+    Returns at the latest when that one has landed, died, or worked for a minute. Where a process has been stopped for a
+    while one of those that wait for it takes the lead, and the others wait for that one. `before_waiting` is called
+    before a wait, maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
     """
+    path = os.path.join(option.folder("kcl"), "flight", digest)
+    maker = _makers.lead(path)
+    if maker is None:
+        before_waiting()
+        _makers.wait(path, what)
+        return Flight(by="another thread")
+    try:
+        flight = _among_processes(path, Waiting(what, before_waiting))
+        flight.maker = maker
+    except BaseException:
+        maker.land()
+        raise
+    return flight
+
+
+def _among_processes(path: str, waiting: Waiting) -> Flight:
+    """Take the lead for all threads of this process, or wait for the process that has it."""
     if sys.platform == "win32":
         return Flight()
-    folder = os.path.join(option.folder("kcl"), "flight")
+    folder = os.path.dirname(path)
     trust.make_trusted(folder)
     if trust.is_network(folder):  # locks of other nodes may answer late, or never
         return Flight()
-    waiting = Waiting(what)
-    for name in (digest, *(f"{digest}.{heir}" for heir in range(1, 1 + _HEIRS))):
+    for place in (path, *(f"{path}.{heir}" for heir in range(1, 1 + _HEIRS))):
         waiting.for_another()
-        flight = _join(os.path.join(folder, name), waiting)
+        flight = _join(place, waiting)
         if flight.leads or not is_stopped(waiting.holder):
             break
     return flight
@@ -131,8 +162,9 @@ if hasattr(os, "register_at_fork"):
 class Waiting:
     """How long we have waited, and for whom: the process id of the `holder`, and of the last one that we waited for."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, before_waiting: Callable[[], object] = lambda: None) -> None:
         self._what = what
+        self._before_waiting = before_waiting
         self._begin = time.monotonic()
         self._shown = _SHOWN_SECONDS
         self._stopped = 0.0
@@ -147,6 +179,7 @@ class Waiting:
         """Try to lock until it works or it is time to go alone; tell which."""
         pause = _FIRST_PAUSE
         while not _lock(descriptor):
+            self._before_waiting()
             self.holder = self.waited_for = _signature(descriptor) or self.holder or "another"
             if self.is_over():
                 return False

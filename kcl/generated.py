@@ -88,7 +88,7 @@ def to_entry(generated: Generated, key: Key, metadata: dict[str, Any]) -> Entry:
 def from_entry(entry: Entry) -> tuple[Generated, CodeType | None]:
     """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
 
-    Raises DamagedEntry where a field is missing or of another type.
+    Raises DamagedEntry for whatever goes wrong, as where a field is missing or of another type.
     """
     metadata = entry.metadata
     try:
@@ -106,7 +106,7 @@ def from_entry(entry: Entry) -> tuple[Generated, CodeType | None]:
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
         )
         code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
-    except (KeyError, TypeError, ValueError, EOFError) as error:
+    except Exception as error:  # whatever marshal or an unknown form of an entry may raise
         raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
     return generated, code
 
@@ -115,7 +115,7 @@ def instantiate(generated: Generated, code: CodeType | None = None) -> Callable[
     """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
     Registers the structure dtypes that the invoker looks up; raises ValueError where a name stands for another
-    layout already.
+    layout already, and whatever the invoker raises as it is executed.
     """
     for name, layout in generated.dtypes:
         _register(name, layout)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from threading import get_ident
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = "_kcl_bindings"
 _ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may launch in the same thread
 
 Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 
@@ -75,7 +75,7 @@ class Kernel:
         self._sole = ""  # the digest of the code where nothing is open: there is no other
         self._packed: dict[str, list[tuple[Any, str]]] = {}
         self._ready: dict[tuple[Any, ...], Ready] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(
         self,
@@ -174,7 +174,7 @@ class Kernel:
         lines = [f"kernel {self.name}", _sentence("generator", look.outcome, look.reason, layers.generator().place)]
         if look.outcome == "miss" and look.key is not None:
             place = self._line.place()
-            lines += _differences("generator", self.name, look.key, place.texts, place.origins)
+            lines += _differences("generator", self.name, look.key, place.texts, place.origins, place.record)
         if look.ready is None:
             outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
             return "\n".join([*lines, _sentence("binary", outcome, reason, layers.binary().place)])
@@ -183,7 +183,7 @@ class Kernel:
         lines.append(_sentence("binary", outcome, reason, layers.binary().place))
         if outcome == "miss":
             key = program.slots_of(home, generated)[0].key
-            lines += _differences("binary", self.name, key, {"source": generated.source}, {})
+            lines += _differences("binary", self.name, key, {"source": generated.source})
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -204,7 +204,8 @@ class Kernel:
             if self._packed:
                 arguments = unpack(self._packed, arguments)
             bindings = _bindings(queue)
-            launcher = self._launcher(bindings, ready, arguments, lambda: self._line.joining(spoken))
+            lead = program.Lead(lambda: self._line.wait(spoken), self._line.land)
+            launcher = self._launcher(bindings, ready, arguments, lead)
         finally:
             self._line.land()
         if launcher.program.stored and layers.binary().verify_results:
@@ -245,12 +246,12 @@ class Kernel:
         bindings: Bindings,
         ready: Ready,
         arguments: Mapping[str, Any] | None = None,
-        joining: Callable[[], AbstractContextManager[None]] = nullcontext,
+        lead: program.Lead = program.ALONE,
     ) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            found = program.built(bindings.home, ready.generated, ready.digest, arguments, joining)
+            found = program.built(bindings.home, ready.generated, ready.digest, arguments, lead)
             launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, _learn)
         return launcher
 
@@ -340,11 +341,18 @@ def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
 
 
 def _differences(
-    layer: str, kernel: str, key: Key, sources: Mapping[str, str], origins: Mapping[str, tuple[str, int]]
+    layer: str,
+    kernel: str,
+    key: Key,
+    sources: Mapping[str, str],
+    origins: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+    record: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    from kcl.explain import misses
+    from kcl.explain import Texts, misses
+    from kcl.explain.words import Origin
 
-    return [f"    {line}" for line in misses.now(layer, kernel, key, sources, origins)]
+    texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()}, record)
+    return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]
 
 
 def _sentence(layer: str, outcome: str, reason: str, place: str) -> str:

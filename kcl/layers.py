@@ -101,24 +101,25 @@ class Layer:
                 return Found(None, "miss", "not in the cache", 0)
         try:
             entry = Entry.unpack(blob, key)
-        except DamagedEntry as error:
+        except Exception as error:
             self.set_aside(address, blob, error)
             return Found(None, "error", f"damaged entry set aside: {error}", 0)
         if self._keeps_read:
             self.memory.put(address, blob)
         return Found(entry, "hit", "", len(blob))
 
-    def join(self, digest: str, kernel: str) -> Flight | None:
-        """Wait for the process that is making the entry of a key, or take the lead: look again then.
+    def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> Flight | None:
+        """Wait for the thread or process that is making the entry of a key, or take the lead: look again then.
 
-        None where others would not see the entry, or where waiting fails.
+        `before_waiting` is called before a wait, maybe several times. None where others would not see the entry, or
+        where waiting fails.
         """
         from kcl import flight
 
         if self.disk is None:
             return None
         try:
-            return flight.join(digest, kernel)
+            return flight.join(digest, kernel, before_waiting)
         except _FAULTS as error:
             self.fault("wait for other processes", error)
             return None

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from kcl import events, layers, rows
 from kcl.entry import Entry, recorded_seconds
-from kcl.errors import CacheMiss, DamagedEntry, UnknownInput, WrongEntry
+from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry
-from kcl.history import kept
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
@@ -54,12 +53,16 @@ class Look(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What was generated from a result, now or `reused`; `unit` is the key of the result, None where it has none."""
+    """What was generated from a result, now or `reused`; `unit` is the key of the result, None where it has none.
+
+    `fault` says why stored code of an equal result could not be used.
+    """
 
     generated: Generated
     refused: str
     unit: Key | None
     reused: bool
+    fault: str = ""
 
 
 class Line:
@@ -72,20 +75,31 @@ class Line:
         self._unknown = ""
         self._key: Key | None = None
         self._outcome: Outcome | None = None
-        self._flights: list[Flight] = []  # what others wait for, until the program is sought
+        # What others wait for, until the thread that leads it seeks the program.
+        self._flights: dict[int, list[Flight]] = {}
         self.base: Base | None = None
 
     def ready(self, values: dict[str, Any], call: bool) -> tuple[Ready, dict[str, np.dtype[Any]], Open]:
         """Return generated code for the dtypes among `values`, from the generator layer or made now.
 
         `values` are arguments by name, or dtypes in their place; the dtypes that were read and what is open come
-        back too. Where `call` is true other processes wait for code that was made until `land` is called. Raises
+        back too. Where `call` is true others wait for code that this thread made until it calls `land`. Raises
         MissingArguments where `call` is true and a required array is not there; the recipe's own error; RecipeError;
         CacheMiss.
         """
+        started = time.perf_counter()
+        found = self._ready(values, call, started)
+        if found is None:
+            found = self._ready(values, call, started, self._joined(values))
+        assert found is not None
+        return found
+
+    def _ready(
+        self, values: dict[str, Any], call: bool, started: float, meanwhile: str | None = None
+    ) -> tuple[Ready, dict[str, np.dtype[Any]], Open] | None:
+        """Look, and make what is not there; None for a miss until `meanwhile` says who may have made it meanwhile."""
         with self._lock:
             layer = layers.generator()
-            started = time.perf_counter()
             look = Look(None, "miss", "the recipe raised an error")
             try:
                 look = self._find(layer, values)
@@ -93,8 +107,10 @@ class Line:
                     _require(self.base.open, values)
                 if look.ready is None:
                     layer.demand_hit(self._event(layer, look), look.key)
-                if look.outcome == "miss":
-                    look = self._joined(layer, values, look)
+                if meanwhile is None and look.outcome == "miss":
+                    return None  # to wait, if at all, without the lock
+                if meanwhile is not None and look.ready is not None:
+                    look = look._replace(reason=meanwhile)
                 look = self._completed(layer, values, call, look, _chosen(layer, self._digest))
             except (CacheMiss, MissingArguments):
                 self.land()
@@ -117,26 +133,21 @@ class Line:
             assert self.base is not None
             return look.ready, dtypes_of(unpack(self.base.open.packed, values)), self.base.open
 
-    @contextmanager
-    def joining(self, values: dict[str, Any]) -> Iterator[None]:
-        """Take, or leave, the lead for the program meanwhile: it is for the process that made the code for `values`.
+    def wait(self, values: dict[str, Any]) -> None:
+        """Wait until who makes the code for `values` has the lead for the program too, unless this thread makes it.
 
-        That one has the lead for the next kernel too, then, and what generates code is not imported by all of them.
+        The process that generates code so builds the program, and has the lead for the next kernel: the others import
+        nothing that generates code.
         """
-        if not self._flights and self._key is not None:
+        if get_ident() not in self._flights and self._key is not None:
             flight = layers.generator().join(self._joint(values), self.name)
             if flight is not None:
                 flight.land()
-        try:
-            yield
-        finally:
-            self.land()
 
     def land(self) -> None:
-        """Let other processes go on with the code that was made here, where they wait for it."""
-        with suppress(IndexError):  # no lock: whoever holds it may be waiting for us
-            while True:
-                self._flights.pop().land()
+        """Let others go on with the code that this thread made, where they wait for it."""
+        for flight in self._flights.pop(get_ident(), ()):  # no lock: its holder may wait for this thread
+            flight.land()
 
     def generator_key(self) -> Key | None:
         """Return the generator key, None where it cannot be known; `why_unknown` says why."""
@@ -163,11 +174,6 @@ class Line:
         with self._lock:
             return self._origin.place()
 
-    def described(self) -> dict[str, bytes]:
-        """Return the parts of an entry that explain a later miss; slow."""
-        with self._lock:
-            return self._origin.described()
-
     @property
     def _digest(self) -> str:
         return self._key.digest if self._key else ""
@@ -188,8 +194,6 @@ class Line:
         """Look in the generator layer."""
         if all(layer.off(frozenset({kind})) for kind in ("loopy", "opencl")):
             return Look(None, "bypass", f"off: {layer.off()}")
-        if not layer.off():
-            kept.load()
         key = self._key or self.generator_key()
         off = layer.off(self._origin.front_ends)
         if off:
@@ -201,9 +205,8 @@ class Line:
             return Look(None, row.outcome, row.reason, key=key)
         try:
             return self._from_row(layer, key, row, values)
-        except (DamagedEntry, KeyError, TypeError, ValueError, SyntaxError) as error:
-            layer.set_aside(key.digest, row.entry.pack(), error)
-            return Look(None, "error", f"the stored code could not be used: {error}", key=key)
+        except Exception as error:  # a row of another kcl may be of any form
+            return _unusable(layer, row.entry, error)
 
     def _from_row(self, layer: layers.Layer, key: Key, row: layers.Found, values: dict[str, Any]) -> Look:
         assert row.entry is not None
@@ -212,31 +215,32 @@ class Line:
         if rows.belongs_elsewhere(row.entry, directory):
             return Look(None, "miss", "the stored code names the directory of another copy of the project", key=key)
         if rows.is_whole(row.entry):
-            return self._hit(row.entry, directory, row.size)
+            return self._readied(layer, row.entry, directory, row.size)
         dtypes = dtypes_of(unpack(base.open.packed, values))
         keys = rows.special_keys(key, base, dtypes)
         for special in keys:
             found = layer.look_up(special.digest, special)
             elsewhere = found.entry is not None and rows.belongs_elsewhere(found.entry, directory)
             if found.entry is not None and not elsewhere and rows.fits(found.entry, base, dtypes):
-                return self._hit(found.entry, directory, row.size + found.size)
+                return self._readied(layer, found.entry, directory, row.size + found.size)
             if found.outcome == "error":
                 return Look(None, "error", found.reason, key=special)
         return Look(None, "miss", rows.difference(rows.base_of(row.entry), base, dtypes), key=keys[0])
 
-    def _hit(self, entry: Entry, directory: str, size: int) -> Look:
-        return Look(self._origin.adapted(rows.ready(entry, directory)), "hit", self._origin.remark, size, entry)
+    def _readied(self, layer: layers.Layer, entry: Entry, directory: str, size: int) -> Look:
+        """Make stored code ready to launch; whatever that raises, the row is set aside and the code is made anew."""
+        try:
+            return Look(self._origin.adapted(rows.ready(entry, directory)), "hit", self._origin.remark, size, entry)
+        except Exception as error:
+            return _unusable(layer, entry, error)
 
-    def _joined(self, layer: layers.Layer, values: dict[str, Any], look: Look) -> Look:
-        """Look again, as the process that makes this code or after another has made it; other dtypes do not wait."""
-        flight = layer.join(self._joint(values), self.name)
+    def _joined(self, values: dict[str, Any]) -> str:
+        """Take the lead for this code, or wait for who has it; say who may have made it. Other dtypes do not wait."""
+        flight = layers.generator().join(self._joint(values), self.name)
         if flight is None:
-            return look
-        self._flights.append(flight)
-        again = self._find(layer, values)
-        if again.ready is not None:
-            again = again._replace(reason=f"process {flight.waited_for or 'another'} generated it meanwhile")
-        return again
+            return ""
+        self._flights.setdefault(get_ident(), []).append(flight)
+        return f"{flight.by} generated it meanwhile"
 
     def _joint(self, values: dict[str, Any]) -> str:
         """Return the digest under which processes wait for the code for these dtypes."""
@@ -256,6 +260,8 @@ class Line:
         made, used = self._made(values, call)
         off = look.reason if look.reason.startswith("off: ") else self._off(layer, made.result)
         code = self._code(layer, made, used, lone=bool(off))
+        if code.fault:
+            look = look._replace(outcome="error", reason=code.fault)
         refused = code.refused or off
         if check and not off and (code.reused or not (refused or look.outcome == "bypass")):
             wrong = self._wrong(code.generated, used)
@@ -319,12 +325,13 @@ class Line:
         from kcl import running
 
         unit = None if lone else running.unit_key(made.result, used)
+        fault = ""
         if unit is not None:
-            found = rows.of_unit(layer, unit)
+            found, fault = rows.of_unit(layer, unit)
             if found is not None:
                 return Code(found._replace(kernel=self.name), made.refused, unit, True)
         generated, unfit, alone = self._origin.generate(used)
-        return Code(generated, made.refused or unfit, unit if alone else None, False)
+        return Code(generated, made.refused or unfit, unit if alone else None, False, fault)
 
     def _store(
         self, layer: layers.Layer, look: Look, code: Code, used: Dtypes, refused: str, seconds: float
@@ -333,8 +340,8 @@ class Line:
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
             proofs.write()
-            place, parts = self._origin.place(), self._origin.described()
-            return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds, parts)
+            place = self._origin.place()
+            return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds)
         if code.reused or code.unit is None:
             return None, 0
         return None, rows.store_unit(layer, code.unit, code.generated, seconds)
@@ -359,6 +366,11 @@ def _chosen(layer: layers.Layer, digest: str) -> bool:
     from kcl.verify import recipes
 
     return recipes.chosen(layer.verify, digest)
+
+
+def _unusable(layer: layers.Layer, entry: Entry, error: Exception) -> Look:
+    layer.set_aside(entry.key.digest, entry.pack(), error)
+    return Look(None, "error", f"the stored code could not be used: {error}", key=entry.key)
 
 
 def _require(opened: Open, values: Mapping[str, Any]) -> None:

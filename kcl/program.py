@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -18,10 +17,11 @@ from kcl.buildoptions import BuildOptions, build_options
 from kcl.completing import Job
 from kcl.device import identity, is_pocl
 from kcl.entry import Entry, recorded_seconds
-from kcl.errors import CacheFault, DamagedEntry, UnknownInput
+from kcl.errors import CacheFault, UnknownInput
 from kcl.events import Event
 from kcl.key import Key, Part
 from kcl.launch.kernels import new_kernel
+from kcl.makers import Makers
 from kcl.namedtuple import NamedTuple
 from kcl.preprocessor import may_read
 from kcl.stores.base import address
@@ -54,7 +54,7 @@ class Home:
         "_options",
         "ahead",
         "context",
-        "locks",
+        "makers",
         "programs",
     )
 
@@ -64,7 +64,7 @@ class Home:
         self.ahead: Ahead | None = None
         self.programs: weakref.WeakValueDictionary[str, Built] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; those that need another one do not wait.
-        self.locks: dict[str, threading.Lock] = {}
+        self.makers = Makers()
         self._devices: list[tuple[cl.Device, str]] | None = None
         self._identities: list[tuple[Part, ...]] | None = None
         self._options: dict[tuple[object, ...], BuildOptions] = {}
@@ -169,7 +169,7 @@ class Look(NamedTuple):
 
 # The context of a living Home lives, so its handle is nobody else's: comparing handles is safe here.
 _homes: weakref.WeakSet[Home] = weakref.WeakSet()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may launch in the same thread
 
 
 def home_of(context: cl.Context) -> Home:
@@ -183,24 +183,39 @@ def home_of(context: cl.Context) -> Home:
         return home
 
 
+class Lead(NamedTuple):
+    """How the caller of `built` and other threads and processes share work on the code that the program is built from.
+
+    `wait` waits until who makes that code has the lead for the program; `land` lets go of who waits for the caller.
+    """
+
+    wait: Callable[[], object] = lambda: None
+    land: Callable[[], object] = lambda: None
+
+
+ALONE = Lead()
+
+
 def built(
     home: Home,
     generated: Generated,
     digest: str,
     arguments: Mapping[str, Any] | None = None,
-    joining: Callable[[], AbstractContextManager[None]] = nullcontext,
+    lead: Lead = ALONE,
 ) -> Built:
     """Return the program of `generated`: one that lives, one from the binary layer, or a new build.
 
     `digest` stands for `generated` and its headers; a new entry keeps the shapes of the `arguments` that it is built
-    for. `joining` is entered while the lead for a new build is taken, or left to another process. Raises pyopencl's
-    own error where the source does not compile.
+    for. A thread that waits for another one holds nothing that this other one may want. Raises pyopencl's own error
+    where the source does not compile.
     """
-    with home.locks.setdefault(digest, threading.Lock()):
-        found = home.programs.get(digest)
-        if found is None:
-            found = home.programs[digest] = _through_layer(home, generated, arguments, joining)
-        return found
+    search = _Search(home, generated, arguments, lead)
+    found = search.result(digest, search.first)
+    if found is None:
+        lead.wait()
+        found = search.result(digest, search.second)
+    assert found is not None
+    return found
 
 
 def compiled(home: Home, generated: Generated) -> Built:
@@ -210,7 +225,7 @@ def compiled(home: Home, generated: Generated) -> Built:
 
 def rebuilt(home: Home, generated: Generated, digest: str, slots: list[Slot]) -> Built:
     """Build from source in place of entries that were set aside, and store the new ones."""
-    with home.locks.setdefault(digest, threading.Lock()):
+    with home.makers.turn(digest, generated.kernel, ALONE.land):
         found, _size = _from_source(home, generated, slots)
         home.programs[digest] = found
         return found
@@ -265,47 +280,78 @@ def inspect(home: Home, generated: Generated) -> tuple[str, str]:
     return worst.outcome, worst.reason
 
 
-def _through_layer(
-    home: Home,
-    generated: Generated,
-    arguments: Mapping[str, Any] | None,
-    joining: Callable[[], AbstractContextManager[None]],
-) -> Built:
-    layer = layers.binary()
-    started = time.perf_counter()
-    look, flight = _look(layer, home, generated), None
-    if look.outcome == "miss" and "hit" not in layer.strict:
-        with joining():
-            together = Key([Part("program key", slot.key.digest) for slot in look.slots])
-            flight = layer.join(together.digest, generated.kernel)
-        look = _find(layer, look.slots, generated.kernel)
-        if look.outcome == "hit" and flight is not None:
-            flight.land()
-            look = look._replace(reason=look.reason or f"process {flight.waited_for or 'another'} built it meanwhile")
-    if look.outcome == "hit":
-        try:
-            found = loaded(home, generated, look.slots, look.entries, look.made)
-        except (cl.Error, DamagedEntry, KeyError) as error:
-            for slot, entry in zip(look.slots, look.entries, strict=True):
-                layer.set_aside(slot.address, entry.pack(), error)
-            look = Look(look.slots, [], "error", f"the driver refused the binary: {error}")
-        else:
-            # One build for all devices, of which each entry tells.
-            spared = max(recorded_seconds(entry) for entry in look.entries)
-            size = sum(len(entry.parts["binary"]) for entry in look.entries)
-            _report(look, generated.kernel, time.perf_counter() - started, size, spared)
+class _Search:
+    """The search for a program: in the context, in the layer, and after a wait for others in the layer once more."""
+
+    def __init__(self, home: Home, generated: Generated, arguments: Mapping[str, Any] | None, lead: Lead) -> None:
+        self._home = home
+        self._generated = generated
+        self._arguments = arguments
+        self._lead = lead
+        self._layer = layers.binary()
+        self._started = time.perf_counter()
+        self._slots: list[Slot] = []
+
+    def result(self, digest: str, make: Callable[[], Built | None]) -> Built | None:
+        """Return the program that lives in the context, or what `make` returns; one thread makes it."""
+        with self._home.makers.turn(digest, self._generated.kernel, self._lead.land):
+            found = self._home.programs.get(digest)
+            if found is None:
+                found = make()
+                if found is not None:
+                    self._home.programs[digest] = found
             return found
-    layer.demand_hit(look.event(generated.kernel), look.key)
-    size = 0
-    try:
-        found, size = _from_source(home, generated, look.slots, arguments, look.there)
-        if found.jobs:  # the others go on when the helper is asked, after the first launch
-            found.flight, flight = flight, None
-    finally:
-        if flight is not None:
-            flight.land()
-        _report(look, generated.kernel, time.perf_counter() - started, size)
-    return found
+
+    def first(self) -> Built | None:
+        """Return the program, of the layer or of source; None for a miss that others may be making."""
+        look = _look(self._layer, self._home, self._generated)
+        self._slots = look.slots
+        if look.outcome == "miss" and "hit" not in self._layer.strict:
+            return None
+        return self._made(look)
+
+    def second(self) -> Built:
+        """Return the program of a miss: take the lead for it, or wait for who has it, and look again."""
+        name = self._generated.kernel
+        together = Key([Part("program key", slot.key.digest) for slot in self._slots])
+        flight = self._layer.join(together.digest, name, self._lead.land)
+        self._lead.land()
+        try:
+            look = _find(self._layer, self._slots, name)
+            if look.outcome == "hit" and flight is not None:
+                flight.land()
+                look = look._replace(reason=look.reason or f"{flight.by} built it meanwhile")
+            found = self._made(look)
+            if found.jobs:  # the others go on when the helper is asked, after the first launch
+                found.flight, flight = flight, None
+            return found
+        finally:
+            if flight is not None:
+                flight.land()
+
+    def _made(self, look: Look) -> Built:
+        """Make the program of the entries that were found, else of source, and report."""
+        layer, home, generated = self._layer, self._home, self._generated
+        if look.outcome == "hit":
+            try:
+                found = loaded(home, generated, look.slots, look.entries, look.made)
+                # One build for all devices, of which each entry tells.
+                spared = max(recorded_seconds(entry) for entry in look.entries)
+                size = sum(len(entry.parts["binary"]) for entry in look.entries)
+            except Exception as error:
+                for slot, entry in zip(look.slots, look.entries, strict=True):
+                    layer.set_aside(slot.address, entry.pack(), error)
+                look = Look(look.slots, [], "error", f"the driver refused the binary: {error}")
+            else:
+                _report(look, generated.kernel, time.perf_counter() - self._started, size, spared)
+                return found
+        layer.demand_hit(look.event(generated.kernel), look.key)
+        size = 0
+        try:
+            found, size = _from_source(home, generated, look.slots, self._arguments, look.there)
+        finally:
+            _report(look, generated.kernel, time.perf_counter() - self._started, size)
+        return found
 
 
 def _report(look: Look, kernel: str, seconds: float, size: int, spared: float = 0.0) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
-import kcl.loopy  # noqa: F401  # units that recipes record can be launched
 from kcl import reporting
 from kcl.declarations import NOTHING, Declared, declare
 from kcl.record import imports
@@ -32,7 +31,7 @@ class Recipe(Generic[P]):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
-        imports.install()
+        imports.install(_launching)
         if not declared.pure:
             imports.recipe_in(function.__globals__)
         functools.update_wrapper(self, function)
@@ -118,6 +117,12 @@ def _effective(declared: Declared) -> Declared:
         stacklevel=3,
     )
     return Declared(version=declared.version)
+
+
+def _launching() -> Any:
+    from kcl import executor
+
+    return executor
 
 
 class _LazyModule(ModuleType):

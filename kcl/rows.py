@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.entry import Entry
-from kcl.errors import DamagedEntry
 from kcl.frontends import Open
 from kcl.generated import Generated, dtype_text, from_entry, instantiate, to_entry
 from kcl.key import Key, Part
@@ -59,7 +58,8 @@ class Place(NamedTuple):
     """Where a recipe stands: the directory of its module, and the texts in its key that may name other places.
 
     `asked` tells that its code asks where it stands: then it can name the directories above as well. `origins` has
-    module and line of what the key holds of code.
+    module and line of what the key holds of code. `record` is what the recipe asked of its front end, as JSON holds it
+    (see `kcl.explain.calls`); None where the recipe is not recorded.
     """
 
     directory: str
@@ -67,6 +67,7 @@ class Place(NamedTuple):
     asked: bool
     origins: Mapping[str, tuple[str, int]] = {}
     values: tuple[str, ...] = ()  # those of all parts
+    record: Mapping[str, Any] | None = None
 
     @property
     def written(self) -> list[str]:
@@ -101,7 +102,7 @@ def belongs_elsewhere(entry: Entry, directory: str) -> bool:
 
 
 def ready(entry: Entry, directory: str) -> Ready:
-    """Make the code of a row ready to launch; raises what `from_entry` and `instantiate` raise."""
+    """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
     generated, code = from_entry(entry)
     options = tuple(_located(option, directory) for option in generated.options)
     generated = generated._replace(options=options)
@@ -146,23 +147,38 @@ def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
     return Key([*parts, Part("result", identity), *_dtype_parts(dtypes)])
 
 
-def of_unit(layer: Layer, unit: Key) -> Generated | None:
-    """Return the code that was generated from an equal result, None where there is none of use."""
+def of_unit(layer: Layer, unit: Key) -> tuple[Generated | None, str]:
+    """Return the code that was generated from an equal result, None where there is none of use, and what was at fault.
+
+    Code that cannot be made ready to launch is set aside.
+    """
     entry = layer.look_up(unit.digest, unit).entry
-    if entry is not None and "row" in entry.metadata:
-        pointed = Key(Part(*part) for part in entry.metadata["row"])
-        entry = layer.look_up(pointed.digest, pointed).entry
-        if entry is not None and entry.metadata.get("unit") != unit.digest:
-            return None  # the row holds the code of another result by now
     if entry is None:
-        return None
+        return None, ""
     try:
-        generated, _code = from_entry(entry)
-    except DamagedEntry as error:
+        row = _pointed(layer, unit, entry)
+        if row is None:
+            return None, ""
+        entry = row
+        generated, code = from_entry(entry)
+        # An include directory that is described by its place belongs to the project of the row.
+        if not all(isinstance(option, str) for option in generated.options):
+            return None, ""
+        instantiate(generated, code)
+    except Exception as error:
         layer.set_aside(entry.key.digest, entry.pack(), error)
-        return None
-    # An include directory that is described by its place belongs to the project of the row.
-    return generated if all(isinstance(option, str) for option in generated.options) else None
+        return None, f"the stored code of an equal result could not be used: {error}"
+    return generated, ""
+
+
+def _pointed(layer: Layer, unit: Key, entry: Entry | None) -> Entry | None:
+    """Return the row with the code: the row of the result itself, or the one that it points to."""
+    if entry is None or "row" not in entry.metadata:
+        return entry
+    pointed = Key(Part(*part) for part in entry.metadata["row"])
+    row = layer.look_up(pointed.digest, pointed).entry
+    # The row may hold the code of another result by now.
+    return row if row is not None and row.metadata.get("unit") == unit.digest else None
 
 
 def store_unit(layer: Layer, unit: Key, generated: Generated, seconds: float) -> int:
@@ -179,12 +195,8 @@ def store(
     used: Dtypes,
     unit: Key | None,
     seconds: float = 0.0,
-    beside: Mapping[str, bytes] = {},
 ) -> tuple[Key, int]:
-    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size.
-
-    `beside` are parts that explain a later miss.
-    """
+    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
     chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
     options = [_placed(option, place) for option in generated.options]
     named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
@@ -197,7 +209,7 @@ def store(
         "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
-    texts = {**_texts(place), **beside}
+    texts = _texts(place)
     key, size = special_keys(direct, base, used)[-1], 0
     entry = to_entry(generated, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
@@ -230,10 +242,12 @@ def _described(base: Base) -> dict[str, Any]:
 
 
 def _texts(place: Place) -> dict[str, bytes]:
-    """Return the parts that explain a miss later: the texts of what was reached, and where they stood."""
+    """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
     import json
 
-    told = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    told: dict[str, object] = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    if place.record is not None:
+        told["record.json"] = place.record
     return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kcl import config
+from kcl import adapters, config
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -165,6 +165,19 @@ class TestUserCacheDir:
             monkeypatch.setenv("XDG_CACHE_HOME", value)
         expected = platformdirs.user_cache_dir("pytools", "pytools")
         assert os.path.normpath(config.user_cache_dir("pytools")) == os.path.normpath(expected)
+
+
+class TestHome:
+    @pytest.mark.parametrize("home", ["relative", "~", "", "/absolute"])
+    def test_absolute(self, monkeypatch, home, tmp_path):
+        """The home directory is an absolute path, also where HOME is none; then it is private and temporary."""
+        monkeypatch.setenv("HOME", home)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        private = str(tmp_path / f"kcl-{os.getuid()}")
+        assert config.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
+        assert os.path.isabs(config.user_cache_dir("kcl"))
+        assert all(os.path.isabs(adapters.place(name).path or "/") for name in ("hidet", "pyopencl", "cuda"))
 
 
 class TestSettings:

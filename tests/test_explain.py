@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,12 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kcl
-from kcl import inventory
+from kcl import events, inventory, layers, rows, running
 from kcl.entry import Entry
-from kcl.explain import FIRST_TIME, Known, Texts, changes, explain, nearest, short_diff, texts_of
+from kcl.events import Event
+from kcl.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of
 from kcl.explain.words import Origin
+from kcl.history import journal
 from kcl.key import Key
 
+ROOT = pathlib.Path(__file__).parent.parent
 HEAD = [("kcl", "1"), ("python", "cpython 3.11")]
 BODY = "def matmul():\n    block = 16\n    return block\n"
 
@@ -146,6 +153,168 @@ def shifted(factor=1):
     arguments = [lp.GlobalArg("z", np.complex64, shape="n"), "..."]  # the dtype of w follows from that of z
     knl = lp.make_kernel("{[i]: 0<=i<n}", f"w[i] = {factor}*z[i]", arguments, lang_version=(2018, 2))
     return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+TEXT = "def tiled(block):\n    length = {0}\n    return lp.split_iname(made(), 'i', length)\n"
+ONE = f"2025.2 {'1' * 64}"
+
+
+def recorded(length, *tags, loopy=ONE):
+    """Return a record of one chain: a kernel, a split, and a tag for each name."""
+    listed = [("make_kernel", 9, [["instructions", "'a[i] = 1'"]])]
+    listed.append(("split_iname", 12, [["kernel", "call 1"], ["inner_length", str(length)]]))
+    listed += [("tag_inames", 20 + n, [["kernel", f"call {n + 2}"], ["tag", repr(tag)]]) for n, tag in enumerate(tags)]
+    described = [{"function": f, "place": f"driver.py:{line}", "arguments": given} for f, line, given in listed]
+    return {"calls": described, "result": len(described), "beside": [["distribution loopy", loopy]]}
+
+
+def keyed(record, **parts):
+    """Return the key that a record has: its digest, and what stands beside its calls."""
+    digest = Key([("record", json.dumps(record))]).digest
+    beside = [(name, text) for name, text in record["beside"]]
+    return Key([*HEAD, ("record", digest), *beside, *((name.replace("_", " "), text) for name, text in parts.items())])
+
+
+def texts(record, length=16, name="code tiled"):
+    """Return what an entry with a record keeps: the record, and the text of the recipe, which begins in line 10."""
+    return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, record)
+
+
+def publish(record, created, name="tiled", length=16):
+    """Store an entry with a record by hand; returns its key."""
+    key, told = keyed(record), texts(record, length)
+    metadata = {"kernel": name, "created": created, "function": "f", "base": {"reads": []}}
+    parts = {"reached.json": told.sources, "origins.json": told.origins, "record.json": record}
+    entry = Entry(key, metadata, {part: json.dumps(value).encode() for part, value in parts.items()})
+    assert layers.generator().publish(key.digest, entry)
+    return key
+
+
+class TestRecorded:
+    """Entries with records are compared call by call."""
+
+    def test_nearest(self):
+        """The nearest entry is the one whose record differs least, not the youngest of those with another digest."""
+        missed = recorded(16, "l.0", "g.0")
+        records = [missed, recorded(16, "l.0"), recorded(32), recorded(8, "l.1")]
+        far, near = (
+            known(keyed(one), age, texts=Texts(record=one)) for age, one in ((3.0, records[3]), (1.0, records[1]))
+        )
+        assert nearest(keyed(missed), [far, near], missed) is near
+        bare = known(keyed(records[2]), 9.0)
+        assert nearest(keyed(missed), [bare, near], missed) is near
+        assert nearest(keyed(missed), [bare], missed) is bare
+
+    def test_call(self):
+        """The call is named in the place of the digest, with the lines of the recipe that changed beside it."""
+        one, other = recorded(16, "l.0"), recorded(32, "l.0")
+        (change,) = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other, 32))
+        assert change.part == "call 2"
+        assert change.sentence == "call 2 (driver.py:12), split_iname: inner_length 16 -> 32"
+        assert change.diff == (
+            " def tiled(block):",
+            "-    length = 16",
+            "+    length = 32",
+            "     return lp.split_iname(made(), 'i', length)",
+        )
+
+    def test_text_of_another_function(self):
+        """A text that changed elsewhere is named behind the calls."""
+        one, other = recorded(16), recorded(32)
+        before, after = texts(one, name="code four"), texts(other, 32, name="code four")
+        after = after._replace(origins={"code four": Origin("factors", 1)})
+        found = changes(known(keyed(one), texts=before), keyed(other), after)
+        assert [change.sentence for change in found[1:]] == ["code of `four` in factors changed"]
+
+    def test_statement_once(self):
+        """A statement that the call shows is not shown again as a line of the recipe."""
+        one, other = recorded(16), recorded(16)
+        other["calls"][0]["arguments"][0][1] = "'a[i] = 2'"
+        source = 'def tiled():\n    made = """\n    a[i] = {0}\n    """\n'
+        before, after = (
+            Texts({"code tiled": source.format(n)}, {"code tiled": Origin("driver", 8)}, record)
+            for n, record in ((1, one), (2, other))
+        )
+        (change,) = changes(known(keyed(one), texts=before), keyed(other), after)
+        assert change.sentence == "call 1 (driver.py:9), make_kernel: statement 1 changed"
+        assert change.diff == ("- a[i] = 1", "+ a[i] = 2")
+
+    def test_beside(self):
+        """What differs beside the calls is told once, whether or not it stands in the key too."""
+        one, other = recorded(16), recorded(16, loopy=f"2025.2.1 {'2' * 64}")
+        bare = [Key([*HEAD, ("record", digit * 64)]) for digit in "12"]
+        for before, key in ([keyed(one), keyed(other)], bare):
+            found = changes(known(before, texts=texts(one)), key, texts(other))
+            assert [change.sentence for change in found] == ["loopy 2025.2 -> 2025.2.1"]
+
+    def test_dtypes(self):
+        """Rows of one record for other dtypes differ in these."""
+        one = recorded(16)
+        before, missed = keyed(one, argument_x="<f4"), keyed(one, argument_x="<f8")
+        found = explain(missed, texts(one), [known(before, texts=texts(one))])
+        assert said(found) == ["argument x: float32 -> float64"]
+
+    def test_many(self):
+        """Of very many calls the first are told, and the rest is counted."""
+        one, other = recorded(16), recorded(16, *map(str, range(30)))
+        found = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other))
+        assert len(found) == 21
+        assert found[-1].sentence == "and 10 more calls differ"
+
+    def test_without(self):
+        """Where one side has no record, the digest is all that differs."""
+        one, other = recorded(16), recorded(32)
+        found = changes(known(keyed(one)), keyed(other), texts(other))
+        assert [change.sentence for change in found] == ["the record of the recipe's calls changed"]
+
+    def test_damaged(self):
+        """A part that is no record counts as none; the texts beside it are read."""
+        parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "record.json": b'{"calls": 3}'}
+        assert texts_of(Entry(recipe(), {}, parts)) == Texts({"code f": BODY})
+
+    def test_later_process(self):
+        """`kcl explain` reads the records of a run that has ended from the entries that its misses stored."""
+        publish(recorded(8, "l.1"), 1000)
+        publish(recorded(16, "l.0"), 900)
+        key = publish(recorded(32, "l.0"), 2000, length=32)
+        events.emit(Event("generator", "tiled", key.digest, "miss", "not in the cache", 0.1, 10), key)
+        journal.flush()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-m", "kcl", "explain", "tiled"],
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[1:5] == [
+            "  tiled, generator layer: miss",
+            f"    nearest earlier entry: {keyed(recorded(16, 'l.0')).digest[:12]}",
+            "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
+            "       def tiled(block):",
+        ]
+
+    def test_now(self, context, monkeypatch):
+        """A Kernel explains its next miss by the record that it has, before anything is stored."""
+        record = recorded(32, "l.0")
+        publish(recorded(16, "l.0"), 900, name="shifted")
+        place = running.place_of
+        monkeypatch.setattr(running, "place_of", lambda reached: place(reached)._replace(record=record))
+        text = shifted().explain(context)
+        assert "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32\n" in text
+
+    def test_specialised(self, context, monkeypatch):
+        """The base row holds the record for the rows of its dtypes."""
+        record = recorded(32, "l.0")
+        place = running.place_of
+        monkeypatch.setattr(running, "place_of", lambda reached: place(reached)._replace(record=record))
+        shifted(factor=7).prepare(context)
+        key = shifted(factor=7).key(context)["generator"]
+        shelf = misses.shelves(["generator"], ["shifted"])["generator", "shifted"]
+        row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]
+        assert shelf.texts(key).record == record
+        assert shelf.texts(row).record == record
 
 
 class TestStored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -16,10 +17,12 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
+import storm
 from handle_recipes import add
 from project import NUMBERS, Run
 
-from kcl import flight, layers, option
+from conftest import PLATFORMS
+from kcl import flight, layers, makers, option
 
 LEAD = """
     import sys, time
@@ -277,7 +280,113 @@ class TestJoin:
         assert not (tmp_path / "t").exists()
 
 
+class TestThreads:
+    """Threads of one process wait in memory; no thread waits for a lock file of its own process."""
+
+    def test_one_leads(self):
+        """Of two threads one leads; the other opens no lock file, and knows that a thread had the lead."""
+        with flight.join("a" * 64, "matmul") as joined:
+            assert joined.leads
+            files, found = descriptors(), []
+            thread = threading.Thread(target=lambda: found.append(flight.join("a" * 64, "matmul")))
+            thread.start()
+            while thread.ident not in makers._awaited:
+                time.sleep(0.001)
+            assert descriptors() == files
+        thread.join()
+        assert [(one.leads, one.by) for one in found] == [(False, "another thread")]
+
+    def test_own_lead(self):
+        """A thread that leads a key and wants it again goes on at once: a signal handler may launch the same kernel."""
+        started = time.monotonic()
+        with flight.join("a" * 64, "matmul"), flight.join("a" * 64, "matmul") as inner:
+            assert not inner.leads
+        assert time.monotonic() - started < 1
+
+    def test_one_of_a_process_waits_for_another(self, child, leader):
+        """While a thread waits for another process the other threads of its process wait for that thread."""
+        code = """
+        import json, threading
+        from kcl import flight
+        found = []
+        def join():
+            with flight.join("a" * 64, "matmul") as joined:
+                found.append([joined.waited_for, joined.leads, joined.by])
+        threads = [threading.Thread(target=join) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        print("started", flush=True)
+        for thread in threads:
+            thread.join()
+        print(json.dumps(sorted(found)))
+        """
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)], env=child.environment(), stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "started\n"
+        assert is_waiting(child, process)
+        time.sleep(0.3)
+        path = str(child.cache / "kcl" / "flight" / ("a" * 64))
+        links = [f"/proc/{process.pid}/fd/{number}" for number in os.listdir(f"/proc/{process.pid}/fd")]
+        assert [os.path.realpath(link) for link in links].count(path) == 1
+        leader.stdin.close()
+        output, _ = process.communicate(timeout=60)
+        other = ["", False, "another thread"]
+        assert json.loads(output) == [other, other, [str(leader.pid), False, f"process {leader.pid}"]]
+
+    def test_program_of_a_thread_that_waits(self, queue, monkeypatch):
+        """A thread that waits for who made the code holds nothing that this one wants: it builds the program."""
+        x = cl.array.zeros(queue, 8, np.float32)
+        add(sizes=(8,))(queue, x=x, a=1)
+        kernels = [add(sizes=(8,)), add(sizes=(8,))]
+        values = {"x": x, "a": 1}
+        assert kernels[0]._line.direct_key() is not None
+        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
+        other = cl.Context(queue.context.devices)
+        found = []
+
+        def launch(kernel):
+            there = cl.CommandQueue(other)
+            y = cl.array.zeros(there, 8, np.float32)
+            kernel(there, x=y, a=2)
+            found.append(y.get().tolist())
+
+        with flight.join(kernels[0]._line._joint(values), "add"):
+            thread = threading.Thread(target=launch, args=(kernels[0],))
+            thread.start()
+            while thread.ident not in makers._awaited:
+                time.sleep(0.001)
+            started = time.monotonic()
+            launch(kernels[1])
+            assert time.monotonic() - started < 20
+            assert len(found) == 1
+        thread.join()
+        assert found == [[2] * 8] * 2
+
+
+def descriptors():
+    """Return the numbers of the open files of this process."""
+    return sorted(os.listdir("/proc/self/fd"))[:-1]
+
+
 class TestStorm:
+    @pytest.mark.one_platform
+    def test_threads(self, child, platform_name):
+        """Three processes with two threads each, which want the same new kernels at once, never wait for each other.
+
+        `KCL_STORMS` sets how many storms there are.
+        """
+        command = [sys.executable, storm.__file__, PLATFORMS[platform_name]]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        for number in range(int(os.environ.get("KCL_STORMS", "1"))):
+            environment = child.environment(KCL_CACHE_DIR=str(child.directory / str(number)), KCL_PROMOTE="off")
+            processes = [subprocess.Popen(command, env=environment, **streams) for _ in range(3)]
+            ended = [process.communicate(timeout=300) for process in processes]
+            for output, errors in ended:
+                numbers, longest = json.loads(output)
+                assert numbers == [list(range(storm.KERNELS))] * 2
+                assert longest < 25, errors
+
     def test_cold(self, project):
         """Of four processes that start cold at once one runs each recipe and builds each program."""
         command = [sys.executable, "-c", PATIENT, project.platform, "pair"]
@@ -301,10 +410,10 @@ class TestWhoBuilds:
         """Names and ends of the flights of this process, in their order: ("joins", 0), ("leads", 0), ("lands", 0)."""
         real, names, told = flight.join, {}, []
 
-        def join(digest, what):
+        def join(digest, what, *more):
             number = names.setdefault(digest, len(names))
             told.append(("joins", number))
-            joined = real(digest, what)
+            joined = real(digest, what, *more)
             told.append(("leads" if joined.leads else "waited", number))
             if joined.leads:
                 numbers[joined._descriptor] = number

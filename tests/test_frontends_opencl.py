@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import pathlib
+import re
+import types
 
 import numpy as np
 import pyopencl as cl
@@ -13,6 +16,9 @@ from pyopencl import cltypes
 
 import kcl
 from kcl import layers, option, promote
+from kcl.frontends import opencl
+from kcl.frontends.opencl import SourceResult
+from kcl.generated import instantiate
 
 POINT = np.dtype([("x", np.float32), ("count", np.int32), ("mass", np.float64)], align=True)
 
@@ -189,6 +195,31 @@ class TestDeclarations:
         with pytest.raises(kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"):
             counted(count)(queue, **given)
 
+    @pytest.mark.parametrize(
+        ("parameter", "value", "cure"),
+        [
+            ("build_options", "-DX", r"build_options=\['-DX'\]"),
+            ("include_dirs", "/tmp", r"include_dirs=\['/tmp'\]"),
+            ("include_dirs", pathlib.PurePosixPath("/tmp"), r"include_dirs=\[PurePosixPath"),
+            ("build_options", 1, r"build_options=\[...\]"),
+            ("build_options", b"-DX", r"build_options=\[...\]"),
+            ("build_options", ["-DX", 1], "build_options lists str, not 1"),
+            ("include_dirs", [b"/tmp"], "include_dirs lists str or PathLike, not b'/tmp'"),
+            ("arguments", kcl.Scalar("n", np.int32), r"arguments=\[Scalar"),
+            ("arguments", "n", r"arguments=\[...\]"),
+            (
+                "arguments",
+                [kcl.Array("x", np.float32, "(1,)"), "n"],
+                "arguments lists Array or Scalar or Local, not 'n'",
+            ),
+        ],
+    )
+    def test_lists(self, parameter, value, cure):
+        """One text for a list would be taken letter by letter: it is refused with the parameter's name and the cure."""
+        with pytest.raises(kcl.RecipeError, match=f"'f': {parameter}.*") as raised:
+            source(**{parameter: value})
+        assert re.search(cure, str(raised.value))
+
     @pytest.mark.parametrize("dtype", [object, "U5"])
     def test_dtype_that_no_kernel_takes(self, queue, dtype):
         """Objects and texts are refused, with the argument's name."""
@@ -208,6 +239,44 @@ def counted(count):
 def odd(dtype):
     """A scalar of a dtype."""
     return source(arguments=[kcl.Scalar("v", dtype)], global_size="(1,)")
+
+
+NESTED = np.dtype(
+    {
+        "names": ["head", "points", "tail"],
+        "formats": [np.int8, (POINT, (2, 3)), [("a", np.float32), ("b", np.float64)]],
+        "offsets": [0, 8, 128],
+        "itemsize": 160,
+    }
+)
+
+
+class TestInvoker:
+    """The text that is stored: it needs nothing of kcl, so that another kcl can execute it."""
+
+    @pytest.mark.parametrize("dtype", [np.float32, POINT, NESTED, cltypes.float4, np.dtype((np.int32, (3,)))])
+    def test_dtypes(self, dtype):
+        """Dtypes are written as numpy constructors, structures with offsets, alignment, titles and arrays in them."""
+        namespace = {"_np": np}
+        text = opencl._dtype_expression(kcl.Scalar("a", dtype))
+        assert eval(text, namespace) == np.dtype(dtype)
+        assert repr(eval(text, namespace)) == repr(np.dtype(dtype))
+
+    def test_imports_nothing_of_kcl(self):
+        """No import, and no name of kcl's modules, stands in the text."""
+        for recipe in (affine(), structured(), squares(), counted(1)):
+            text = SourceResult(recipe._line._task.function(**recipe._parameters)).generate("f", {}).invoker
+            imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+            assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {"numpy", "pyopencl"}
+
+    def test_alone(self, queue):
+        """Where nothing of kcl is at hand a wrong number of arguments is a TypeError with the same words."""
+        generated = SourceResult(counted.function(1)).generate("f", {})
+        kernels = cl.Program(queue.context, generated.source).build()
+        kernels = types.SimpleNamespace(f=kernels.f)
+        with pytest.raises(TypeError, match="kernel has 2; list an Array") as raised:
+            instantiate(generated)(kernels, queue, x=np.zeros(1, np.float32))
+        assert type(raised.value) is TypeError
 
 
 class TestLaunch:

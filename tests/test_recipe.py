@@ -115,8 +115,9 @@ class TestParameters:
         assert filled(queue, kernel) == [1.0, 2.0]
 
     def test_equal_parameters_equal_keys(self, context):
-        """Equal values of equal types have equal keys; another type is another key."""
-        keys = [filling(values).key(context)["generator"] for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])]
+        """Equal values of equal types are equal keys of a pure recipe; another type is another key."""
+        pure = kcl.kernel(pure=True)(filling.function)
+        keys = [pure(values).key(context)["generator"] for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])]
         assert keys[0] == keys[1]
         assert len(set(keys[1:])) == 4
 

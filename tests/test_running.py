@@ -8,7 +8,8 @@ import time
 import pytest
 
 from kcl import manifest, running
-from kcl.declarations import NOTHING, Task, reached
+from kcl.declarations import PURE, Task
+from kcl.origins.walked import reached
 from kcl.running import _touched_since
 
 DRIVER = """
@@ -141,5 +142,5 @@ class TestPlaces:
         """A file whose path is a parameter is the one of that path, also for a copy of the project."""
         path = str(tmp_path / "data" / "weights")
         for arguments, base in (({"path": path}, "absolute"), ({"path": "weights"}, "module")):
-            place = running.place_of(reached(Task("reading", _reading, arguments, NOTHING)))
+            place = running.place_of(reached(Task("reading", _reading, arguments, PURE)))
             assert manifest.place(path, place.directory, place.written)[0] == base

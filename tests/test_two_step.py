@@ -16,9 +16,9 @@ import kcl
 from kcl import layers, rows, running
 from kcl.frontends.loopy import LoopyResult
 from kcl.frontends.opencl import SourceResult
-from kcl.frontends.unit import identity
 from kcl.key import Key, Part
 from kcl.pipeline import _REUSED
+from kcl.record.content import content_key
 
 _numbers = itertools.count()
 
@@ -198,7 +198,7 @@ class TestPreambles:
             module = load(PREAMBLE.replace("AMOUNT 1", f"AMOUNT {expected}"), "two_step_preamble")
             made = module.filled.function()
             loopys.add(lp.tools.LoopyKeyBuilder()(made))
-            kcls.add(identity(made))
+            kcls.add(content_key(made))
             _event, (y,) = module.filled()(queue, out_host=True)
             assert y.tolist() == [expected] * 4
         assert (len(loopys), len(kcls)) == (1, 2)
@@ -206,10 +206,10 @@ class TestPreambles:
     def test_what_a_generator_reaches(self, load):
         """A value that the generator refers to counts, and so does what a closure holds."""
         module = load(PREAMBLE.replace('"#define AMOUNT 1"', 'f"#define AMOUNT {NUMBER}"') + "\n    NUMBER = 1\n")
-        before = identity(module.filled.function())
-        assert identity(module.filled.function()) == before
+        before = content_key(module.filled.function())
+        assert content_key(module.filled.function()) == before
         module.NUMBER = 2
-        assert identity(module.filled.function()) != before
+        assert content_key(module.filled.function()) != before
 
     def test_file_read_while_generating(self, queue, load, tmp_path):
         """What a version vouches for decides beside the result: such code serves no other version."""
@@ -219,7 +219,7 @@ class TestPreambles:
         for expected in (1, 2):
             path.write_text(f"#define AMOUNT {expected}")
             module = load(text.replace('"1")\n', f'"{expected}")\n'), "two_step_vouched")
-            assert identity(module.filled.function()) is not None
+            assert content_key(module.filled.function()) is not None
             _event, (y,) = module.filled()(queue, out_host=True)
             assert y.tolist() == [expected] * 4
 
@@ -227,7 +227,7 @@ class TestPreambles:
         """A generator that reads the time has no identity."""
         text = PREAMBLE.replace('"#define AMOUNT 1"', 'f"#define AMOUNT {time.time()}"')
         text = text.replace("import kcl", "import time\n    import kcl", 1)
-        assert identity(load(text).filled.function()) is None
+        assert content_key(load(text).filled.function()) is None
 
 
 class TestPointer:
@@ -241,12 +241,12 @@ class TestPointer:
         result = LoopyResult(recipe.function(), "scaled")
         dtypes = {"x": np.dtype(np.float32)}
         unit = running.unit_key(result, dtypes)
-        assert rows.of_unit(layer, unit).source == next(iter(kernel._ready.values())).generated.source
+        assert rows.of_unit(layer, unit)[0].source == next(iter(kernel._ready.values())).generated.source
         other = result.generate("scaled", dtypes)._replace(source="// of another result")
         rows.store(
             layer, line.generator_key(), rows.Place("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
         )
-        assert rows.of_unit(layer, unit) is None
+        assert rows.of_unit(layer, unit) == (None, "")
 
     def test_missing_row(self, queue, load):
         """A pointer to a row that is gone leads to nothing."""
@@ -258,7 +258,7 @@ class TestPointer:
         pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
         layer.disk.delete(pointed.digest)
         layer.memory.delete(pointed.digest)
-        assert rows.of_unit(layer, unit) is None
+        assert rows.of_unit(layer, unit) == (None, "")
 
     def test_rows(self, queue, load):
         """The pointer is small; a hit reads the two rows that it always read."""
@@ -334,14 +334,17 @@ SEEDS = """
     import sys
     sys.path.insert(0, sys.argv[1])
     import json, test_two_step as cases
-    print(json.dumps({name: cases.identity(cases.unit(**changes)) for name, changes in cases.DIFFERENT.items()}))
+    print(json.dumps({name: cases.content_key(cases.unit(**changes)) for name, changes in cases.DIFFERENT.items()}))
 """
 
 
 class TestIdentity:
     def test_each_difference(self):
         """Whatever decides the code makes another identity."""
-        found = {"plain": identity(unit()), **{name: identity(unit(**changes)) for name, changes in DIFFERENT.items()}}
+        found = {
+            "plain": content_key(unit()),
+            **{name: content_key(unit(**changes)) for name, changes in DIFFERENT.items()},
+        }
         assert None not in found.values()
         same = {name: other for name in found for other in found if name < other and found[name] == found[other]}
         assert not same
@@ -349,19 +352,19 @@ class TestIdentity:
     def test_equal_units(self):
         """A unit made again, and one that was hashed, launched or copied, is the same."""
         made = unit()
-        before = identity(made)
+        before = content_key(made)
         lp.tools.LoopyKeyBuilder()(made)
         hash(made)
         LoopyResult(made, "").generate("", {})
-        assert identity(made) == identity(made.copy()) == identity(unit()) == before
+        assert content_key(made) == content_key(made.copy()) == content_key(unit()) == before
 
     def test_nothing_is_remembered(self):
         """The digest that loopy memoises on the object is neither used nor set."""
         made = unit()
-        identity(made)
+        content_key(made)
         assert not hasattr(made, "_pytools_persistent_hash_digest")
         object.__setattr__(made, "_pytools_persistent_hash_digest", b"of something else")
-        assert identity(made) == identity(unit())
+        assert content_key(made) == content_key(unit())
 
     def test_hash_seeds(self, child):
         """Identities are the same in other processes with other hash seeds."""
@@ -373,9 +376,9 @@ class TestIdentity:
         """The name in C under which a structure is registered counts: no dtype holds it."""
         from pyopencl.tools import get_or_register_dtype
 
-        before = identity(unit(**DIFFERENT["structure"]))
+        before = content_key(unit(**DIFFERENT["structure"]))
         get_or_register_dtype(f"structure_{time.time_ns()}", structure(f"field_{time.time_ns()}", "other"))
-        assert identity(unit(**DIFFERENT["structure"])) != before
+        assert content_key(unit(**DIFFERENT["structure"])) != before
 
     def test_registered_callable(self, load):
         """A callable of the user counts by the code of its class."""
@@ -392,7 +395,7 @@ class TestIdentity:
                 knl = lp.make_kernel("{[i]: 0<=i<4}", "y[i] = twice(x[i])", name="made", lang_version=(2018, 2))
                 return lp.register_callable(knl, "twice", Twice("twice"))
         """
-        identities = {identity(load(text.replace("return 2", f"return {number}")).made()) for number in (2, 2, 3)}
+        identities = {content_key(load(text.replace("return 2", f"return {number}")).made()) for number in (2, 2, 3)}
         assert len(identities) == 2
         assert None not in identities
 

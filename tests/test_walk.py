@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import dataclasses
 import os
 import pathlib
+import types
 
 import pytest
 from reaching import Project
@@ -363,6 +365,18 @@ class TestTexts:
         """A class attribute counts although its name looks like a hash."""
         one, other = (type("Made", (), {"_hash_value": number}) for number in (1, 2))
         assert digest_of(one) != digest_of(other)
+
+    def test_classes_made_at_run_time(self) -> None:
+        """A class that is made by a function of the standard library counts by its body."""
+
+        def made(number: int) -> list[type]:
+            body = {"n": number}
+            fields = [("n", int, dataclasses.field(default=number))]
+            return [types.new_class("A", (), {}, lambda names: names.update(body)), make_dataclass("B", fields)]
+
+        make_dataclass = dataclasses.make_dataclass
+        for index in range(2):
+            assert digest_of(made(1)[index]) == digest_of(made(1)[index]) != digest_of(made(2)[index])
 
     def test_numbered_names(self) -> None:
         """A name that looks like that of a second function of one name cannot pass for it."""

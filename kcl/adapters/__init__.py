@@ -155,7 +155,8 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     if kind == "tmp":
         return _temporary(rest, environment)
     if template.startswith("~"):
-        home = environment.get("HOME") or os.path.expanduser("~")
+        home = environment.get("HOME", "")
+        home = home if os.path.isabs(home) else config.home()
         return Place(os.path.normpath(home + template[1:]), "default")
     if not template.startswith("$"):
         return Place(template, "default")
@@ -276,10 +277,12 @@ def import_anyway(name: str) -> None:
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:
-    """Do it; where it fails for want of a usable cache directory do it again with a private one."""
+    """Do it; where there is no usable cache directory, do it with a private one."""
     import sqlite3
 
     try:
+        if not config.names_cache_home():
+            raise FileNotFoundError("this user has no home directory")
         load()
     except (OSError, sqlite3.Error):
         with private_cache_home(_private_directory()):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 
-from kcl import adapters
+from kcl import adapters, config
 from kcl.adapters.table import ROWS
 from kcl.namedtuple import NamedTuple
 
@@ -187,5 +187,5 @@ def _is_database(path: str) -> bool:
 def _is_too_wide(path: str) -> bool:
     """Tell whether a directory is the root, a home, or one that a home lies in."""
     real = os.path.realpath(path)
-    home = os.path.realpath(os.path.expanduser("~"))
+    home = os.path.realpath(config.home())
     return os.path.dirname(real) == real or os.path.commonpath([real, home]) == real

@@ -37,6 +37,7 @@ _NOT_IN_CLASS = frozenset(
         "_unhashable_values_map_",
         "__classdictcell__",
         "__classcell__",
+        "__slotnames__",  # copyreg stores it when an instance is copied or pickled
     ]
 )
 # attributes in which libraries remember what they computed from the others; on objects of the user, too
@@ -113,12 +114,12 @@ def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         held += [
-            pair for pair in attributes.items() if type(pair[0]) is not str or not _remembered(kind, *pair, theirs)
+            pair for pair in attributes.items() if type(pair[0]) is not str or not is_remembered(kind, *pair, theirs)
         ]
     return sorted(held, key=lambda pair: (str(pair[0]), type(pair[0]).__name__))
 
 
-def _remembered(kind: type, name: str, value: Any, theirs: bool) -> bool:
+def is_remembered(kind: type, name: str, value: Any = None, theirs: bool = True) -> bool:
     """Tell whether an attribute only remembers what was computed from the others."""
     if name.startswith(_OF_PYTOOLS) or (name.startswith(_HASHES) and (theirs or _stores_hash(kind, name, value))):
         return True

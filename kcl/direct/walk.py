@@ -6,7 +6,6 @@ distribution that they belong to.
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +23,8 @@ from kcl.key import Key, Part
 
 # what Cython, nanobind and pybind11 make of functions
 _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
+# modules that classes name that are made at run time, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
+_MAKERS = frozenset({"builtins", "types"})
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
@@ -282,7 +283,7 @@ class Walk:
         """Take note of a class: its bases and everything in its body."""
         module = kind.__module__
         whose = self.owner(module)
-        made = module == "builtins" and kind.__flags__ & (1 << 9) and builtins.__dict__.get(kind.__name__) is not kind
+        made = module in _MAKERS and kind.__flags__ & (1 << 9) and not self.holds_class(module, kind)
         if (whose.kind not in (USER, ABSENT) and not made) or not kind.__flags__ & (1 << 9):
             self.guards.named(kind)
             text = self.remember(kind, self.library(module, (kind.__qualname__,), whose))
@@ -306,6 +307,11 @@ class Walk:
         self.parts[index] = Part(f"class {label}", self.encoder.shorten("; ".join(body)))
         self.place = before
         return text
+
+    def holds_class(self, module: str, kind: type) -> bool:
+        """Tell whether a module holds a class under its name; one that was made at run time it does not hold."""
+        loaded = self.guards.binding(sys.modules, module)
+        return isinstance(loaded, ModuleType) and self.guards.binding(loaded.__dict__, kind.__name__) is kind
 
     def virtual(self, kind: type) -> list[str]:
         """Count the classes that were registered with an abstract class; instances of them pass for its own."""

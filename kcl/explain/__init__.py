@@ -1,7 +1,8 @@
 """Why a look-up missed: the nearest earlier entry of the same kernel, and what of its key differs, in words.
 
-The nearest entry is the one whose key differs in the fewest parts; of several the youngest. The text of code that
-differs comes from the entries themselves.
+The nearest entry is the one whose record of calls differs least from that of the missed key. Without records it is the
+one whose key differs in the fewest parts. Of several the youngest is taken. Records and texts come from the entries
+themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcl.explain import calls
+from kcl.explain.calls import Record, Said
 from kcl.explain.words import About, Origin, sentence
 from kcl.key import Difference, Key
 from kcl.namedtuple import NamedTuple
@@ -22,6 +25,9 @@ _DIFF_LINES, _DIFF_WIDTH = 8, 110
 _COMPARED_LINES = 400
 _FORMATS = ("kcl", "format")  # of keys: where these differ, nothing else says anything
 _CODE = ("code ", "class ")
+RECORD = "record"  # of keys: the part that holds the digest of the record
+_READ = 32  # records, to find the nearest
+_MOST = 20  # calls that are told one by one
 # What another device or platform brings with it.
 _FOLLOWING = frozenset(
     ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C", "extensions")
@@ -29,14 +35,15 @@ _FOLLOWING = frozenset(
 
 
 class Texts(NamedTuple):
-    """What the digests in a key stand for: texts by the name of the part, and where code is written."""
+    """What the digests in a key stand for: texts by the name of the part, where code is written, and the record."""
 
     sources: Mapping[str, str] = {}
     origins: Mapping[str, Origin] = {}
+    record: Record | None = None
 
 
 class Known(NamedTuple):
-    """An entry that a missed key may be compared with; `texts` is asked for the nearest one only."""
+    """An entry that a missed key may be compared with; `texts` reads the entry, and is asked for a few of them."""
 
     key: Key
     written: float
@@ -45,7 +52,7 @@ class Known(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One part that differs: its name in the key, how in words, and the lines of code that changed."""
+    """One part or call that differs: its name in the key or record, how in words, and the lines that changed."""
 
     part: str
     sentence: str
@@ -64,24 +71,32 @@ FIRST_TIME = Explanation(None, ())
 
 def explain(key: Key, texts: Texts, known: Iterable[Known]) -> Explanation:
     """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count."""
-    found = nearest(key, known)
+    found = nearest(key, known, texts.record)
     if found is None:
         return FIRST_TIME
     return Explanation(found, tuple(changes(found, key, texts)))
 
 
-def nearest(key: Key, known: Iterable[Known]) -> Known | None:
-    """Return the entry of the same kind of key with the fewest differing parts, the youngest of several.
+def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> Known | None:
+    """Return the entry of the same kind of key that differs least, the youngest of several.
+
+    Where the missed key has a record, entries are compared by their records first.
+    """
+    candidates = [one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)]
+    return (_by_record(key, candidates, record) if record is not None else None) or _by_parts(key, candidates)
+
+
+def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
+    """Return the entry with the fewest differing parts.
 
     A base row says nothing of dtypes and reads: of equally near ones a row that holds code is taken.
     """
     best: tuple[int, bool, float] | None = None
-    found = None
-    kind, parts = _kind(key), set(key.parts)
-    for one in known:
+    found, parts = None, set(key.parts)
+    for one in candidates:
         unlike = len(parts.symmetric_difference(one.key.parts))
         # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
-        if (best is not None and unlike > 2 * best[0]) or _kind(one.key) != kind or starts(one.key, key):
+        if best is not None and unlike > 2 * best[0]:
             continue
         rank = (len(one.key.diff(key)), is_base(one.metadata), -one.written)
         if best is None or rank < best:
@@ -89,32 +104,115 @@ def nearest(key: Key, known: Iterable[Known]) -> Known | None:
     return found
 
 
+def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known | None:
+    """Return the entry whose record differs least, None where no entry has one; of very many some are read."""
+    told = {RECORD, *calls.names_beside(record)}
+    parts = {part for part in key.parts if part.name not in told}
+
+    def apart(one: Known) -> int:
+        return len(parts.symmetric_difference(part for part in one.key.parts if part.name not in told))
+
+    record, ranked = calls.Stored(record), []
+    for one in sorted(candidates, key=lambda one: (apart(one), -one.written))[:_READ]:
+        other = one.texts().record
+        if other is not None:
+            ranked.append((apart(one) + calls.unlike(other, record), is_base(one.metadata), -one.written, one))
+    return min(ranked, key=lambda pair: pair[:3])[3] if ranked else None
+
+
 def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
-    """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first."""
+    """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first.
+
+    Where both have a record, calls that differ come first, in the place of the digest of the record.
+    """
     differences = earlier.key.diff(key)
     before = earlier.texts()
-    differences = [one for one in differences if one.name in _FORMATS] or _without_echoes(differences, before, texts)
+    formats = [one for one in differences if one.name in _FORMATS]
+    told = [] if formats else _told_calls(before, texts)
+    differences = formats or _without_echoes(_recorded(differences, told, before, texts), before, texts)
     about = _about(earlier, key, before, texts, differences)
     differences.sort(key=lambda one: one.name != about.recipe)
-    found = []
     for one in differences:
         said = sentence(one, about)
         if said:
-            found.append(Change(one.name, said, tuple(_diff(one, before.sources, texts.sources))))
-    return found
+            told.append(Change(one.name, said, tuple(_diff(one, before.sources, texts.sources))))
+    return told
+
+
+def _recorded(differences: list[Difference], told: list[Change], before: Texts, texts: Texts) -> list[Difference]:
+    """Replace the digest of the record by what differs beside the calls; it stays where nothing else is said."""
+    if before.record is None or texts.record is None:
+        return differences
+    names = {one.name for one in differences}
+    facts = calls.beside(before.record, texts.record)
+    rest = [one for one in differences if one.name != RECORD or not (told or facts)]
+    return rest + [one for one in facts if one.name not in names]
+
+
+def _told_calls(before: Texts, texts: Texts) -> list[Change]:
+    """Say which calls differ, where both sides have a record; the text that changed stands beside them."""
+    if before.record is None or texts.record is None:
+        return []
+    found = calls.changes(before.record, texts.record)
+    shown, rest = _beside_calls(found, before, texts)
+    told = [Change(one.part, one.sentence, (*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
+    more = [Change(RECORD, f"and {len(found) - _MOST} more calls differ", ())] if len(found) > _MOST else []
+    return [*told, *more, *rest] if found else []
+
+
+def _beside_calls(found: Iterable[Said], before: Texts, texts: Texts) -> tuple[dict[str, list[str]], list[Change]]:
+    """Return the changed lines of the texts in which calls stand, by the name of the call, and other changed texts."""
+    shown: dict[str, list[str]] = {}
+    left = {name: text for name, text in texts.sources.items() if before.sources.get(name, text) != text}
+    diffs = {name: short_diff(before.sources[name], text) for name, text in left.items()}
+    for one in found:
+        name = _text_of(one.place, left, texts.origins)
+        if name is not None:
+            shown[one.part] = _unsaid(one, diffs[name])
+            del left[name]
+    return shown, [Change(name, f"{_titled(name, texts.origins)} changed", tuple(diffs[name])) for name in left]
+
+
+def _titled(name: str, origins: Mapping[str, Origin]) -> str:
+    """Write "code of `four` in factors"."""
+    kind, _, label = name.partition(" ")
+    return f"{kind} of `{label}`" + (f" in {origins[name].module}" if name in origins else "")
+
+
+def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origin]) -> str | None:
+    """Return the name of the text in which a place such as "driver.py:31" lies; the shortest of several."""
+    file, _, number = place.rpartition(":")
+    stem, line = file.rpartition(".")[0], int(number) if number.isdecimal() else 0
+    holding = [
+        name
+        for name, text in sources.items()
+        if name in origins
+        and (origins[name].module.rpartition(".")[2] in (stem, "__main__") or stem == "__init__")
+        and 0 < origins[name].line <= line
+        and line - origins[name].line < len(text.splitlines())
+    ]
+    return min(holding, key=lambda name: len(sources[name]), default=None)
+
+
+def _unsaid(said: Said, lines: list[str]) -> list[str]:
+    """Leave a diff of a text out where it shows nothing but the statements that the call shows already."""
+    known = {line.replace(" ", "") for line in said.diff}
+    changed = [line.replace(" ", "") for line in lines if line[:1] in ("-", "+")]
+    return [] if all(line in known for line in changed) else lines
 
 
 def texts_of(entry: Entry) -> Texts:
     """Return the texts that an entry keeps beside its digests; none where they cannot be read."""
+    record = calls.read(entry.parts.get(calls.PART))
     if "reached.json" in entry.parts:
         try:
             reached = json.loads(entry.parts["reached.json"].decode("utf-8", "surrogatepass"))
             origins = json.loads(entry.parts.get("origins.json", b"{}"))
-            return Texts(reached, {name: Origin(*place) for name, place in origins.items()})
+            return Texts(reached, {name: Origin(*place) for name, place in origins.items()}, record)
         except (ValueError, TypeError, AttributeError):
-            return Texts()
+            return Texts(record=record)
     source = entry.parts.get("source.cl")
-    return Texts() if source is None else Texts({"source": source.decode("utf-8", "replace")})
+    return Texts({} if source is None else {"source": source.decode("utf-8", "replace")}, {}, record)
 
 
 def _kind(key: Key) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from kcl import inventory
 from kcl.errors import CacheFault
 from kcl.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_of
-from kcl.explain.words import Origin
 from kcl.history.journal import Missed
 from kcl.inventory import Listed
 from kcl.key import Key
@@ -35,6 +34,7 @@ class Shelf:
     def __init__(self, layer: str, entries: Iterable[Listed]) -> None:
         self.layer = layer
         self.entries = list(entries)
+        self._read: dict[str, Texts] = {}
 
     def explain(self, key: Key, moment: float, made: Mapping[str, float], texts: Texts) -> Explanation:
         """Compare a key that was missed at a moment; `made` tells of digests when they were missed first."""
@@ -72,12 +72,18 @@ class Shelf:
 
     def _texts(self, one: Listed) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
-        if one.layer == "generator" and "reached.json" not in one.sizes:
+        if one.layer == "generator" and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
-        try:
-            return texts_of(inventory.read(one.layer, one.address))
-        except (KeyError, OSError, CacheFault, ValueError):
-            return Texts()
+        if one.address not in self._read:
+            self._read[one.address] = _texts_at(one)
+        return self._read[one.address]
+
+
+def _texts_at(one: Listed) -> Texts:
+    try:
+        return texts_of(inventory.read(one.layer, one.address))
+    except (KeyError, OSError, CacheFault, ValueError):
+        return Texts()
 
 
 def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Shelf]:
@@ -150,10 +156,7 @@ def lines(one: Told) -> list[str]:
     return [f"{missed.kernel}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
 
 
-def now(
-    layer: str, kernel: str, key: Key, sources: Mapping[str, str], origins: Mapping[str, tuple[str, int]]
-) -> list[str]:
-    """Explain in words why a key would miss now; its texts come from the caller."""
+def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
+    """Explain in words why a key would miss now; its texts and its record come from the caller."""
     shelf = shelves([layer], [kernel])[layer, kernel]
-    texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()})
     return in_words(shelf.explain(key, time.time() + 1.0, {}, texts))

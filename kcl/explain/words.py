@@ -81,20 +81,20 @@ def _split(rest: str) -> tuple[str, str, str]:
 
 def _changed(what: str, before: str | None, after: str | None) -> str:
     if before is None:
-        return f"{what} is new" + (f": {_short(value(after or ''))}" if _telling(after) else "")
+        return f"{what} is new" + (f": {_short(value(after or ''))}" if telling(after) else "")
     if after is None:
         return f"{what} is no longer there"
-    if not (_telling(before) and _telling(after)):
+    if not (telling(before) and telling(after)):
         return f"{what} changed"
-    return f"{what}{' ' if ': ' in what else ': '}{_arrow(value(before), value(after))}"
+    return f"{what}{' ' if ': ' in what else ': '}{arrow(value(before), value(after))}"
 
 
-def _telling(text: str | None) -> bool:
+def telling(text: str | None) -> bool:
     """Tell whether a value is more than a digest."""
     return bool(text) and _DIGEST.sub("", text or "") not in ("", "sha256 ")
 
 
-def _arrow(before: str, after: str) -> str:
+def arrow(before: str, after: str) -> str:
     """Show two values, of long ones the place where they part."""
     if before == after:
         return f"{_short(before)}, with other content"
@@ -103,6 +103,11 @@ def _arrow(before: str, after: str) -> str:
     same = next((i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
     start = max(0, (min(len(before), len(after)) if same is None else same) - _WIDTH // 3)
     return " -> ".join(_short(("..." if start else "") + text[start:]) for text in (before, after))
+
+
+def shortened(text: str) -> str:
+    """Return a text; of a long one both ends."""
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH * 2 // 3 - 3]}...{text[-_WIDTH // 3 :]}"
 
 
 def _short(text: str) -> str:
@@ -140,10 +145,10 @@ def _changed_items(before: list[str], after: list[str]) -> str:
     if len(before) != len(after) or not before:
         return ""
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-    if len(pairs) != 1 or not all(_telling(side) and ": " in side for side in pairs[0]):
+    if len(pairs) != 1 or not all(telling(side) and ": " in side for side in pairs[0]):
         return ""
     (one, other) = (side.partition(": ") for side in pairs[0])
-    return f"{one[0]} {_arrow(value(one[2]), value(other[2]))}" if one[0] == other[0] else ""
+    return f"{one[0]} {arrow(value(one[2]), value(other[2]))}" if one[0] == other[0] else ""
 
 
 def _distribution(name: str, difference: Difference, about: About) -> str:
@@ -182,7 +187,7 @@ def _argument(name: str, difference: Difference, _about: About) -> str:
     if name == "checks":
         return f"loopy {'leaves argument checks out' if difference.before is None else 'checks arguments again'}"
     sides = ["not given" if text is None else dtype(text) for text in difference[1:]]
-    return f"argument {name}: {_arrow(*sides)}"
+    return f"argument {name}: {arrow(*sides)}"
 
 
 def _options(_rest: str, difference: Difference, _about: About) -> str:
@@ -235,6 +240,13 @@ def _declared(rest: str, difference: Difference, _about: About) -> str:
     return _read(*difference)
 
 
+def _target(_rest: str, difference: Difference, _about: About) -> str:
+    """Show two targets where both are short; the text of a long one says little."""
+    sides = [text or "" for text in difference[1:]]
+    told = all(telling(text) and len(text) <= _WIDTH for text in sides)
+    return f"default target: {arrow(*map(value, sides))}" if told else "default target changed"
+
+
 def _source(_rest: str, _difference: Difference, _about: About) -> str:
     return "OpenCL C changed"
 
@@ -272,6 +284,8 @@ _WHOLE: dict[str, str | Writer] = {
     "python": "Python",
     "optimize": "python -O level",
     "result": _result,
+    "record": "the record of the recipe's calls",
+    "default target": _target,
     "format": "kcl's format of binaries",
     "source": _source,
     "options": _options,

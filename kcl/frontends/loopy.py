@@ -92,9 +92,9 @@ class LoopyResult:
 
     def identity(self) -> str | None:
         """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
-        from kcl.frontends.unit import identity
+        from kcl.record.content import content_key
 
-        return identity(self._executor.t_unit)
+        return content_key(self._executor.t_unit)
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
         """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""

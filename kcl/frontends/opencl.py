@@ -10,7 +10,7 @@ import ast
 import hashlib
 import keyword
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcl.errors import RecipeError
@@ -80,6 +80,7 @@ class Source:
     `arguments` lists Array, Scalar and Local in the order of the kernel's parameters. `global_size` and `local_size`
     are expressions over scalars and shapes that give a tuple of work-items ("(n,)", "((n + 63)//64*64,)"); a
     `local_size` of None leaves the choice to the driver. `include_dirs` are searched for `#include` in their order.
+    `build_options` and `include_dirs` are lists: one text for all is refused.
     Raises RecipeError for a declaration that cannot be meant.
     """
 
@@ -98,11 +99,12 @@ class Source:
     ) -> None:
         self.code = code
         self.entry = entry
-        self.arguments = tuple(arguments)
+        self.arguments = _listed(entry, "arguments", arguments, (Array, Scalar, Local))
         self.global_size = global_size
         self.local_size = local_size
-        self.build_options = tuple(build_options)
-        self.include_dirs = tuple(os.fspath(directory) for directory in include_dirs)
+        self.build_options = _listed(entry, "build_options", build_options, (str,))
+        directories = _listed(entry, "include_dirs", include_dirs, (str, os.PathLike))
+        self.include_dirs = tuple(os.fspath(directory) for directory in directories)
         self.path: str | None = None
         _check(self)
 
@@ -188,6 +190,20 @@ def _dtype(argument: Array | Scalar | Local) -> np.dtype[Any]:
     return dtype
 
 
+def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the items of a parameter that is a list; refuse a single item in its place, and items of other types."""
+    says, names = f"kcl.Source {entry!r}: {parameter}", " or ".join(kind.__name__ for kind in kinds)
+    if isinstance(given, kinds):
+        raise RecipeError(f"{says} is a list; write {parameter}=[{given!r}]")
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise RecipeError(f"{says} is a list of {names}, not {given!r}; write {parameter}=[...]")
+    items = tuple(given)
+    for item in items:
+        if not isinstance(item, kinds):
+            raise RecipeError(f"{says} lists {names}, not {item!r}; mend that item")
+    return items
+
+
 def _check(source: Source) -> None:
     names = [argument.name for argument in source.arguments]
     for name in (source.entry, *names):
@@ -245,9 +261,6 @@ def _write_invoker(source: Source) -> str:
     for line in ("import numpy as _np", "import pyopencl as _cl", "import pyopencl.array as _cl_array"):
         write(line, 0)
     write("from pyopencl.tools import DeferredAllocator as _DeferredAllocator", 0)
-    write("from kcl.errors import RecipeError as _kcl_RecipeError", 0)
-    if any(_dtype(argument).names for argument in source.arguments):
-        write("from kcl.generated import dtype_from as _kcl_dtype_from", 0)
     for argument in source.arguments:
         write(f"_kcl_dtype_{argument.name} = {_dtype_expression(argument)}", 0)
     arrays = [argument for argument in source.arguments if isinstance(argument, Array)]
@@ -273,7 +286,18 @@ def _dtype_expression(argument: Array | Scalar | Local) -> str:
     layout = layout_of(dtype)
     if dtype_from(layout) != dtype:
         raise RecipeError(f"argument {argument.name!r}: the dtype {dtype} cannot be passed to a kernel")
-    return f"_kcl_dtype_from({layout!r})" if dtype.names else f"_np.dtype({layout!r})"
+    return _written(layout)
+
+
+def _written(layout: Any) -> str:
+    """Write the numpy constructor of the dtype that `layout_of` described."""
+    if isinstance(layout, str):
+        return f"_np.dtype({layout!r})"
+    if "base" in layout:
+        return f"_np.dtype(({_written(layout['base'])}, {tuple(layout['shape'])!r}))"
+    fields = [f"{name!r}: {layout[name]!r}" for name in ("names", "titles", "offsets", "itemsize") if name in layout]
+    formats = ", ".join(_written(part) for part in layout["formats"])
+    return f"_np.dtype({{{', '.join(fields)}, 'formats': [{formats}]}}, align={layout['aligned']!r})"
 
 
 def _write_upload(write: _Writer, array: Array) -> None:
@@ -363,7 +387,9 @@ def _write_launch(write: _Writer, source: Source, arrays: list[Array]) -> None:
     write("raise", 3)
     says = f"kcl.Source {source.entry!r} declares {len(passed)} argument(s), but the kernel has %d"
     cure = "list an Array, Scalar or Local for each of its parameters, in their order"
-    write(f'raise _kcl_RecipeError("{says}; {cure}" % _kcl_knl.num_args) from None', 2)
+    # A stored invoker imports nothing of kcl: the kernels that kcl hands over bring kcl's error with them.
+    write("_kcl_error = getattr(_kcl_kernels, '_kcl_error', TypeError)", 2)
+    write(f'raise _kcl_error("{says}; {cure}" % _kcl_knl.num_args) from None', 2)
     write(f"_kcl_global = {source.global_size}")
     write("_kcl_global = _kcl_global if isinstance(_kcl_global, tuple) else (_kcl_global,)")
     write(f"_kcl_local = {source.local_size}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcl.errors import KclError
+from kcl.errors import KclError, RecipeError
 
 # Calls that the invoker takes itself before what it does is written out: that costs as much as it saves in so many.
 HOT = 40
@@ -15,7 +15,12 @@ Play = Callable[[Any, Any, dict[str, Any]], Any]
 
 
 class Kernels:
-    """The device kernels of one program for one thread, as attributes: the invoker takes them by name."""
+    """The device kernels of one program for one thread, as attributes: the invoker takes them by name.
+
+    `_kcl_error` is what an invoker raises where the recipe is wrong; a stored invoker imports nothing of kcl.
+    """
+
+    _kcl_error = RecipeError
 
 
 class Launcher:

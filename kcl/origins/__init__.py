@@ -42,9 +42,6 @@ class Origin(Protocol):
     def place(self) -> Place:
         """Return where the recipe stands, and the texts of its code; slow."""
 
-    def described(self) -> dict[str, bytes]:
-        """Return the parts of an entry that explain a later miss."""
-
     def adapted(self, ready: Ready) -> Ready:
         """Return stored code with what this run decides about it."""
 

@@ -6,7 +6,6 @@ content, a kcl.Source on its text and declarations.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from kcl.generated import Generated
 
 _NOTHING = object()
-_NOWHERE = Place("", {}, False)
 
 
 class Recorded:
@@ -79,14 +77,14 @@ class Recorded:
         """Run the recipe, its calls recorded."""
         assert self._task is not None
         imports.watch()
-        before, started = recorder.carried(), time.perf_counter()
-        with recorder.recording(*_group(self._task)):
+        before, inside, started = recorder.carried(), recorder.seconds(), time.perf_counter()
+        with recorder.recording(self._task.function):
             value = self._task.function(**self._task.arguments)
         carried = recorder.carried() - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
         else:
-            self.own_seconds = time.perf_counter() - started
+            self.own_seconds = time.perf_counter() - started - (recorder.seconds() - inside)
         if type(value) is not unmade.UnmadeUnit:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names what was returned
         return value
@@ -144,14 +142,10 @@ class Recorded:
         return self.generate(dtypes)[0]
 
     def place(self) -> Place:
-        """Return where the recipe stands, which no entry depends on."""
-        return _NOWHERE
-
-    def described(self) -> dict[str, bytes]:
-        """Return the parts of an entry that explain a later miss: the record as text."""
+        """Return the texts that explain a later miss: the recipe's and the record's; slow."""
         from kcl.record import description
 
-        return description.parts(unmade.record_of(self._value), self._value, self._task, self._key)
+        return description.place(unmade.record_of(self._value), self._value, self._task, self._key)
 
     def adapted(self, ready: Ready) -> Ready:
         """Return stored code with the build options that the recipe gave in this run."""
@@ -172,16 +166,3 @@ def _name(record: Record) -> str:
             return "loopy_kernel"
         record = inputs[0]
     return str(record.keywords.get("name") or "loopy_kernel")
-
-
-def _group(task: Task) -> tuple[str, tuple[Part, ...]]:
-    """Return the group of a recipe's proofs: its name, and those of its parameters that have short texts."""
-    from kcl.direct.plain import SIMPLE
-
-    code: Any = task.function.__code__
-    parts = []
-    for name, value in task.arguments.items():
-        kind = type(value)
-        text = repr(value[:200]) if kind is str else SIMPLE[kind](value) if kind in SIMPLE else kind.__qualname__
-        parts.append(Part(f"parameter {name}", text))
-    return f"{os.path.basename(code.co_filename)}:{code.co_name}", tuple(parts)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl import rows
-from kcl.declarations import NOTHING, PURE, Task, reached
-from kcl.direct.reach import Reached
-from kcl.key import Key, encoding
+from kcl.declarations import NOTHING, PURE, Task
+from kcl.direct.reach import Reached, reach
+from kcl.history import kept
+from kcl.key import Key, Part, encoding
 from kcl.record import beside
 from kcl.rows import Base, Outcome, Place, Ready
 
@@ -43,6 +44,7 @@ class Walked:
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
+        kept.load()
         self._reached = found = reached(self._task)
         parts, body = found.parts, found.body
         loopy = found.front_ends != {"opencl"}
@@ -93,10 +95,19 @@ class Walked:
 
         return running.place_of(self._reached)
 
-    def described(self) -> dict[str, bytes]:
-        """Return nothing: the texts of the recipe's code explain a miss."""
-        return {}
-
     def adapted(self, ready: rows.Ready) -> Ready:
         """Return stored code as it is."""
         return ready
+
+
+def reached(task: Task) -> Reached:
+    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
+    declared = task.declared
+    if not declared.made:
+        return reach(task.function, task.arguments)
+    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses)
+    named = {f"parameter {name}": name for name in declared.values}
+    if not named:
+        return found
+    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
+    return found._replace(parts=parts, body=None)

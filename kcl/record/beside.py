@@ -6,11 +6,13 @@ counts as of the call.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from typing import Any
 
 from kcl import adapters
-from kcl.direct import distributions
+from kcl.direct import distributions, readings
+from kcl.history import kept
 from kcl.key import Part, common
 
 FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
@@ -25,6 +27,7 @@ def parts(with_loopy: bool) -> tuple[Part, ...]:
     """Return the parts that stand in every key of the generator layer; memoised."""
     found = _parts.get(with_loopy)
     if found is None:
+        kept.load()
         found = _parts[with_loopy] = tuple([common(part) for part in _find(with_loopy)])
     return found
 
@@ -41,10 +44,29 @@ def switches() -> list[Part]:
 
 def _find(with_loopy: bool) -> list[Part]:
     head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", _PYTHON)]
-    names = sorted(distributions.required("loopy")) if with_loopy else _FOR_SOURCE
-    if with_loopy:
-        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    return head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
+    if not with_loopy:
+        return head + [_distribution(name) for name in _FOR_SOURCE]
+    head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
+    stamp = distributions.stamp()
+    text = readings.text("generators", stamp, lambda _: _generators()) if stamp else _generators()
+    return head + [Part(*line.split("\t")) for line in text.splitlines()]
+
+
+def _generators() -> str:
+    """Return what generates, a distribution in a line: name, tabulator, version and record."""
+    others = [(name, distributions.counted(name).split(" ")) for name in _others()]
+    digest = hashlib.sha256(repr(others).encode()).hexdigest()
+    named = ", ".join([f"{name} {found[0]}" for name, found in others])
+    parts = [_distribution(name) for name in sorted(distributions.GENERATORS)]
+    return "\n".join(["\t".join(part) for part in (*parts, Part("other distributions", f"{named} {digest}"))])
+
+
+def _others() -> list[str]:
+    return sorted(distributions.required("loopy").difference(distributions.GENERATORS))
+
+
+def _distribution(name: str) -> Part:
+    return Part(f"distribution {name}", distributions.counted(name))
 
 
 def state() -> str:

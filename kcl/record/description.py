@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import inspect
-import json
-import os
 import sys
 from typing import Any
 
 from kcl.declarations import Task
 from kcl.key import Key
 from kcl.record.record import Record
+from kcl.rows import Place
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options", "include_dirs")
+_CONTENT = frozenset({"record", "unit", "source"})
 
 
-def parts(record: Record | None, value: Any, task: Task | None, key: Key | None) -> dict[str, bytes]:
-    """Return the parts: the record, and the text of the recipe with its parameters and its place."""
+def place(record: Record | None, value: Any, task: Task | None, key: Key | None) -> Place:
+    """Describe a record, or what a recipe returned beside one, with the text of the recipe and its parameters."""
     described = record.described(_parameters) if record is not None else _of_value(value)
-    told = [list(part) for part in key.parts if part.name not in ("record", "unit", "source")] if key else []
-    found: dict[str, Any] = {"record.json": {**described, "beside": told}}
-    if task is not None:
-        name = f"code {task.function.__qualname__}"
-        found["reached.json"] = {name: _text(task.function), **_shown(task.arguments)}
-        found["origins.json"] = {name: (task.function.__module__, task.function.__code__.co_firstlineno)}
-        found["recipe.json"] = {"file": os.path.basename(task.function.__code__.co_filename)}
-    return {name: json.dumps(one).encode("utf-8", "surrogatepass") for name, one in found.items()}
+    beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
+    if task is None:
+        return Place("", {}, False, record={**described, "beside": beside})
+    function: Any = task.function
+    name = f"code {function.__qualname__}"
+    beside += [[f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()]
+    origins = {name: (function.__module__, function.__code__.co_firstlineno)}
+    return Place("", {name: _text(function)}, False, origins, record={**described, "beside": beside})
 
 
 def _of_value(value: Any) -> dict[str, Any]:
-    """Describe a kcl.Source, or say that a unit was made outside of what was recorded."""
+    """Describe a kcl.Source, or say that a unit was made where nothing is recorded."""
+    name, arguments = "a unit that loopy made", []
     if type(value).__module__ == "kcl.frontends.opencl":
-        arguments = [[name, _plain(getattr(value, name))] for name in _SOURCE]
-        return {"calls": [{"function": "kcl.Source", "place": "", "arguments": arguments}], "result": 1}
-    return {"calls": [{"function": "a unit of loopy's own", "place": "", "arguments": []}], "result": 1}
+        name, arguments = "kcl.Source", [[name, _plain(getattr(value, name))] for name in _SOURCE]
+    return {"calls": [{"function": name, "place": "", "arguments": arguments}], "result": 1}
 
 
 def _plain(value: Any) -> str:
@@ -64,7 +64,7 @@ def _shown(arguments: dict[str, Any]) -> dict[str, str]:
     found = {}
     for name, value in arguments.items():
         try:
-            found[f"parameter {name}"] = repr(value)[:1000]
+            found[name] = repr(value)[:1000]
         except Exception:  # the repr is the user's
-            found[f"parameter {name}"] = f"<{type(value).__qualname__}>"
+            found[name] = f"<{type(value).__qualname__}>"
     return found

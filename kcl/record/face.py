@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from kcl.record import conditions, recorder, table, texts, unmade
+from kcl.record import recorder, table, texts, unmade
 
 _VERSION_2018_2 = (2018, 2)
 
@@ -136,7 +136,9 @@ def attribute(name: str) -> Any:
         return _function(name)
     if name in table.TYPES or name in _CLASSES:
         return thing(name)
-    if name in conditions.WARNINGS:
+    if name in table.WARNINGS:
+        from kcl.record import conditions
+
         return getattr(sys.modules.get("loopy.diagnostic"), name, conditions.WARNINGS[name])
     if name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
         if name.endswith("2018_2"):
@@ -188,7 +190,7 @@ class Face(ModuleType):
             return getattr(_module(module), name)
         if module == "loopy":
             return attribute(name)
-        if name in _PUBLIC or name in conditions.WARNINGS or name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
+        if name in _PUBLIC or name in table.WARNINGS or name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
             return attribute(name)
         return getattr(_module(module), name)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl.record import recorder, table
+from kcl.record import recorder, table, unmade
 
 _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 
@@ -25,9 +25,13 @@ _watched: Any = None
 _recipes: set[int] = set()
 
 
-def install() -> None:
-    """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe."""
+def install(launching: Callable[[], Any]) -> None:
+    """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe.
+
+    `launching` returns the module that launches units.
+    """
     global _import
+    unmade.launching = launching
     with _lock:
         if _import is None:
             _import = builtins.__import__

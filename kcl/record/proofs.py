@@ -1,8 +1,8 @@
 """Proofs: which records an earlier run carried out without an error, with the warnings that loopy gave meanwhile.
 
 A record with a proof can wait until somebody needs what it gives: the call would raise nothing. Proofs lie in the
-generator layer, a row for each group of calls that stand together in a program. The group says only where to look: a
-proof is of a record's digest, and of everything that decides beside it.
+generator layer, a row for the calls in files of one name. The name says only where to look: a proof is of a record's digest,
+and of everything that decides beside it.
 """
 
 from __future__ import annotations
@@ -38,25 +38,29 @@ _groups: dict[str, Group] = {}
 
 
 class Group:
-    """The proofs of the calls that stand together in a program; read once, written where there are new ones."""
+    """The proofs of the calls that stand in one file; read once, written where there are new ones."""
 
-    def __init__(self, name: str, parts: tuple[Part, ...]) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._key = Key((Part("proofs", name), *beside.parts(True), *parts))
+        self._key = Key((Part("proofs", name), *beside.parts(True)))
         self._before: dict[str, Any] | None = None
         self._new: dict[str, tuple[Warned, ...]] = {}
 
     def read(self) -> None:
         """Read what earlier runs proved, once. Raises nothing."""
-        if self._before is not None:
-            return
+        if self._before is None:
+            self._before = self._stored()
+            _proven.update({digest: tuple([Warned(*one) for one in said]) for digest, said in self._before.items()})
+
+    def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
         proven = found.metadata.get("proven") if found is not None else None
-        self._before = proven if isinstance(proven, dict) else {}
-        try:
-            _proven.update({digest: tuple([Warned(*one) for one in warned]) for digest, warned in self._before.items()})
-        except (TypeError, ValueError):
-            self._before = {}
+        if type(proven) is not dict or not all(
+            type(said) is list and all(type(one) is list and len(one) == len(Warned._fields) for one in said)
+            for said in proven.values()
+        ):
+            return {}
+        return proven
 
     def add(self, digest: str, warned: tuple[Warned, ...]) -> None:
         """Note that a record was carried out."""
@@ -64,24 +68,21 @@ class Group:
             self._new[digest] = warned
 
     def write(self) -> None:
-        """Publish what is new, with what was there."""
+        """Publish what is new, with what other processes have published meanwhile."""
         with _lock:
             new, self._new = self._new, {}
         if not new:
             return
-        merged = {**(self._before or {}), **{digest: [list(one) for one in warned] for digest, warned in new.items()}}
+        layers.generator().memory.delete(self._key.digest)
+        merged = {**self._stored(), **{digest: [list(one) for one in warned] for digest, warned in new.items()}}
         self._before = dict(list(merged.items())[-LIMIT:])
         about = {"kernel": self._name, "created": int(time.time()), "proven": self._before}
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
 
 
-def group(name: str, parts: tuple[Part, ...] = ()) -> Group:
-    """Return the group of a name and of parts that say more closely which calls are meant."""
-    place = repr((name, parts))
-    found = _groups.get(place)
-    if found is None:
-        found = _groups.setdefault(place, Group(name, parts))
-    return found
+def group(name: str) -> Group:
+    """Return the group of the calls in a file of this name."""
+    return _groups.get(name) or _groups.setdefault(name, Group(name))
 
 
 def find(digest: str, where: Group) -> tuple[Warned, ...] | None:

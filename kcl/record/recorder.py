@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +19,7 @@ from typing import Any
 
 from kcl import events, layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.key import Part
-from kcl.record import beside, proofs, table, texts, unmade, warned
+from kcl.record import beside, proofs, table, texts, unmade
 from kcl.record.proofs import Group
 from kcl.record.record import Place, Record
 
@@ -34,6 +34,7 @@ class _State(threading.local):
     carrying = False
     silent = False
     carried = 0
+    seconds = 0.0
 
 
 _state = _State()
@@ -41,10 +42,10 @@ _waiting: weakref.WeakSet[Record] = weakref.WeakSet()
 
 
 @contextmanager
-def recording(name: str, parts: tuple[Part, ...]) -> Iterator[None]:
-    """Record the calls of a recipe; its proofs belong to a group of their own."""
+def recording(recipe: Any) -> Iterator[None]:
+    """Record the calls of a recipe; their proofs lie with those of its file."""
     before = _state.group, _state.silent
-    _state.group, _state.silent = proofs.group(name, parts), False
+    _state.group, _state.silent = _group_of(recipe.__code__), False
     try:
         yield
     finally:
@@ -86,6 +87,11 @@ def carried() -> int:
     return _state.carried
 
 
+def seconds() -> float:
+    """Return how long the calls of this thread took, in seconds."""
+    return _state.seconds
+
+
 def in_recipe() -> bool:
     """Tell whether this thread runs a recipe whose calls are recorded."""
     return _state.group is not None and is_on()
@@ -95,7 +101,14 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
     """Answer a program's call of `loopy.<name>`; `depth` leads to the frame of the caller."""
     if not is_on():
         return at_once(name, arguments, keywords)
-    frame = sys._getframe(depth)
+    started = time.perf_counter()
+    try:
+        return _recorded(name, arguments, keywords, sys._getframe(depth))
+    finally:
+        _state.seconds += time.perf_counter() - started
+
+
+def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], frame: Any) -> Any:
     place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     if name not in table.DEFERRED or not _records(name, arguments, keywords):
         return at_once(name, arguments, keywords, place)
@@ -107,7 +120,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
     except Exception as error:
         fault(error)
         return at_once(name, arguments, keywords, place)
-    return _answer(record, _state.group or _group_of(frame))
+    return _answer(record, _state.group or _group_of(frame.f_code))
 
 
 def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -123,7 +136,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
         if not isinstance(error, UnknownInput):
             fault(error)
         return getattr(unmade.asked(unit, name), name)(*arguments)
-    return _answer(made_of, _state.group or _group_of(frame))
+    return _answer(made_of, _state.group or _group_of(frame.f_code))
 
 
 def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place | None = None) -> Any:
@@ -224,9 +237,14 @@ def _answer(record: Record, group: Group) -> Any:
     """Return what stands for the result of a record, carried out now where nothing proves that it can be."""
     found = _proof(record, group)
     if found is not None:
-        warned.again(found, record.place)
+        if found:
+            from kcl.record import warned
+
+            warned.again(found, record.place)
         _waiting.add(record)
         return unmade.new(record, _gives_unit(record))
+    from kcl.record import warned
+
     with warned.collecting(record.place) as heard:
         value = make(record)
     said = heard()
@@ -275,8 +293,6 @@ def _own(value: Any, question: str) -> Any:
     return unmade.asked(value, question) if kind in unmade.KINDS else value
 
 
-def _group_of(frame: Any) -> Group:
-    """Return the group of the calls that stand in one function of a module, outside of recipes."""
-    code = frame.f_code
-    file = code.co_filename.rpartition("/")[2]
-    return proofs.group(f"{file}:{getattr(code, 'co_qualname', code.co_name)}")
+def _group_of(code: Any) -> Group:
+    """Return the group of the calls that stand in one file."""
+    return proofs.group(code.co_filename.rpartition("/")[2])

@@ -175,6 +175,8 @@ TYPES = frozenset(
 )
 # Exceptions and warnings: `except` and warning filters need classes.
 CONDITIONS = frozenset({"LoopyError", "LoopyWarning"})
+# Categories that a warning filter can name without loopy being imported.
+WARNINGS = frozenset({"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"})
 CONSTANTS = frozenset({"MOST_RECENT_LANGUAGE_VERSION", "ToLoopyTypeConvertible", "VERSION"})
 # What answers a question, prints, changes the process, or runs code of the user during the call.
 AT_ONCE = frozenset(

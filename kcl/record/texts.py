@@ -152,7 +152,7 @@ def _of_loopy(value: Any, kind: type) -> str | None:
     """Return the text of what loopy itself made: a unit counts by its content, a member of an enumeration by name."""
     loopy = sys.modules["loopy"]
     if kind is loopy.TranslationUnit:
-        from kcl.frontends.unit import identity as content_key
+        from kcl.record.content import content_key
 
         key = content_key(value)
         if key is None:

@@ -85,7 +85,8 @@ def my_uids() -> frozenset[int]:
     if me != 0:
         return frozenset([me])
     try:
-        return frozenset([me, os.stat(os.path.expanduser("~")).st_uid])
+        home = os.path.expanduser("~")  # a relative one, "~" itself, is a directory of anybody
+        return frozenset([me, os.stat(home).st_uid] if os.path.isabs(home) else [me])
     except OSError:
         return frozenset([me])
 

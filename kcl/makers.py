@@ -1,0 +1,137 @@
+"""Makers: of the threads of this process that want one key, one makes it and the others wait for it in memory.
+
+A maker is a row in a table, by key. Taking the row is one step of the interpreter, and no lock is held while a thread
+waits. So a launch from a signal handler or a finaliser, at any point of the same thread, meets no lock of this module.
+
+Waiting saves work and is never needed for a right answer. A thread waits at most a minute, and not at all for itself:
+neither for a key that it makes, nor for a maker that waits, through others, for this thread. A forked child has none of
+its parent's threads, so it ignores the parent's makers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import get_ident
+
+from kcl import events
+
+LONGEST_SECONDS = 60.0
+_SHOWN_SECONDS = 3.0
+_SLICE_SECONDS = 0.1
+
+# The maker that each thread waits for, by the thread's number.
+_awaited: dict[int, Maker] = {}
+
+
+class Maker:
+    """A thread that makes what belongs to a key; other threads wait until the maker lands."""
+
+    __slots__ = ("_gate", "_key", "_landed", "_table", "process", "thread")
+
+    def __init__(self, table: dict[str, Maker], key: str) -> None:
+        self._table = table
+        self._key = key
+        self._landed = False
+        self._gate = allocate_lock()
+        self._gate.acquire()
+        self.process = os.getpid()
+        self.thread = get_ident()
+
+    def land(self) -> None:
+        """Let the other threads go on. Landing twice is no error; a forked child lands nothing."""
+        if self.process == os.getpid() and not self._landed:
+            self._landed = True
+            self._leave()
+            self._open()
+
+    def wait(self, what: str) -> bool:
+        """Wait until the maker lands, and tell whether it did; `what` names the kernel to people."""
+        me = get_ident()
+        outer = _awaited.get(me)  # that of the call which a signal handler interrupted
+        _awaited[me] = self
+        try:
+            return not self._waits_for(me) and self._lands(what)
+        finally:
+            if outer is None:
+                _awaited.pop(me, None)
+            else:
+                _awaited[me] = outer
+
+    def _waits_for(self, thread: int) -> bool:
+        """Tell whether the maker is this thread, or waits for it through others."""
+        maker: Maker | None = self
+        for _ in range(len(_awaited) + 1):
+            if maker is None:
+                return False
+            if maker.thread == thread:
+                return True
+            maker = _awaited.get(maker.thread)
+        return False
+
+    def _lands(self, what: str) -> bool:
+        begin, shown = time.monotonic(), _SHOWN_SECONDS
+        while not self._landed:
+            waited = time.monotonic() - begin
+            if self.process != os.getpid():
+                return False
+            if waited > LONGEST_SECONDS:
+                self._leave()  # nobody else waits for it
+                return False
+            if waited > shown:
+                events.logger().warning("waiting %.0f s for another thread of this process: %s", waited, what)
+                shown = 2 * waited
+            if self._gate.acquire(timeout=_SLICE_SECONDS):
+                self._open()
+        return True
+
+    def _open(self) -> None:
+        """Let one waiting thread through the gate; that thread lets the next one through."""
+        with suppress(RuntimeError):  # two threads may land one maker at once
+            self._gate.release()
+
+    def _leave(self) -> None:
+        if self._table.get(self._key) is self:
+            self._table.pop(self._key, None)
+
+
+class Makers:
+    """A table of makers by key. Thread-safe."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self) -> None:
+        self._table: dict[str, Maker] = {}
+
+    def lead(self, key: str) -> Maker | None:
+        """Make this thread the maker of a key until the maker lands; None where another thread is the maker."""
+        mine = Maker(self._table, key)
+        found = self._table.setdefault(key, mine)
+        if found.process != mine.process:
+            found = self._table[key] = mine
+        return mine if found is mine else None
+
+    def wait(self, key: str, what: str) -> bool:
+        """Wait until nobody makes a key; False where the wait would never end, or was given up after a minute."""
+        maker = self._table.get(key)
+        return maker is None or maker.wait(what)
+
+    @contextmanager
+    def turn(self, key: str, what: str, before_waiting: Callable[[], object]) -> Iterator[None]:
+        """Be the maker of a key within the block; a thread whose wait was in vain enters beside the maker.
+
+        `before_waiting` is called before the thread waits: there it lets go of what others wait for.
+        """
+        mine = self.lead(key)
+        if mine is None:
+            before_waiting()
+        while mine is None and self.wait(key, what):
+            mine = self.lead(key)
+        try:
+            yield
+        finally:
+            if mine is not None:
+                mine.land()

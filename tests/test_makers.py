@@ -1,0 +1,184 @@
+"""kcl.makers: the threads of a process wait for one maker in memory, never for themselves, and never for long."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+
+import pytest
+from at_once import at_once
+
+from kcl import makers
+from kcl.makers import Makers
+
+
+def nothing():
+    """Let go of nothing before a wait."""
+
+
+class InThread:
+    """A function that runs in a thread of its own."""
+
+    def __init__(self, work):
+        self.result = None
+        self._thread = threading.Thread(target=lambda: setattr(self, "result", work()))
+        self._thread.start()
+
+    def ended(self, seconds=20.0):
+        """Wait for the end and return what the function returned."""
+        self._thread.join(seconds)
+        assert not self._thread.is_alive()
+        return self.result
+
+    @property
+    def waits(self):
+        """Whether the thread waits for a maker."""
+        return self._thread.ident in makers._awaited
+
+
+def until(condition, seconds=20.0):
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+class TestWait:
+    def test_one_maker(self):
+        """A key has one maker at a time, and keys do not know of each other."""
+        table = Makers()
+        mine = table.lead("a")
+        assert table.lead("a") is None
+        assert table.lead("b") is not None
+        mine.land()
+        mine.land()
+        assert table.lead("a") is not None
+
+    def test_until_it_lands(self):
+        """Threads that wait go on, all of them, when the maker lands."""
+        table = Makers()
+        mine = table.lead("a")
+        threads = [InThread(lambda: table.wait("a", "matmul")) for _ in range(4)]
+        until(lambda: all(thread.waits for thread in threads))
+        mine.land()
+        assert [thread.ended() for thread in threads] == [True] * 4
+
+    def test_nobody_makes_it(self):
+        """A key without a maker is not waited for."""
+        assert Makers().wait("a", "matmul")
+
+    def test_own(self):
+        """A thread does not wait for itself: a signal handler or a finaliser may want what the thread is making."""
+        table = Makers()
+        table.lead("a")
+        started = time.monotonic()
+        assert not table.wait("a", "matmul")
+        assert time.monotonic() - started < 1
+
+    def test_circle(self):
+        """Of threads that would wait for each other, in a circle, one goes on alone and lets the others go on."""
+        table, together = Makers(), threading.Barrier(3)
+
+        def work(number):
+            mine = table.lead(str(number))
+            together.wait()
+            landed = table.wait(str((number + 1) % 3), "matmul")
+            mine.land()
+            return landed
+
+        started = time.monotonic()
+        threads = [InThread(lambda number=number: work(number)) for number in range(3)]
+        assert False in [thread.ended() for thread in threads]
+        assert time.monotonic() - started < 5
+
+    def test_bounded(self, monkeypatch, caplog):
+        """A thread that has waited too long goes on alone, and nobody else waits for that maker; the wait is shown."""
+        monkeypatch.setattr(makers, "LONGEST_SECONDS", 0.3)
+        monkeypatch.setattr(makers, "_SHOWN_SECONDS", 0.1)
+        table = Makers()
+        mine = table.lead("a")
+        with caplog.at_level(logging.WARNING, "kcl"):
+            assert InThread(lambda: table.wait("a", "matmul")).ended() is False
+        assert "another thread of this process: matmul" in caplog.text
+        heir = InThread(lambda: table.lead("a")).ended()
+        assert heir is not None
+        mine.land()
+        assert table.lead("a") is None
+
+    def test_forked(self, child):
+        """A forked child waits for no maker of its parent, and lets none land."""
+        found = child.json(
+            """
+            import json, os, threading
+            from kcl.makers import Makers
+            table = Makers()
+            led = threading.Event()
+            mine = []
+            threading.Thread(target=lambda: (mine.append(table.lead("a")), led.set())).start()
+            led.wait()
+            pid = os.fork()
+            if not pid:
+                heir = table.lead("a")
+                mine[0].land()
+                os._exit(0 if heir and table.lead("a") is None and table.wait("b", "") else 1)
+            _, status = os.waitpid(pid, 0)
+            print(json.dumps([status, table.lead("a") is None]))
+            """
+        )
+        assert found == [0, True]
+
+    def test_signal_handler(self):
+        """A signal handler in a thread that waits makes another key, and does not wait for one of its own thread."""
+        table, said = Makers(), []
+        InThread(lambda: table.lead("a")).ended()
+
+        def handler(_number, _frame):
+            with table.turn("b", "matmul", nothing), table.turn("b", "matmul", nothing):
+                said.append("made")
+            table._table["a"].land()
+
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            assert table.wait("a", "matmul")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert said == ["made"]
+        assert not makers._awaited
+
+
+class TestTurn:
+    def test_one_after_the_other(self):
+        """Threads enter the block of a key one at a time."""
+        table, inside, most = Makers(), [], []
+
+        def work(number):
+            for _ in range(50):
+                with table.turn("a", "matmul", nothing):
+                    inside.append(number)
+                    most.append(len(inside))
+                    inside.remove(number)
+
+        at_once(work)
+        assert len(most) == 400
+        assert set(most) == {1}
+
+    def test_lets_go_before_it_waits(self):
+        """A thread that must wait is asked before to let go of what others wait for; one that need not is not."""
+        table, said = Makers(), []
+        with table.turn("a", "matmul", lambda: said.append("first")):
+            thread = InThread(lambda: table.turn("a", "matmul", lambda: said.append("second")).__enter__())
+            until(lambda: thread.waits)
+        thread.ended()
+        assert said == ["second"]
+
+    def test_error(self):
+        """An error within the block ends the turn."""
+        table = Makers()
+        with pytest.raises(OSError), table.turn("a", "matmul", nothing):
+            raise OSError(os.strerror(28))
+        assert table.lead("a") is not None
