@@ -67,6 +67,8 @@ SUITES = (
     Suite("examples", "examples/python", "programs"),
     Suite("tutorial", "doc/tutorial.rst", "doctest"),
 )
+OTHERS = "apps c_execution callables dg diff domain einsum expression fusion isl linalg loop_fusion misc nbody"
+OTHERS += " reduction scan sem_reagan split_iname_slabs statistics target tree"  # on the page only where they ran
 
 
 def main() -> None:
@@ -77,9 +79,7 @@ def main() -> None:
     store = place / ("quick" if quick else "full")
     if not options.page:
         compat_source.prepare(place, version)
-        for suite in SUITES:
-            if options.suite and suite.name not in options.suite:
-                continue
+        for suite in chosen(options):
             for run in RUNS:
                 if not options.runs or run.name in options.runs.split(","):
                     carry_out(place, store, suite, run, options)
@@ -90,10 +90,22 @@ def main() -> None:
     sys.exit(1 if compat_page.broken(found) else 0)
 
 
+def suites() -> dict[str, Suite]:
+    """Return all suites by name."""
+    others = [Suite(f"test_{name}", f"test/test_{name}.py", "pytest") for name in OTHERS.split()]
+    return {suite.name: suite for suite in (*SUITES, *others)}
+
+
+def chosen(options: argparse.Namespace) -> list[Suite]:
+    """Return the suites to run."""
+    names = [name for name in suites() if name in options.suite] if options.suite else [one.name for one in SUITES]
+    return [suites()[name] for name in names]
+
+
 def parsed() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", action="append", choices=[suite.name for suite in SUITES])
+    parser.add_argument("--suite", action="append", choices=list(suites()), metavar="NAME", help=", ".join(suites()))
     parser.add_argument("--runs", help="of asked,without,first,second")
     parser.add_argument("-k", default="", help="as pytest's; of examples, a part of the name")
     parser.add_argument("--limit", type=int, default=0, help="the first tests of each suite")
@@ -129,7 +141,16 @@ def common(out: pathlib.Path, run: Run, options: argparse.Namespace) -> list[str
 
 def by_pytest(tree: pathlib.Path, suite: Suite, options: argparse.Namespace) -> list[str]:
     """Return the arguments for a file of tests; kcl's own settings of pytest are left out."""
-    plain = ["-q", "--noconftest", "-c", os.devnull, f"--rootdir={tree}", "--tb=short", "--disable-warnings", "--no-header"]
+    plain = [
+        "-q",
+        "--noconftest",
+        "-c",
+        os.devnull,
+        f"--rootdir={tree}",
+        "--tb=short",
+        "--disable-warnings",
+        "--no-header",
+    ]
     chosen = ["-k", options.k] if options.k else []
     return ["-m", "pytest", *plain, "-p", "no:cacheprovider", "-p", "compat_plugin", *chosen, str(tree / suite.path)]
 
@@ -166,7 +187,7 @@ def record_file(store: pathlib.Path, suite: str, run: str) -> pathlib.Path:
 def results(store: pathlib.Path) -> dict[str, dict[str, dict[str, dict]]]:
     """Return the records: suite -> run -> test -> record."""
     found: dict[str, dict[str, dict[str, dict]]] = {}
-    for suite in SUITES:
+    for suite in suites().values():
         for run in RUNS:
             file = record_file(store, suite.name, run.name)
             if file.exists():

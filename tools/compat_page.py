@@ -18,6 +18,7 @@ LAUNCHES = {"__call__", "executor"}
 PRINTS = {"__str__", "__repr__"}
 CODE = {"generate_code", "generate_code_v2", "generate_header", "generate_body"}
 SHOWN = 40
+KEPT_FROM = ("bypass", "error")  # outcomes of look-ups that import loopy in every run
 
 # What a test asks, from the least to the most; a test is what the last of these says that holds.
 CATEGORIES = {
@@ -196,9 +197,12 @@ def makers(found: Records) -> Iterator[str]:
 def questions(record: dict[str, Any]) -> set[str]:
     """Return what kcl says that units were made for, or else the line that imports loopy."""
     if record["made"]:
-        return {question for question, _, _ in record["made"]}
+        return {f"`{question.split(' of ')[0].split(':')[0]}`" for question, _, _ in record["made"]}
+    reasons = {reason.split("; ")[0] for _, outcome, reason, _ in record.get("reasons", ()) if outcome in KEPT_FROM}
+    if reasons:
+        return {f"a look-up: {reason[:100]}" for reason in reasons}
     line = record["by"].get("line", "")
-    return {f"`{line[:70]}`" if line else "nothing that was seen"}
+    return {f"the line `{line[:60]}`" if line else "nothing that was seen"}
 
 
 def head(*titles: str) -> Iterator[str]:

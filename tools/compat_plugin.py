@@ -59,7 +59,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def keep_private_names_from_loopy() -> None:
-    """Answer pytest, which asks every object of a module for `_mock_name` and `__wrapped__`, without importing loopy."""
+    """Answer pytest, which asks every object of a module for `_mock_name` and `__wrapped__`, and import no loopy."""
     with contextlib.suppress(ImportError):
         import kcl.loopy
 

@@ -90,7 +90,7 @@ def one(program: pathlib.Path, note: pathlib.Path, asking: bool) -> None:
     def write() -> None:
         found = {"loopy": "loopy" in sys.modules, "by": watch.found(), "made": compat_watch.made()}
         found |= {"events": compat_watch.events(), "reasons": compat_watch.reason_rows()}
-        found |= ({"asked": compat_watch.asked_rows()} if asking else {})
+        found |= {"asked": compat_watch.asked_rows()} if asking else {}
         note.write_text(json.dumps({"blocks": blocks} if blocks else found))
 
     atexit.register(write)  # before anybody else: runs last
