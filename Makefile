@@ -16,13 +16,16 @@ test: $(VENV)/.dev
 test-all:
 	sh tools/test_all.sh
 
-# Mutations, noises and 2,000 made-up programs against processes without a cache, and made-up calls of 200 kernels against
-# loopy's executor; takes minutes.
+# Mutations, noises and 2,000 made-up programs against processes without a cache, made-up calls of 200 kernels against
+# loopy's executor, ten storms of processes with threads, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_pairs.py tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_truth_calls.py
+	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/test_flight.py -k storm
+	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
+		tests/test_chains.py tests/families
 
 # loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
 # doc/reference/compatibility.md. COMPAT="--suite examples" or COMPAT="-k split --limit 5" for a quick look.

@@ -32,7 +32,8 @@ class Generated(NamedTuple):
 
     `packed` maps an argument that the caller gives as one object array to the arguments that it is taken apart
     into: a list of (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their
-    field layout. `inferred` holds the dtypes that the front end found for arguments that the recipe left open.
+    field layout. `inferred` holds the dtypes that the front end found for arguments that the recipe left open. `shown`
+    says where the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours.
     """
 
     kernel: str
@@ -46,6 +47,7 @@ class Generated(NamedTuple):
     inferred: dict[str, str]
     packed: dict[str, list[tuple[Any, str]]]
     dtypes: list[tuple[str, Any]]
+    shown: tuple[bool | str, bool] = (False, False)
 
     @property
     def digest(self) -> str:
@@ -72,6 +74,7 @@ def to_entry(generated: Generated, key: Key, metadata: dict[str, Any]) -> Entry:
         "inferred": generated.inferred,
         "packed": [[name, [[_index(i), sub] for i, sub in pairs]] for name, pairs in generated.packed.items()],
         "dtypes": [list(pair) for pair in generated.dtypes],
+        "shown": list(generated.shown),
         "code": _code_version(),
     }
     return Entry(
@@ -104,6 +107,7 @@ def from_entry(entry: Entry) -> tuple[Generated, CodeType | None]:
             inferred=metadata["inferred"],
             packed={name: [(_tuple(i), sub) for i, sub in pairs] for name, pairs in metadata["packed"]},
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
+            shown=tuple(metadata["shown"]),
         )
         code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
     except Exception as error:  # whatever marshal or an unknown form of an entry may raise
@@ -124,6 +128,29 @@ def instantiate(generated: Generated, code: CodeType | None = None) -> Callable[
     exec(code or compile(generated.invoker, name, "exec"), namespace)
     _show_in_tracebacks(name, generated.invoker)
     return namespace[generated.function]  # type: ignore[no-any-return]
+
+
+def show(generated: Generated) -> None:
+    """Print or write the OpenCL C where the user asked for that, as loopy's executor does."""
+    target, colours = generated.shown
+    if not target:
+        return
+    text = _coloured(generated.source) if colours else generated.source
+    if target is True:
+        print(text)
+    else:
+        with open(str(target), "w") as stream:
+            stream.write(text)
+
+
+def _coloured(source: str) -> str:
+    try:
+        from pygments import highlight
+        from pygments.formatters import TerminalFormatter
+        from pygments.lexers import CLexer
+    except ImportError:
+        return source
+    return str(highlight(source, CLexer(), TerminalFormatter()))
 
 
 def file_name(generated: Generated) -> str:

@@ -247,11 +247,19 @@ def _starters() -> Iterator[tuple[Any, str]]:
                 yield owner, name
 
 
+def _is_started_by_kcl() -> bool:
+    """Tell whether kcl starts a thread of its own, as it does for a Kernel that a recipe launches."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "kcl"
+
+
 def _observing(start: Callable[..., Any]) -> Callable[..., Any]:
     def starting(function: Callable[..., object], *arguments: Any, **keywords: Any) -> Any:
         observed = getattr(_state, "observed", None)
         if observed is not None:
-            function = _Observed(function, observed)
+            function = _Observed(function, Observed() if _is_started_by_kcl() else observed)
         return start(function, *arguments, **keywords)
 
     return starting

@@ -16,7 +16,7 @@ from kcl.entry import Entry, recorded_seconds
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.frontends import Open
-from kcl.generated import Generated, dtype_text, from_entry
+from kcl.generated import Generated, dtype_text, from_entry, show
 from kcl.key import Key, Part
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
@@ -90,7 +90,11 @@ class Line:
         started = time.perf_counter()
         found = self._ready(values, call, started)
         if found is None:
-            found = self._ready(values, call, started, self._joined(values))
+            try:
+                found = self._ready(values, call, started, self._joined(values))
+            except BaseException:
+                self.land()
+                raise
         assert found is not None
         return found
 
@@ -125,6 +129,8 @@ class Line:
             if not (call and look.outcome == "miss" and look.size):
                 self.land()
             self._report(layer, look, time.perf_counter() - started)
+            assert look.ready is not None
+            show(look.ready.generated)
             if look.outcome == "hit" and self._origin.own_seconds > _SLOW:
                 from kcl import advice
 

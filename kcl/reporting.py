@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from kcl import adapters, config, events, layers, option
 
+_MOST = 5  # questions in a report
 _HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
 
 
@@ -16,8 +17,9 @@ def report() -> str:
     """Return the table of this process: a row per layer, then what the reader should know beside it."""
     opened = layers.opened()
     rows = []
-    for name, row in events.stats().items():
-        layer = opened.get(name)
+    stats = events.stats()
+    for name in ("generator", "binary"):
+        row, layer = stats[name], opened.get(name)
         place = "not used" if layer is None else layer.state
         counts = [str(int(row[column])) for column in _HEAD[1:5]]
         rows.append((name, *counts, f"{row['seconds']:.3f}", str(int(row["bytes"])), place))
@@ -126,7 +128,13 @@ def _remarks() -> list[str]:
     stats = events.stats()["generator"]
     verified = any(layer.verify for layer in layers.opened().values())
     generated = stats["misses"] + stats["errors"] + stats["bypassed"]
-    if "loopy" in sys.modules and stats["hits"] and not generated and not verified:
+    made = events.stats()["made"]
+    if made:
+        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
+        shown = [f"{question}: {count:.0f}" for question, count in frequent]
+        more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
+        remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
+    elif "loopy" in sys.modules and stats["hits"] and not generated and not verified:
         remarks.append("loopy was imported though nothing was generated: import it inside recipes, or use kcl.lazy")
     pocl = adapters.state("pocl")
     if not pocl.on:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import warnings
 
-import loopy as lp
 import numpy as np
 import pymbolic.primitives as p
-from loopy.kernel.instruction import AtomicUpdate
-from loopy.library.function import ScalarCallable
-from loopy.library.reduction import ScalarReductionOperation
-from loopy.symbolic import Reduction
+from loopys_own import loopy as lp
 from pytools.tag import Tag, tag_dataclass
+
+AtomicUpdate, ScalarCallable, Reduction = lp.AtomicUpdate, lp.ScalarCallable, lp.Reduction
+ScalarReductionOperation = lp.library.reduction.ScalarReductionOperation
 
 make = functools.partial(lp.make_kernel, lang_version=(2018, 2))
 function = functools.partial(lp.make_function, lang_version=(2018, 2))

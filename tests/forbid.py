@@ -1,6 +1,7 @@
 """Make compilation and loopy impossible, for tests that prove a warm start. A helper of tests, imported in children.
 
     import forbid; forbid.compilation(); forbid.loopy()
+    import forbid; forbid.compilation(); forbid.generation()    # where the program itself imports loopy
 
 What is forbidden raises Forbidden, a BaseException: no `except Exception` of the code under test can hide it.
 """
@@ -9,8 +10,14 @@ from __future__ import annotations
 
 import sys
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 
 GENERATORS = ("loopy", "islpy", "pymbolic", "genpy", "cgen")
+# What loopy's work goes through, by module: functions that are looked up there at each call.
+WORK = {
+    "loopy.kernel.creation": ("parse_instructions",),
+    "loopy.codegen": ("generate_code_for_a_single_kernel",),
+}
 
 
 class Forbidden(BaseException):
@@ -57,6 +64,40 @@ def loopy():
             sys.meta_path.remove(finder)
 
     return allow
+
+
+def generation():
+    """Make what loopy does raise, now or when it is imported: making a kernel from text, and generating code."""
+    for name in WORK:
+        if name in sys.modules:
+            _idle(sys.modules[name])
+    sys.meta_path.insert(0, _IdleGenerators())
+
+
+class _IdleGenerators(MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):  # noqa: ARG002
+        """Find what others find, and have it work no more once it is loaded."""
+        if fullname not in WORK:
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            _idle(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _idle(module):
+    for name in WORK[module.__name__]:
+        assert callable(getattr(module, name))
+        setattr(module, name, _raising(f"{module.__name__}.{name}"))
 
 
 def _raising(what):

@@ -137,9 +137,13 @@ class Project:
 
     def row_of(self, kernel: str) -> tuple[str, Entry]:
         """Return address and entry of the generated code of a kernel."""
-        found = [pair for pair in _entries(self.rows) if pair[1].metadata["kernel"] == kernel]
-        ((address, entry),) = [pair for pair in found if "function" in pair[1].metadata]
+        ((address, entry),) = self.rows_of(kernel)
         return address, entry
+
+    def rows_of(self, kernel: str) -> list[tuple[str, Entry]]:
+        """Return addresses and entries of the generated code of a kernel, one for each choice of dtypes."""
+        found = [pair for pair in _entries(self.rows) if pair[1].metadata["kernel"] == kernel]
+        return [pair for pair in found if "function" in pair[1].metadata]
 
     def own_files(self, journal: bool = True) -> dict[str, tuple[int, int, int]]:
         """Return inode, size and time of change of kcl's own files and folders below the cache.

@@ -14,14 +14,12 @@ import sys
 
 import content_units
 import islpy as isl
-import loopy as lp
 import numpy as np
 import pymbolic.primitives as p
 import pytest
 from constantdict import constantdict
 from content_units import UNITS, Note, Preamble, built
-from loopy.symbolic import ResolvedFunction
-from loopy.tools import Optional
+from loopys_own import loopy as lp
 from pytools import ImmutableRecord
 from pytools.tag import Tag
 
@@ -196,7 +194,7 @@ class TestTexts:
             p.Sum((p.Variable("a"),)),
             p.Product((p.Variable("a"),)),
             p.Wildcard(),
-            ResolvedFunction("a"),
+            lp.symbolic.ResolvedFunction("a"),
         ),
         *(
             p.Variable("a").lt(1),
@@ -209,7 +207,7 @@ class TestTexts:
         *(np.zeros((20, 20)), np.array(0.0), np.zeros(2, "g"), np.zeros(2, [("a", "f4")]), np.zeros(2, "M8[s]")),
         *(lp.auto, lp.AddressSpace.GLOBAL, lp.AddressSpace.LOCAL, lp.AddressSpace, int, float, type),
         *(lp.to_loopy_type(np.float32), lp.types.AtomicNumpyType(np.float32), lp.types.OpaqueType("float32")),
-        *(Optional(), Optional(None), Optional(1)),
+        *(lp.tools.Optional(), lp.tools.Optional(None), lp.tools.Optional(1)),
         *(isl.BasicSet("[n] -> {[i]: 0<=i<n}"), isl.Set("[n] -> {[i]: 0<=i<n}"), isl.BasicSet("[n] -> {[j]: 0<=j<n}")),
         *(isl.BasicSet("{[i]: 0<=i<4}"), isl.BasicSet("[n] -> {[i]: 0<=i<4}"), isl.BasicMap("{[i]->[j]: 0<=i<4}")),
         *(10**5000, 10**5000 + 1, -1, "\ud800", "x" * 600, ("x" * 600,), tuple(range(600)), list(range(600))),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kcl
-from kcl import events, inventory, layers, rows, running
+from kcl import events, inventory, layers, rows
 from kcl.entry import Entry
 from kcl.events import Event
 from kcl.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of
@@ -295,22 +295,21 @@ class TestRecorded:
             "       def tiled(block):",
         ]
 
-    def test_now(self, context, monkeypatch):
+    def test_now(self, context):
         """A Kernel explains its next miss by the record that it has, before anything is stored."""
-        record = recorded(32, "l.0")
-        publish(recorded(16, "l.0"), 900, name="shifted")
-        place = running.place_of
-        monkeypatch.setattr(running, "place_of", lambda reached: place(reached)._replace(record=record))
-        text = shifted().explain(context)
-        assert "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32\n" in text
+        shifted(factor=1).prepare(context)
+        text = shifted(factor=2).explain(context)
+        assert "make_kernel: statement 1 changed\n" in text
+        assert "    - w[i] = 1*z[i]\n" in text
+        assert "    + w[i] = 2*z[i]\n" in text
+        assert "parameter factor: 1 -> 2\n" in text
 
-    def test_specialised(self, context, monkeypatch):
+    def test_specialised(self, context):
         """The base row holds the record for the rows of its dtypes."""
-        record = recorded(32, "l.0")
-        place = running.place_of
-        monkeypatch.setattr(running, "place_of", lambda reached: place(reached)._replace(record=record))
-        shifted(factor=7).prepare(context)
-        key = shifted(factor=7).key(context)["generator"]
+        kernel = shifted(factor=7)
+        kernel.prepare(context)
+        record = kernel._line.place().record
+        key = kernel.key(context)["generator"]
         shelf = misses.shelves(["generator"], ["shifted"])["generator", "shifted"]
         row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]
         assert shelf.texts(key).record == record

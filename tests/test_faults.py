@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import marshal
 import os
 import random
 import shutil
 import sqlite3
 import subprocess
+import sys
 
 import pytest
-from project import NUMBERS, X
+from project import NUMBERS, TESTS, X
 
+from conftest import PLATFORMS
 from kcl.entry import Entry
 
 PAIR = {name: NUMBERS[name] for name in ("typed", "control")}
 SINGLE = ["control", "body", "helped", "elsewhere", "closed", "defaulted", "from_global", "from_class"]
+
+
+RAISING = {
+    "control": "import no_such_module_of_anybody",
+    "body": "from kcl.errors import NameOfAnotherKcl",
+    "helped": "raise RuntimeError('at module level')",
+    "elsewhere": "import kcl; kcl.generated.no_such_name",
+    "closed": "raise __import__('kcl').RecipeError('of stored code')",
+}
 
 
 def flipped(blob, position):
@@ -111,6 +123,51 @@ class TestDamagedEntries:
         run = warm.run("inputs")
         assert run.numbers.items() <= NUMBERS.items()
         assert [run.outcomes("generator")[kernel] for kernel in ("control", "body", "helped")] == [["error"]] * 3
+        assert warm.run("inputs", warm=True).numbers["control"] == X
+
+    @pytest.mark.one_platform
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_invoker_that_raises(self, warm, compiled):
+        """Whatever a stored invoker raises as it is executed, it is made anew: one error each, and right numbers."""
+        for kernel, line in RAISING.items():
+            address, entry = warm.row_of(kernel)
+            text = f"{line}\n{entry.parts['invoker.py'].decode()}"
+            entry.parts["invoker.py"] = text.encode()
+            if compiled:
+                entry.parts["invoker.code"] = marshal.dumps(compile(text, "invoker", "exec"))
+            metadata = entry.metadata if compiled else {**entry.metadata, "code": "another Python"}
+            warm.rows.put(address, Entry(entry.key, metadata, entry.parts).pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        outcomes = run.outcomes("generator")
+        assert {kernel: outcomes[kernel] for kernel in RAISING} == {kernel: ["error"] for kernel in RAISING}
+        assert {kernel for kernel in outcomes if outcomes[kernel] != ["hit"]} == set(RAISING)
+        assert len(warm.quarantined) == len(RAISING)
+        warm.finish()
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    @pytest.mark.one_platform
+    def test_special_row_that_raises(self, warm):
+        """Of a kernel whose dtypes were chosen the row with the bad code alone is set aside."""
+        ((address, entry),) = [pair for pair in warm.rows_of("untyped") if pair[1].metadata["chosen"]["x"] == "<f8"]
+        entry.parts["invoker.py"] = b"raise LookupError('of stored code')"
+        entry.parts["invoker.code"] = marshal.dumps(compile(entry.parts["invoker.py"], "invoker", "exec"))
+        warm.rows.put(address, entry.pack())
+        run = warm.run()
+        assert run.numbers == NUMBERS
+        assert sorted(run.outcomes("generator")["untyped"]) == ["error", "hit"]
+        assert [name.rpartition("-")[2] for name in warm.quarantined] == [f"{address}.damaged"]
+
+    @pytest.mark.one_platform
+    def test_row_of_another_form(self, warm):
+        """A row that verifies and has none of the fields of today, as another kcl may write it, is made anew."""
+        kernels = ("control", "body")
+        for kernel, metadata in zip(kernels, ({"function": None}, {"function": 1, "base": []}), strict=True):
+            address, entry = warm.row_of(kernel)
+            warm.rows.put(address, Entry(entry.key, {"kernel": kernel, **metadata}, {}).pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert [run.outcomes("generator")[kernel] for kernel in kernels] == [["error"]] * 2
         assert warm.run("inputs", warm=True).numbers["control"] == X
 
     def test_foreign_device(self, warm):
@@ -278,6 +335,25 @@ class TestDirectories:
         assert run.numbers == PAIR
         assert len(warnings_in(run)) == 2
 
+    def test_no_home_and_no_user(self, child, platform_name):
+        """Without HOME and without an entry in the list of users nothing is written into the working directory."""
+        command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
+        if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+            pytest.skip("needs user namespaces")
+        work, temporary = child.directory / "work", child.directory / "temporary"
+        for folder in (work, temporary):
+            folder.mkdir(mode=0o700)
+        environment = child.environment(TMPDIR=str(temporary), TESTS=str(TESTS), PLATFORM=PLATFORMS[platform_name])
+        del environment["HOME"], environment["XDG_CACHE_HOME"]
+        environment.pop("XDG_CONFIG_HOME", None)
+        for _ in range(2):
+            done = subprocess.run(
+                [*command, sys.executable, "-c", HOMELESS], env=environment, cwd=work, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            assert os.listdir(work) == []
+        assert done.stdout.split() == ["3.0", str(temporary / "kcl-54321" / ".cache"), "hit", "hit"]
+
     def test_removed_while_running(self, project):
         """A cache directory that is removed between two launches is made anew."""
         launch = '        yield "control", control()'
@@ -290,6 +366,20 @@ class TestDirectories:
         assert project.run("pair").outcomes("generator")["control"] == ["hit"]
 
 
+HOMELESS = """
+import os, sys
+import numpy as np, pyopencl as cl
+import kcl
+sys.path.insert(0, os.environ["TESTS"])
+import handle_recipes
+outcomes = []
+kcl.add_hook(lambda event: outcomes.append(event.outcome))
+(platform,) = [one for one in cl.get_platforms() if one.name == os.environ["PLATFORM"]]
+context = cl.Context(platform.get_devices()[:1])
+_event, (y,) = handle_recipes.scaled(3)(cl.CommandQueue(context), x=np.ones(4, np.float32), a=np.float32(1))
+kcl.flush()
+print(y[0], kcl.option.get_cache_dir(), *outcomes)
+"""
 REMOVING = """\
         import glob
         import shutil

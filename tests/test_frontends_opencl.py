@@ -265,7 +265,7 @@ class TestInvoker:
     def test_imports_nothing_of_kcl(self):
         """No import, and no name of kcl's modules, stands in the text."""
         for recipe in (affine(), structured(), squares(), counted(1)):
-            text = SourceResult(recipe._line._task.function(**recipe._parameters)).generate("f", {}).invoker
+            text = SourceResult(recipe._line._origin._task.function(**recipe._parameters)).generate("f", {}).invoker
             imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
             assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {"numpy", "pyopencl"}
 

@@ -53,6 +53,7 @@ WARM_MODULES = [
     "kcl.launch",
     "kcl.launch.kernels",
     "kcl.layers",
+    "kcl.makers",
     "kcl.manifest",  # and one reads a file
     "kcl.namedtuple",
     "kcl.option",

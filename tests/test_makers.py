@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import interrupted
 import pytest
 from at_once import at_once
 
+from conftest import PLATFORMS
 from kcl import makers
 from kcl.makers import Makers
 
@@ -149,6 +153,19 @@ class TestWait:
             signal.signal(signal.SIGALRM, before)
         assert said == ["made"]
         assert not makers._awaited
+
+
+class TestInterrupted:
+    @pytest.mark.one_platform
+    def test_handler_that_launches(self, child, platform_name):
+        """A signal handler that launches the very kernels that its thread is making does not wait for that thread."""
+        command = [sys.executable, interrupted.__file__, PLATFORMS[platform_name]]
+        environment = child.environment(KCL_PROMOTE="off")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        calls, longest = done.stdout.split()
+        assert int(calls) > 0
+        assert float(longest) < 25
 
 
 class TestTurn:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import types
 import warnings
 
 import pytest
@@ -121,6 +122,13 @@ class TestFiles:
         done = threading.Event()
         observed = seen(lambda start=_thread.start_new_thread: (start(done.set, ()), done.wait()))
         assert observed.unknowable == "started a thread in a way that kcl does not watch"
+
+    def test_threads_of_kcl(self, tmp_path):
+        """What a thread does that kcl starts meanwhile is not the recipe's."""
+        (tmp_path / "table.txt").write_text("1")
+        by_kcl = types.FunctionType(_in_thread.__code__, {"__name__": "kcl.ahead", "threading": threading})
+        observed = seen(by_kcl, (tmp_path / "table.txt").read_text)
+        assert not observed.files
 
     def test_pool(self, tmp_path):
         """A pool of threads that the recipe makes is observed; what is refused there is refused."""

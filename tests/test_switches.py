@@ -18,7 +18,7 @@ OWNERS = ("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE")
 # Runs the pair of a loopy recipe and a Source under each combination in one process, with every file operation seen.
 TABLE = """
 import json, os, sys
-import loopy  # before the variables: loopy reads them while it is imported
+from loopys_own import loopy  # before the variables: loopy reads them while it is imported
 import driver
 import pyopencl as cl
 import kcl

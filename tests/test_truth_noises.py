@@ -237,7 +237,10 @@ class TestSurroundings:
 class TestInterpreter:
     @pytest.mark.parametrize("options", [("-O",), ("-OO",)])
     def test_optimised(self, options: tuple[str, ...], filled: Filled, site: Site) -> None:
-        """`python -O` is noise to recipes of OpenCL C without an assert; for loopy see test_truth_mutations.py."""
+        """`python -O` is no noise: it may miss, once, and the numbers are the same."""
+        first = site.drive("sources", options=options, NOISE_FORBIDS=None, KCL_STRICT=None)
+        assert promote.idle(str(site.child.cache / "kcl"), 180)
+        assert first.items() <= filled.numbers.items()
         assert site.drive("sources", options=options).items() <= filled.numbers.items()
 
     @pytest.mark.parametrize("options", [("-B",), ("-X", "utf8"), ("-s",), ("-W", "ignore"), ("-u",)])

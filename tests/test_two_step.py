@@ -8,9 +8,9 @@ import sys
 import textwrap
 import time
 
-import loopy as lp
 import numpy as np
 import pytest
+from loopys_own import loopy as lp
 
 import kcl
 from kcl import layers, rows, running
@@ -27,7 +27,7 @@ PLAIN = """
 
     @kcl.kernel(pure=True)
     def scaled(by=2):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
         return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
@@ -36,13 +36,13 @@ REFACTORED = """
     import kcl
 
     def split(knl, size):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
 
     @kcl.kernel(pure=True)
     def scaled(by=2):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         unit = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
         return split(unit, 16)
@@ -54,7 +54,7 @@ TIMED = """
 
     @kcl.kernel(pure=True)
     def scaled(by=2):
-        import loopy as lp
+        from loopys_own import loopy as lp
 
         by = by if time.time() else 0
         knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
@@ -68,7 +68,7 @@ PREAMBLE = """
 
     @kcl.kernel(pure=True)
     def filled():
-        import loopy as lp
+        from loopys_own import loopy as lp
         import numpy as np
 
         knl = lp.make_kernel(
@@ -260,6 +260,25 @@ class TestPointer:
         layer.memory.delete(pointed.digest)
         assert rows.of_unit(layer, unit) == (None, "")
 
+    def test_code_that_raises(self, queue, load):
+        """Stored code of an equal result that raises as it is executed is set aside, and generated anew."""
+        recipe, seen = load(PLAIN).scaled, looks()
+        scaled(queue, recipe)
+        layer = layers.generator()
+        unit = rows.unit_key(LoopyResult(recipe.function(), "").identity(), [], {"x": np.dtype(np.float32)})
+        pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
+        entry = layer.look_up(pointed.digest, pointed).entry
+        entry.parts["invoker.py"] = b"import no_such_module_of_anybody"
+        entry.metadata["code"] = "another Python"
+        layer.publish(pointed.digest, entry)
+        with pytest.warns(layers.CacheWarning, match="no_such_module"):
+            assert scaled(queue, load(REFACTORED).scaled) == [2.0] * 4
+        assert [outcome for outcome, _reason in seen] == ["miss", "error"]
+        assert "equal result could not be used" in seen[1][1]
+        assert scaled(queue, load(REFACTORED.replace("unit", "knl")).scaled) == [2.0] * 4
+        assert seen[2][0] == "miss"
+        assert _REUSED in seen[2][1]
+
     def test_rows(self, queue, load):
         """The pointer is small; a hit reads the two rows that it always read."""
         kernel = load(PLAIN).scaled()
@@ -383,7 +402,7 @@ class TestIdentity:
     def test_registered_callable(self, load):
         """A callable of the user counts by the code of its class."""
         text = """
-            import loopy as lp
+            from loopys_own import loopy as lp
             import numpy as np
             from loopy.library.function import ScalarCallable
 

@@ -10,11 +10,11 @@ import random
 import subprocess
 import sys
 
-import loopy as lp
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from loopys_own import loopy as lp
 
 import kcl
 from kcl import layers, option, promote
@@ -154,7 +154,6 @@ TAMPERED = {
     "OpenCL C": replaced("source.cl", b"+= a", b"-= a"),
     "invoker": replaced("invoker.py", b"_kcl_device = False", b"_kcl_device = False  # another"),
     "invoker's code object": other_code,
-    "build options": described("options", ["-DNOTHING"]),
     "arguments": described("arguments", [["x", "Array", "<f4", True]]),
     "structure dtypes": described("dtypes", [["nothing", "<f4"]]),
 }

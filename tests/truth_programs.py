@@ -1,7 +1,9 @@
 """Programs made up at random: modules of constants, functions, classes and closures, of which a recipe reaches some.
 
 Every thing has a number, and the text that the recipe returns holds the number of everything that it reaches. So
-it is known which change of the program changes the text.
+it is known which change of the program changes the text. A thing may keep its number in a file or a variable.
+
+The recipe of a `pure` program is declared to be pure, and of what its walk can know; only the others draw from HIDDEN.
 """
 
 from __future__ import annotations
@@ -38,16 +40,18 @@ CONSTANTS = {
 }
 
 
-def _things() -> dict[str, tuple[str, str]]:
+def _things(file: str) -> dict[str, tuple[str, str]]:
     """Read how each kind of thing is written, and how it is used."""
-    listed = pathlib.Path(__file__).with_name("truth_things.txt").read_text().split("\n--- ")[1:]
+    listed = pathlib.Path(__file__).with_name(file).read_text().split("\n--- ")[1:]
     heads = [
         (head.partition(": "), text.strip("\n") + "\n") for head, _, text in (one.partition("\n") for one in listed)
     ]
     return {kind: (text, use) for (kind, _, use), text in heads}
 
 
-THINGS = _things()
+THINGS = _things("truth_things.txt")
+HIDDEN = _things("truth_hidden.txt")
+EVERY = THINGS | HIDDEN
 
 HEAD = """\
 import collections
@@ -59,29 +63,56 @@ import functools
 import re
 import types
 import typing
+"""
+HEAD_OF_HIDDEN = """\
+import codecs
+import concurrent.futures
+import configparser
+import contextvars
+import decimal
+import importlib.util
+import linecache
+import os
+import pathlib
+import threading
+"""
+NUMPY = """\
 
 import numpy as np
 """
-RECIPE = '''\
+RECIPE = """\
 import zlib
 
 import kcl
 
 ARGUMENTS = [kcl.Array("x", np.float32, "(n,)"), kcl.Array("y", np.float32, "(n,)", "out"), kcl.Scalar("n", np.int32)]
+RAN = []
 
 
-@kcl.kernel
+@kcl.kernel{declared}
 def build(number={n}, *, order="{n}"):
+    {log}
     text = f"{{number}} {{order}}" + {body}
     factor = zlib.crc32(text.encode()) % 997 + 1
-    code = f"""// {{text!r}}
+{made}"""
+LOG = "RAN.append(number)"
+MADE = {
+    "opencl": '''\
+    code = f"""// {text!r}
     kernel void build(global const float *x, global float *y, int n)
-    {{{{
-        y[get_global_id(0)] = x[get_global_id(0)] * {{factor}};
-    }}}}
+    {{
+        y[get_global_id(0)] = x[get_global_id(0)] * {factor};
+    }}
     """
     return kcl.Source(code, entry="build", arguments=ARGUMENTS, global_size="(n,)")
-'''
+''',
+    "loopy": """\
+    import loopy as lp
+    arguments = [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {factor}*x[i]", arguments, name="build", lang_version=(2018, 2))
+    return lp.tag_inames(unit, "i:g.0") if number % 2 else lp.split_iname(unit, "i", 10)
+""",
+}
 
 
 class Thing:
@@ -95,6 +126,8 @@ class Thing:
         self.references: list[tuple[Thing, str]] = []  # each with how it is imported
         self.annotated = self.documented = False
         self.comment = ""
+        self.pure = False  # of a recipe
+        self.front_end = "opencl"
 
     def reach(self) -> set[Thing]:
         """Return this and all that it refers to."""
@@ -108,15 +141,21 @@ class Thing:
         if self.kind in CONSTANTS:
             text = f"{self.name} = {CONSTANTS[self.kind][0].format(n=self.number)}\n"
         elif self.kind == "recipe":
-            text = RECIPE.format(n=self.number, body=self.body())
+            declared, log = ("(pure=True)", "") if self.pure else ("", LOG)
+            made = MADE[self.front_end]
+            text = RECIPE.format(n=self.number, body=self.body(), declared=declared, log=log, made=made)
         else:
             text = (
-                THINGS[self.kind][0]
+                EVERY[self.kind][0]
                 .replace("THING", self.name)
                 .replace("4242", str(self.number))
                 .replace("BODY", self.body())
             )
         return self.comment + _dressed(text, self.annotated, self.documented, self.local_imports())
+
+    def keeps(self, pattern: str) -> bool:
+        """Tell whether the definition names a file or variable of its own."""
+        return self.kind in HIDDEN and pattern in HIDDEN[self.kind][0]
 
     def body(self) -> str:
         """Write an expression for what the references say."""
@@ -124,7 +163,7 @@ class Thing:
 
     def use(self, module: int, way: str) -> str:
         """Write an expression for the text of this thing, from a module that imports it in some way."""
-        pattern = CONSTANTS[self.kind][1] if self.kind in CONSTANTS else THINGS[self.kind][1].replace("THING", "{x}")
+        pattern = CONSTANTS[self.kind][1] if self.kind in CONSTANTS else EVERY[self.kind][1].replace("THING", "{x}")
         home = MODULES[self.module]
         if module == self.module:
             return pattern.format(x=self.name)
@@ -196,7 +235,12 @@ class Program:
         return found
 
     def unknowable(self) -> bool:
-        """Tell whether a module that counts as a whole runs code that was made at run time: its key cannot be known."""
+        """Tell whether a pure recipe's key cannot be known.
+
+        That is so where a module that counts as a whole runs code that was made at run time.
+        """
+        if not self.recipe.pure:
+            return False
         whole = self.whole()
         return any(thing.kind == "executed" and thing.module in whole for thing in self.things)
 
@@ -210,12 +254,22 @@ class Program:
                 for other, way in thing.references:
                     if other.module != number:
                         imports[_import(MODULES[other.module], other.name, way)] = None
-            head = HEAD + "".join(f"{line}\n" for line in imports if line)
+            hidden = HEAD_OF_HIDDEN if any(thing.kind in HIDDEN for thing in own) else ""
+            head = HEAD + hidden + NUMPY + "".join(f"{line}\n" for line in imports if line)
             text = "\n\n".join([head, self.unreached, *(thing.text() for thing in own)])
             if self.reprinted:
                 text = ast.unparse(ast.parse(text)) + "\n"
             files[f"{name.replace('.', '/')}.py"] = text
+        for thing in self.things:
+            for file, text in (("THING.txt", f"{thing.number}"), ("THING.py", f"NUMBER = {thing.number}\n")):
+                if thing.keeps(file):
+                    folder = pathlib.PurePosixPath(MODULES[thing.module].replace(".", "/")).parent
+                    files[str(folder / file.replace("THING", thing.name))] = text
         return files
+
+    def variables(self) -> dict[str, str]:
+        """Say the environment variables."""
+        return {f"TRUTH_{thing.name}": str(thing.number) for thing in self.things if thing.keeps("TRUTH_THING")}
 
 
 def _import(module: str, name: str, way: str) -> str:
@@ -230,17 +284,18 @@ def _import(module: str, name: str, way: str) -> str:
     }[way]
 
 
-def compose(dice: random.Random) -> Program:
+def compose(dice: random.Random, pure: bool = False, front_end: str = "opencl") -> Program:
     """Make up a program."""
     program = Program()
-    kinds = [*CONSTANTS, *THINGS]
+    kinds = [*CONSTANTS, *THINGS, *([] if pure else HIDDEN)]
     for module in range(len(MODULES)):
         for _ in range(dice.randint(1, 4)):
             thing = Thing(len(program.things), dice.choice(kinds), module, dice.randint(10, 99))
-            if thing.kind in THINGS:
+            if thing.kind in EVERY:
                 _refer(dice, thing, program.things, 2)
             program.things.append(thing)
     recipe = Thing(len(program.things), "recipe", len(MODULES) - 1, dice.randint(10, 99))
+    recipe.pure, recipe.front_end = pure, front_end
     _refer(dice, recipe, program.things, 4)
     program.things.append(recipe)
     return program
@@ -289,7 +344,7 @@ def _matter(dice: random.Random, changed: Program, reached: list[Thing]) -> Muta
 
 
 def _noise(dice: random.Random, changed: Program, reached: list[Thing]) -> Mutated:
-    whole = changed.whole()
+    whole = changed.whole() if changed.recipe.pure else set[int]()
     free = [thing for thing in changed.things if thing not in reached and thing.module not in whole]
     how = dice.choice(["number", "number", "number", "unreached", "comment", "docstring", "annotation", "layout"])
     if how == "number" and free:

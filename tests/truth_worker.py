@@ -1,6 +1,10 @@
 """Look the recipe of a made-up program up, in a process of its own, and say what happened and what is right.
 
-python truth_worker.py LAUNCH      the program lies in the working directory; launched on PoCL where LAUNCH is "1"
+python truth_worker.py HOW      the program lies in the working directory; HOW has the words
+
+    launch      launch it on PoCL
+    warm        forbid loopy and compilation
+    loopy       the recipe is one of loopy: what it returns when it just runs is no text
 """
 
 from __future__ import annotations
@@ -14,15 +18,20 @@ import numpy as np
 import kcl
 
 
-def main(launch: str) -> None:
+def main(how: str) -> None:
     sys.path.insert(0, os.getcwd())
+    if "warm" in how:
+        import forbid
+
+        forbid.compilation()
+        forbid.loopy()
     outcomes: list[list[str]] = []
     kcl.add_hook(lambda event: outcomes.append([event.layer, event.outcome, event.reason]))
     import main as program
 
     kernel = program.build()
     answer: dict[str, object] = {}
-    if launch == "1":
+    if "launch" in how:
         import pyopencl as cl
 
         (platform,) = [one for one in cl.get_platforms() if one.name == "Portable Computing Language"]
@@ -31,11 +40,15 @@ def main(launch: str) -> None:
         _event, (y,) = kernel(cl.CommandQueue(context), x=x)
         answer["number"] = float(y[0])
         answer["text"] = kernel.source(context)
+        kcl.flush()
     else:
         ready, _dtypes, _opened = kernel._line.ready({}, False)
         answer["text"] = ready.generated.source
     answer["outcomes"] = outcomes
-    answer["right"] = program.build.function().code
+    answer["ran"] = len(program.RAN)
+    answer["loopy"] = "loopy" in sys.modules
+    if "loopy" not in how:
+        answer["right"] = program.build.function().code
     print(json.dumps(answer))
 
 

@@ -128,9 +128,9 @@ def is_remembered(kind: type, name: str, value: Any = None, theirs: bool = True)
 
 
 def _stores_hash(kind: type, name: str, value: Any) -> bool:
-    """Tell whether `__hash__` of a class stores a number under a name, so that it is computed from the others."""
+    """Tell whether `__hash__` of a class stores a number under a name, None before; it is computed from the others."""
     code = getattr(_static(kind, "__hash__"), "__code__", None)
-    if type(value) is not int or code is None:
+    if type(value) not in (int, type(None)) or code is None:
         return False
     import dis
 

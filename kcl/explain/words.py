@@ -170,6 +170,24 @@ def _distribution(name: str, difference: Difference, about: About) -> str:
     return f"what {name} requires: {', '.join(changes)}" if changes else ""
 
 
+def _own(_name: str, difference: Difference, _about: About) -> str:
+    """Compare "<format> <version> <record>", or "<format> checkout <content>"."""
+    before, after = ((side or "").split(" ")[1:2] for side in (difference.before, difference.after))
+    return "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
+
+
+def _others(_name: str, difference: Difference, about: About) -> str:
+    """Compare "<name> <version>, <name> <version>, ... <digest>"."""
+    sides = [(side or "").rpartition(" ")[0].split(", ") for side in (difference.before, difference.after)]
+    known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in sides)
+    changes = [
+        _versions(other, known.get(other, ABSENT), found.get(other, ABSENT))
+        for other in sorted({*known, *found})
+        if known.get(other) != found.get(other) and other not in about.told
+    ]
+    return ", ".join(changes) or "what loopy requires was installed anew"
+
+
 def _versions(name: str, before: str, after: str) -> str:
     if ABSENT in (before, after):
         return f"{name} {'was installed' if before == ABSENT else 'is gone'}"
@@ -280,7 +298,13 @@ _PLACES = frozenset({"cwd", "absolute", "resolved", "link", "variable", "directo
 
 # names as a whole
 _WHOLE: dict[str, str | Writer] = {
-    "kcl": "kcl's format of generated code",
+    "kcl": _own,
+    "other distributions": _others,
+    "unit": "the content of the translation unit",
+    "state": "what the program registered with loopy",
+    "entry point": "entry point",
+    "argument checks": "checks of arguments",
+    "proofs": "file with the calls",
     "python": "Python",
     "optimize": "python -O level",
     "result": _result,

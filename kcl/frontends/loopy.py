@@ -58,7 +58,7 @@ class LoopyResult:
     @property
     def volatile(self) -> str:
         """Why the result must not be stored: options that make generating it do something beside."""
-        for name in ("edit_code", "write_code", "write_wrapper"):
+        for name in ("edit_code", "write_wrapper"):
             if getattr(self._options, name):
                 return f"loopy option {name} is set: generating prints or asks, which a hit would not do"
         return ""
@@ -109,7 +109,7 @@ class LoopyResult:
         return Generated(
             kernel=kernel,
             front_end="loopy",
-            source=_shown(code.device_code(), entry.options),
+            source=_edited(code.device_code(), entry.options),
             options=_option_list(entry.options.build_options),
             kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
             invoker=source,
@@ -122,6 +122,7 @@ class LoopyResult:
             inferred=self._types_found(entry),
             packed=self.packed,
             dtypes=_structures(source),
+            shown=(entry.options.write_code, bool(entry.options.allow_terminal_colors)),
         )
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
@@ -191,17 +192,8 @@ def _import_loopy() -> None:
     postponed.module("pyopencl.invoker")
 
 
-def _shown(source: str, options: Any) -> str:
-    """Print, write or have edited the OpenCL C, as loopy's executor does where its options ask for that."""
-    if options.write_code:
-        from loopy.target.execution import get_highlighted_code
-
-        text = get_highlighted_code(source) if options.allow_terminal_colors else source
-        if options.write_code is True:
-            print(text)
-        else:
-            with open(options.write_code, "w") as stream:
-                stream.write(text)
+def _edited(source: str, options: Any) -> str:
+    """Have the OpenCL C edited, as loopy's executor does where its options ask for that."""
     if options.edit_code:
         from pytools import invoke_editor
 

@@ -134,7 +134,9 @@ def attribute(name: str) -> Any:
     """Return what the face has under a name of loopy; raises AttributeError where loopy has none."""
     if name in table.DEFERRED and name not in _CLASSES:
         return _function(name)
-    if name in table.TYPES or name in _CLASSES:
+    if name in table.TYPES:
+        return thing(name) if "loopy" not in sys.modules else getattr(recorder.loopy(), name)
+    if name in _CLASSES:
         return thing(name)
     if name in table.WARNINGS:
         from kcl.record import conditions

@@ -1,8 +1,8 @@
 """Proofs: which records an earlier run carried out without an error, with the warnings that loopy gave meanwhile.
 
-A record with a proof can wait until somebody needs what it gives: the call would raise nothing. Proofs lie in the
-generator layer, a row for the calls in files of one name. The name says only where to look: a proof is of a record's digest,
-and of everything that decides beside it.
+A record with a proof can wait until its result is needed: the call would raise nothing. Proofs lie in the generator
+layer, a row for the calls in files of one name. The name says only where to look: a proof is of a record's digest, and
+of everything that decides beside it.
 """
 
 from __future__ import annotations

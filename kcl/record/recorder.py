@@ -8,6 +8,7 @@ recorded. Whatever fails in here is a fault of kcl: the call is carried out, and
 
 from __future__ import annotations
 
+import importlib
 import operator
 import sys
 import threading
@@ -193,7 +194,7 @@ def loopy() -> Any:
 
         with carrying():
             adapters.import_anyway("loopy")
-        found = sys.modules["loopy"]
+        found = importlib.import_module("loopy")  # waits for another thread that is importing it
     return found
 
 

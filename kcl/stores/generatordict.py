@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from threading import Lock
+from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -45,7 +45,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self.container_dir = container_dir
         self.filename = filename
         self.key_builder = None
-        self.mutex = Lock()
+        self.mutex = RLock()  # a signal handler may launch in the same thread
         self.conn: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
