@@ -95,11 +95,11 @@ def device() -> str:
 
 def tables(found: Records) -> Iterator[str]:
     """Write all tables and lists."""
-    yield from ["### Tests that pass", "", *counts(found), ""]
+    yield from ["## Tests that pass", "", *counts(found), ""]
     yield from listed("These pass without kcl and fail with it:", prefixed(found, broken_of))
     yield from listed("These fail without kcl:", prefixed(found, failing_without))
-    yield from ["### Tests that do not import loopy in the second run", "", *shares(found), ""]
-    yield from ["### What made loopy be imported", "", *makers(found)]
+    yield from ["## Tests that do not import loopy in the second run", "", *shares(found), ""]
+    yield from ["## What made loopy be imported", "", *makers(found)]
 
 
 def prefixed(found: Records, lines: Any) -> list[str]:
@@ -144,7 +144,7 @@ def shares(found: Records) -> Iterator[str]:
     """Count the tests that pass without kcl, by what they ask, and those of them that leave loopy alone."""
     yield from head("what the tests do", "tests", "pass in the second run", "do not import loopy", "share")
     rows: dict[str, list[tuple[bool, bool]]] = collections.defaultdict(list)
-    for runs in found.values():
+    for runs in alone(found):
         for test, record in runs.get("asked", {}).items():
             if record["outcome"] == "passed" and test in runs.get("second", {}):
                 second = runs["second"][test]
@@ -157,6 +157,11 @@ def shares(found: Records) -> Iterator[str]:
                 sum(both[1] for both in rows[name]),
             )
             yield row(words, tests, passed, without, f"{without / tests:.0%}")
+
+
+def alone(found: Records) -> list[dict[str, dict[str, dict[str, Any]]]]:
+    """Return the suites whose tests have processes of their own: the tutorial's blocks share one."""
+    return [runs for suite, runs in found.items() if suite != "tutorial"]
 
 
 def category(asked: Iterable[tuple[str, str, int]]) -> str:
@@ -181,7 +186,7 @@ def one_category(kind: str, name: str) -> str:
 def makers(found: Records) -> Iterator[str]:
     """Count the tests of the second run that import loopy, by what it was for."""
     tests: dict[str, list[str]] = collections.defaultdict(list)
-    for runs in found.values():
+    for runs in alone(found):
         for test, record in runs.get("second", {}).items():
             if record["loopy"] and passes_without(runs, test):
                 for question in questions(record):
