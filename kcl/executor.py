@@ -6,10 +6,13 @@ import sys
 import warnings
 from typing import Any
 
+from kcl import reporting
 from kcl.handle import Kernel
 from kcl.origins.recorded import Recorded
 from kcl.record import conditions, recorder, unmade
 from kcl.record.record import Record
+
+reporting.at_exit()  # a program without recipes keeps a journal, too
 
 _DIRECT = (
     "TranslationUnit.__call__ is uncached as of 2025, meaning it will incur possibly substantial compilation cost with "

@@ -8,31 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kcl.record import imports
+
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
+
+
+__kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
 
 
 def __getattr__(name: str) -> Any:
     """Return what the face has under a name of loopy."""
     if name.startswith("__") and name.endswith("__"):  # what the import system asks for
         raise AttributeError(f"module 'kcl.loopy' has no attribute {name!r}")
-    return getattr(_face(), name)
+    from kcl.record.face import face
+
+    return getattr(face, name)
 
 
 def __dir__() -> list[str]:
     """List the names of loopy, which this imports."""
-    return dir(_face())
-
-
-def _face() -> Any:
-    from kcl.record import unmade
     from kcl.record.face import face
 
-    unmade.launching = _launching
-    return face
+    return dir(face)
 
 
 def _launching() -> Any:
     from kcl import executor
 
     return executor
+
+
+imports.install(_launching)

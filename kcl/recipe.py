@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
+import kcl.loopy  # noqa: F401  # what recipes import as loopy is its face from now on
 from kcl import reporting
 from kcl.declarations import NOTHING, Declared, declare
 from kcl.record import imports
@@ -31,7 +32,6 @@ class Recipe(Generic[P]):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
-        imports.install(_launching)
         if not declared.pure:
             imports.recipe_in(function.__globals__)
         functools.update_wrapper(self, function)
@@ -117,12 +117,6 @@ def _effective(declared: Declared) -> Declared:
         stacklevel=3,
     )
     return Declared(version=declared.version)
-
-
-def _launching() -> Any:
-    from kcl import executor
-
-    return executor
 
 
 class _LazyModule(ModuleType):

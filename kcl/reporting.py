@@ -89,7 +89,7 @@ def _write_journal() -> None:
         from kcl.history import journal
 
         journal.fold()
-    for name in ("kcl.record.proofs", "kcl.history.orders", "kcl.history.kept"):
+    for name in ("kcl.history.orders", "kcl.history.kept"):
         remembered = sys.modules.get(name)
         if remembered is not None:  # else there is nothing to be written
             remembered.write()

@@ -115,8 +115,17 @@ def made_ready(generated: Generated) -> Ready:
 
 
 def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
-    """Return the keys of the rows to look at: by what decides, then by everything that was given."""
-    common = [*direct.parts, *(Part(f"{read.base} {read.path}".strip(), read.digest) for read in base.reads)]
+    """Return the keys of the rows to look at: by what decides, then by everything that was given.
+
+    Where nothing is open and nothing was read there is one row, that of the generator key itself.
+    """
+    if not base.open.names and not base.reads:
+        return [direct]
+    common = [
+        *direct.parts,
+        Part("row", "special"),
+        *(Part(f"{read.base} {read.path}".strip(), read.digest) for read in base.reads),
+    ]
     given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
     needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
     keys = [Key([*common, *_dtype_parts(needed)])]

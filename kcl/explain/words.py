@@ -305,6 +305,7 @@ _WHOLE: dict[str, str | Writer] = {
     "entry point": "entry point",
     "argument checks": "checks of arguments",
     "proofs": "file with the calls",
+    "row": "kind of the row",
     "python": "Python",
     "optimize": "python -O level",
     "result": _result,

@@ -20,7 +20,7 @@ class Function:
     """A recorded function of loopy."""
 
     def __init__(self, name: str) -> None:
-        self.__name__ = self.__qualname__ = name
+        self.__name__ = self.__qualname__ = self.dotted = name
         self.__module__ = "loopy"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -46,6 +46,11 @@ class Thing(texts.Standing):
 
     def __init__(self, name: str) -> None:
         self._kcl_name = name
+
+    @property
+    def dotted(self) -> str:
+        """The name below loopy."""
+        return self._kcl_name
 
     def text(self) -> str:
         """Return the name, as the texts of loopy's own have it."""
@@ -188,6 +193,8 @@ class Face(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         module = self.__name__
+        if name.startswith("_") and "loopy" not in sys.modules:  # tools ask every object for names of their own
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if name.startswith("__"):
             return getattr(_module(module), name)
         if module == "loopy":

@@ -15,23 +15,21 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl.record import recorder, table, unmade
-
 _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 
+launching: Callable[[], Any]
 _lock = threading.Lock()
 _import: Callable[..., Any] | None = None
 _watched: Any = None
-_recipes: set[int] = set()
 
 
-def install(launching: Callable[[], Any]) -> None:
+def install(launcher: Callable[[], Any]) -> None:
     """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe.
 
-    `launching` returns the module that launches units.
+    `launcher` returns the module that launches recorded units.
     """
-    global _import
-    unmade.launching = launching
+    global _import, launching
+    launching = launcher
     with _lock:
         if _import is None:
             _import = builtins.__import__
@@ -54,8 +52,11 @@ def _faced_import(  # with the parameters of `builtins.__import__`
 
 def _is_face_for(name: str, names: dict[str, Any]) -> bool:
     """Tell whether a module gets the face of what it imports."""
-    if name != "loopy" and name not in table.MODULES:
-        return False
+    if name != "loopy":
+        from kcl.record import table
+
+        if name not in table.MODULES:
+            return False
     faced = names.get(_FACED)
     if faced is None:
         faced = names[_FACED] = _is_own(names)
@@ -89,6 +90,8 @@ def watch() -> None:
     A function of loopy itself is let through.
     """
     global _watched
+    from kcl.record import table
+
     loopy = sys.modules.get("loopy")
     if loopy is None or loopy is _watched or not hasattr(loopy, "untag_inames"):
         return
@@ -103,6 +106,8 @@ def watch() -> None:
 
 
 def _watching(name: str, function: FunctionType) -> Any:
+    from kcl.record import recorder
+
     @functools.wraps(function)
     def watching(*arguments: Any, **keywords: Any) -> Any:
         if not recorder.in_recipe() or _is_loopys(sys._getframe(1)):

@@ -7,6 +7,7 @@ of everything that decides beside it.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -33,6 +34,7 @@ class Warned(NamedTuple):
 
 _LOOPY = frozenset({"loopy"})
 _lock = threading.Lock()
+_writes_at_exit = False
 _proven: dict[str, tuple[Warned, ...]] = {}
 _groups: dict[str, Group] = {}
 
@@ -96,6 +98,10 @@ def find(digest: str, where: Group) -> tuple[Warned, ...] | None:
 
 def add(digest: str, warned: tuple[Warned, ...], where: Group) -> None:
     """Note that a record was carried out without an error."""
+    global _writes_at_exit
+    if not _writes_at_exit:
+        _writes_at_exit = True
+        atexit.register(write)
     _proven[digest] = warned
     where.add(digest, warned)
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from kcl.record import imports
 from kcl.record.record import Record
-
-
-def launching() -> Any:
-    """Return the module that launches units; whoever gives programs the face exchanges this."""
-    raise NotImplementedError("import kcl.loopy")
 
 
 class _Bare:
@@ -88,11 +84,11 @@ class UnmadeUnit(Unmade):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch, as loopy's unit does; the executor is kept with the record."""
-        return launching().call(self, arguments, keywords)
+        return imports.launching().call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
         """Return what launches the unit on a context or queue, as loopy's `executor` does."""
-        return launching().executor(self, arguments, entrypoint, keywords)
+        return imports.launching().executor(self, arguments, entrypoint, keywords)
 
     def with_entrypoints(self, entrypoints: Any) -> Any:
         """Return the unit with other entry points."""
@@ -166,8 +162,8 @@ def _become(value: Any, record: Record, made: Any) -> None:
         names = _dictionary.__get__(value)
         if type(value) is UnmadeUnit:
             names.update(vars(made))
+            _class.__set__(value, type(made))  # another thread may be asking: it finds one class or the other
             del names["record"]
-            _class.__set__(value, type(made))
         else:
             names["real"] = made
             del names["record"]
