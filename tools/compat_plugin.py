@@ -52,25 +52,9 @@ def pytest_configure(config: Any) -> None:
     import pyopencl.tools
 
     pyopencl.tools.pytest_generate_tests_for_pyopencl = generate
-    keep_private_names_from_loopy()
     out = pathlib.Path(config.option.compat_out)
     done = {json.loads(line)["test"] for line in out.read_text().splitlines()} if out.exists() else set()
     config.pluginmanager.register(Forking(config.option, out, done, compat_watch.install()))
-
-
-def keep_private_names_from_loopy() -> None:
-    """Answer pytest, which asks every object of a module for `_mock_name` and `__wrapped__`, and import no loopy."""
-    with contextlib.suppress(ImportError):
-        import kcl.loopy
-
-        plain = kcl.loopy.__getattr__
-
-        def attribute(name: str) -> Any:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            return plain(name)
-
-        kcl.loopy.__getattr__ = attribute
 
 
 class Forking:
