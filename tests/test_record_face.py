@@ -218,7 +218,7 @@ WITHOUT = """
 
     class Holder:
         kind: lp.TranslationUnit | None = None
-        def method(self, unit: lp.TranslationUnit, space: lp.AddressSpace = lp.AddressSpace.LOCAL) -> None | lp.LoopKernel:
+        def method(self, space: lp.AddressSpace = lp.AddressSpace.LOCAL) -> None | lp.LoopKernel:
             return None
 
     functions = [lp.split_iname, lp.make_kernel, lp.get_op_map, lp.GlobalArg, lp.ArrayArg, lp.CTarget]

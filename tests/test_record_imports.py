@@ -12,7 +12,11 @@ import pytest
 import kcl.loopy  # noqa: F401
 from kcl.record import imports
 
-HEAD = "import kcl.loopy, sys, json, importlib\nfrom kcl.record import face\nis_face = lambda it: isinstance(it, face.Face)\n"
+HEAD = """
+import kcl.loopy, sys, json, importlib
+from kcl.record import face
+is_face = lambda it: isinstance(it, face.Face)
+"""
 
 
 def run(child, code, head=HEAD):
@@ -35,7 +39,8 @@ class TestForms:
             from loopy.transform import iname
             print(json.dumps([
                 loopy is lp is face.face, is_face(data), loopy.kernel.data is data, kernel is loopy.kernel,
-                type(make_kernel) is face.Function, AddressSpace is again is data.AddressSpace, type(auto) is face.Thing,
+                type(make_kernel) is face.Function, AddressSpace is again is data.AddressSpace,
+                type(auto) is face.Thing,
                 LOOPY_USE_LANGUAGE_VERSION_2018_2 == (2018, 2), is_face(iname), "loopy" not in sys.modules,
             ]))
             """.replace(", DirectCallUncachedWarning as _unused", ""),
@@ -163,7 +168,18 @@ class TestModules:
     def test_recipes_in_installed_packages(self, child):
         """A module in which a recipe stands gets the face, wherever it is installed, for imports from then on."""
         site = child.directory / "venv" / "site-packages"
-        text = "import kcl\n@kcl.kernel\ndef recipe():\n    import loopy\n    return loopy\ndef other():\n    import loopy\n    return loopy\n"
+        text = """
+import kcl
+
+@kcl.kernel
+def recipe():
+    import loopy
+    return loopy
+
+def other():
+    import loopy
+    return loopy
+"""
         _install(site, "installed", text)
         assert run(
             child,

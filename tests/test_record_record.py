@@ -174,7 +174,7 @@ class TestChains:
     def test_an_error_is_raised_again(self):
         """A record that could not be carried out is carried out again when it is asked for again."""
 
-        def failing(record, arguments, keywords):
+        def failing(record, *_given):
             raise ValueError(record.function)
 
         one = call("f", 1)
@@ -259,7 +259,8 @@ class TestChanged:
 
 
 class TestReal:
-    def test_containers_keep_their_kinds(self, carried):
+    @pytest.mark.usefixtures("carried")
+    def test_containers_keep_their_kinds(self):
         """What stands for loopy's things is exchanged wherever it stands; all else is the same object."""
         one = call("make_kernel", "a")
         array = np.zeros(2)

@@ -139,7 +139,9 @@ class TestNames:
         assert all(isinstance(getattr(loopy, name), type) for name in table.TYPES)
         assert all(isinstance(getattr(loopy, name), type) for name in table.CONSTRUCTORS.values())
         for name in table.MAKERS | table.TRANSFORMATIONS | table.AT_ONCE:
-            assert callable(getattr(loopy, name)) and not isinstance(getattr(loopy, name), type), name
+            found = getattr(loopy, name)
+            assert callable(found), name
+            assert not isinstance(found, type), name
         assert all(issubclass(getattr(loopy.diagnostic, name), Exception) for name in table.CONDITIONS | table.WARNINGS)
 
     def test_modules(self):
