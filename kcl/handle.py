@@ -186,6 +186,10 @@ class Kernel:
             lines += _differences("binary", self.name, key, {"source": generated.source})
         return "\n".join(lines)
 
+    def is_stored(self) -> bool:
+        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up."""
+        return self._line.is_stored()
+
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters.items())
         state = f"{len(self._ready)} variant(s) generated" if self._ready else "nothing generated yet"

@@ -9,12 +9,11 @@ recorded. Whatever fails in here is a fault of kcl: the call is carried out, and
 from __future__ import annotations
 
 import importlib
-import operator
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -117,15 +116,18 @@ def _place(frame: Any) -> Place:
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
-    if name not in table.DEFERRED or not _records(name, arguments, keywords):
+    if name not in table.DEFERRED:
         return at_once(name, arguments, keywords, place)
+    arguments, keywords = _each(texts.listed, arguments, keywords)
     try:
-        record = _record(name, arguments, keywords, place)
-    except UnknownInput as error:
+        record = _record(name, arguments, keywords, place) if _records(name, arguments, keywords) else None
+    except (UnknownInput, RecursionError) as error:
         made(f"{name}: {error}", place)
-        return at_once(name, arguments, keywords, place)
+        record = None
     except Exception as error:
         fault(error)
+        record = None
+    if record is None:
         return at_once(name, arguments, keywords, place)
     return _answer(record, group)
 
@@ -136,6 +138,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if record is None or not is_on():
         return getattr(unmade.asked(unit, name), name)(*arguments)
     frame = sys._getframe(2)
+    arguments, _ = _each(texts.listed, arguments, {})
     try:
         made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), _place(frame))
     except Exception as error:
@@ -152,9 +155,20 @@ def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pla
         settle()
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
-    arguments = tuple([_own(value, name) for value in arguments])
-    keywords = {key: _own(value, name) for key, value in keywords.items()}
+    arguments, keywords = _each(lambda value: _own(value, name), arguments, keywords)
     return function(*arguments, **keywords)
+
+
+def _each(
+    change: Callable[[Any], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Change what stands in arguments; those that hold themselves stay as they are."""
+    try:
+        return tuple([texts.mapped(value, change) for value in arguments]), {
+            name: texts.mapped(value, change) for name, value in keywords.items()
+        }
+    except RecursionError:
+        return arguments, keywords
 
 
 def make(record: Record) -> Any:
@@ -230,12 +244,7 @@ def _is_unit(value: Any) -> bool:
 def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Record:
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
-    if name in _ITERATED and arguments and hasattr(type(arguments[0]), "__next__"):
-        arguments = (list(arguments[0]), *arguments[1:])
     return Record(name, arguments, keywords, beside.state(), place)
-
-
-_ITERATED = frozenset({"fuse_kernels", "merge"})
 
 
 def _with_version(keywords: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -294,17 +303,10 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 
 
 def _own(value: Any, question: str) -> Any:
-    """Return an argument with loopy's own objects in it; containers that hold none are passed on as they are."""
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        items = [_own(item, question) for item in value]
-        return value if all(map(operator.is_, items, value)) else kind(items)
-    if kind is dict:
-        held = {key: _own(item, question) for key, item in value.items()}
-        return value if all(held[key] is item for key, item in value.items()) else held
+    """Return loopy's own object for what stands for one."""
     if isinstance(value, texts.Standing):
         return value.real()
-    return unmade.asked(value, question) if kind in unmade.KINDS else value
+    return unmade.asked(value, question) if type(value) in unmade.KINDS else value
 
 
 def _group_of(code: Any) -> Group:

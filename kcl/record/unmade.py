@@ -79,8 +79,19 @@ class Unmade(_Bare):
         return _again(self)
 
 
+class _Fields:
+    """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
+
+    def __get__(self, unit: Any, kind: type) -> Any:
+        from kcl.record import recorder
+
+        return (recorder.loopy().TranslationUnit if unit is None else asked(unit, "fields")).__dataclass_fields__
+
+
 class UnmadeUnit(Unmade):
     """A translation unit that nothing has asked for yet."""
+
+    __dataclass_fields__ = _Fields()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch, as loopy's unit does; the executor is kept with the record."""
