@@ -14,7 +14,7 @@ from typing import Any
 
 from kcl.namedtuple import NamedTuple
 from kcl.record import texts
-from kcl.record.texts import Standing, Taken
+from kcl.record.texts import Consumed, Standing, Taken
 
 _NOTHING = object()
 
@@ -196,6 +196,8 @@ def _inputs(value: Any, found: list[Record]) -> None:
     elif kind is dict:
         for pair in value.items():
             _inputs(pair, found)
+    elif kind is Consumed:
+        _inputs(value.items, found)
     else:
         unmade = sys.modules["kcl.record.unmade"]
         record = unmade.record_of(value)

@@ -112,6 +112,8 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], frame: Any) -> Any:
     place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    arguments = tuple([texts.consumed(value) for value in arguments])
+    keywords = {key: texts.consumed(value) for key, value in keywords.items()}
     if name not in table.DEFERRED or not _records(name, arguments, keywords):
         return at_once(name, arguments, keywords, place)
     try:
@@ -226,12 +228,7 @@ def _is_unit(value: Any) -> bool:
 def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Record:
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
-    if name in _ITERATED and arguments and hasattr(type(arguments[0]), "__next__"):
-        arguments = (list(arguments[0]), *arguments[1:])
     return Record(name, arguments, keywords, beside.state(), place)
-
-
-_ITERATED = frozenset({"fuse_kernels", "merge"})
 
 
 def _with_version(keywords: dict[str, Any], place: Place) -> dict[str, Any]:

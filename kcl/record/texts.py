@@ -45,6 +45,26 @@ class Standing:
         raise NotImplementedError
 
 
+class Consumed(Standing):
+    """What an iterator gave when a call was made with it; loopy gets an iterator over that."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def real(self) -> Any:
+        """Return an iterator over loopy's own things."""
+        from kcl.record.record import real
+
+        return iter([real(item) for item in self.items])
+
+
+def consumed(value: Any) -> Any:
+    """Return what an iterator gives, any other value as it is; raises what the iterator raises."""
+    return Consumed(list(value)) if hasattr(type(value), "__next__") else value
+
+
 def take(value: Any, taken: Taken) -> tuple[str, Any]:
     """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
     kind = type(value)
@@ -116,6 +136,9 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     from kcl.record import unmade
 
+    if kind is Consumed:
+        text, items = take(value.items, taken)
+        return f"iter({text})", Consumed(items)
     if issubclass(kind, Standing):
         return value.text(), value
     record = unmade.record_of(value)
@@ -124,8 +147,7 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     value = unmade.real_of(value)
     kind = type(value)
     if hasattr(kind, "__next__"):
-        values = list(value)
-        return take(values, taken)
+        raise UnknownInput("what an iterator gives is not known before it was asked")
     module = getattr(kind, "__module__", "")
     if kind is type:
         named = _type_text(value)

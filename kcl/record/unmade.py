@@ -8,6 +8,7 @@ layout in memory than any class of kcl; one that is asked passes everything on t
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 from kcl.record import imports
@@ -20,6 +21,15 @@ class _Bare:
 
 _dictionary: Any = _Bare.__dict__["__dict__"]
 _class: Any = object.__dict__["__class__"]
+
+
+class _Showing(threading.local):
+    """Whether this thread shows a value to a person, who needs no text of a unit."""
+
+    on = False
+
+
+_showing = _Showing()
 
 
 class Unmade(_Bare):
@@ -61,7 +71,8 @@ class Unmade(_Bare):
         return hash(asked(self, "__hash__"))
 
     def __repr__(self) -> str:
-        return repr(asked(self, "__repr__"))
+        record = record_of(self) if _showing.on else None
+        return repr(asked(self, "__repr__")) if record is None else f"<{class_name(record)} {record.digest[:12]}>"
 
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
@@ -116,6 +127,15 @@ def record_of(value: Any) -> Record | None:
         return None
     record: Record | None = _dictionary.__get__(value).get("record")
     return record
+
+
+def shown(value: Any) -> str:
+    """Return the repr of a value, in which what is not made stands by its class and digest."""
+    before, _showing.on = _showing.on, True
+    try:
+        return repr(value)
+    finally:
+        _showing.on = before
 
 
 def class_name(record: Record) -> str:
