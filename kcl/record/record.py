@@ -40,6 +40,7 @@ class Record:
         "arguments",
         "digest",
         "function",
+        "heard",
         "kept",
         "kernels",
         "keywords",
@@ -60,6 +61,7 @@ class Record:
         self.kept = taken.kept
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
+        self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
         self.kernels: dict[Any, Any] = {}
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:

@@ -252,9 +252,11 @@ def _answer(record: Record, group: Group) -> Any:
         return unmade.new(record, _gives_unit(record))
     from kcl.record import warned
 
-    with warned.collecting(record.place) as heard:
+    try:
         value = make(record)
-    said = heard()
+    finally:
+        warned.give(record.heard, record.place)
+    said = warned.kept(record.heard)
     if said is not None:
         proofs.add(record.digest, said, group)
     if _gives_unit(record) and not _is_unit(value):
@@ -275,14 +277,16 @@ def _gives_unit(record: Record) -> bool:
 
 
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call loopy. Its warnings stay with the record: they are given at the call, not when somebody asks."""
     from kcl import adapters, observe
+    from kcl.record import warned
 
     with observe.unobserved():
         real = loopy()
     _state.carried += 1
     holder, _, name = record.function.rpartition(".")
     function = getattr(getattr(real, holder) if holder else real, name)
-    with carrying(), adapters.loopy_disk_caches_off():
+    with carrying(), adapters.loopy_disk_caches_off(), warned.hearing() as record.heard:
         return getattr(function, "__kcl_real__", function)(*arguments, **keywords)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,22 +16,79 @@ from kcl.record.record import Place
 
 _registries: dict[str, dict[Any, Any]] = {}
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_lock = threading.RLock()
+_hearers = 0  # threads that listen now
+_before: Any = None  # what shows warnings else
+
+
+class _Hearing(threading.local):
+    """What this thread has heard; None while it does not listen. As a pattern of a filter it matches meanwhile."""
+
+    heard: list[warnings.WarningMessage] | None = None
+
+    def match(self, _module: str) -> bool:
+        return self.heard is not None
+
+
+_hearing = _Hearing()
+# `warnings.catch_warnings` would hear the warnings of all threads, and have those given again that were given once.
+_FILTER: Any = ("always", None, Warning, _hearing, 0)
 
 
 @contextmanager
-def collecting(place: Place) -> Iterator[Callable[[], tuple[Warned, ...] | None]]:
-    """Collect the warnings of the block, and give them under the user's filters as it ends.
-
-    The function that comes back lists them; None where one cannot be given again without the code that made it.
-    """
-    heard: list[warnings.WarningMessage] = []
+def hearing() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect the warnings that this thread gives in the block, whatever the filters; nobody else sees them."""
+    outer, _hearing.heard = _hearing.heard, []
+    held = _registries_of_loopy()
+    _install()
     try:
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            yield lambda: _kept(heard)
+        yield _hearing.heard
     finally:
-        for one in heard:
-            _give(_described(one), place, one.category)
+        _remove()
+        for names, registry in held:
+            names["__warningregistry__"] = registry
+        _hearing.heard = outer
+
+
+def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
+    """Take away what loopy's modules remember of warnings that were given, so that all are heard."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
+    holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
+    return [(names, names.pop("__warningregistry__", {})) for names in holders]
+
+
+def _install() -> None:
+    global _hearers, _before
+    with _lock:
+        _hearers += 1
+        if _FILTER not in warnings.filters:
+            warnings.filters.insert(0, _FILTER)
+        if warnings.showwarning is not _show:
+            _before, warnings.showwarning = warnings.showwarning, _show
+
+
+def _remove() -> None:
+    global _hearers
+    with _lock:
+        _hearers -= 1
+        if not _hearers:
+            if _FILTER in warnings.filters:
+                warnings.filters.remove(_FILTER)
+            if warnings.showwarning is _show:
+                warnings.showwarning = _before
+
+
+def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
+    if _hearing.heard is None:
+        _before(message, category, filename, lineno, file, line)
+    else:
+        _hearing.heard.append(warnings.WarningMessage(message, category, filename, lineno, file, line))
+
+
+def give(heard: list[warnings.WarningMessage], place: Place) -> None:
+    """Give warnings that were heard, under the user's filters."""
+    for one in heard:
+        _give(_described(one), place, one.category)
 
 
 def again(warned: tuple[Warned, ...], place: Place) -> None:
@@ -41,7 +99,8 @@ def again(warned: tuple[Warned, ...], place: Place) -> None:
             _give(one, place, category)
 
 
-def _kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
+def kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
+    """Describe warnings for later runs; None where one cannot be given again without the code that made it."""
     described = tuple([_described(one) for one in found])
     return described if all(_category(one) is not None for one in described) else None
 
