@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kcl.record import conditions
 from kcl.record.proofs import Warned
 from kcl.record.record import Place
 
@@ -88,7 +89,7 @@ def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = N
 def give(heard: list[warnings.WarningMessage], place: Place) -> None:
     """Give warnings that were heard, under the user's filters."""
     for one in heard:
-        _give(_described(one), place, one.category)
+        _give(_described(one), place, one.category, one.filename)
 
 
 def again(warned: tuple[Warned, ...], place: Place) -> None:
@@ -96,13 +97,15 @@ def again(warned: tuple[Warned, ...], place: Place) -> None:
     for one in warned:
         category = _category(one)
         if category is not None:
-            _give(one, place, category)
+            _give(one, place, category, one.file)
 
 
 def kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
     """Describe warnings for later runs; None where one cannot be given again without the code that made it."""
     described = tuple([_described(one) for one in found])
-    return described if all(_category(one) is not None for one in described) else None
+    if any(_category(one) is None or os.path.isabs(one.file) for one in described):
+        return None  # code of the user gave it, or only its own module knows the category
+    return described
 
 
 def _described(one: warnings.WarningMessage) -> Warned:
@@ -112,25 +115,23 @@ def _described(one: warnings.WarningMessage) -> Warned:
 
 
 def _below_loopy(file: str) -> str:
-    """Return a path that begins with a package's name, which no place of installation is part of."""
-    _, marker, inside = file.rpartition(f"{os.sep}site-packages{os.sep}")
-    if marker:
-        return inside.replace(os.sep, "/")
-    loopy = sys.modules.get("loopy")
-    root = os.path.dirname(os.path.dirname(os.path.abspath(getattr(loopy, "__file__", None) or "/")))
-    return os.path.relpath(file, root).replace(os.sep, "/")
+    """Return the path below the directory that loopy is installed in, which is no part of it; others as they are."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["loopy"].__file__ or "")))
+    inside = file.removeprefix(root + os.sep)
+    return inside.replace(os.sep, "/") if inside != file else file
 
 
-def _give(one: Warned, place: Place, category: type[Warning]) -> None:
+def _give(one: Warned, place: Place, category: type[Warning], file: str) -> None:
     if one.file:
-        module = one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        line, module = one.line, one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         registry = _registries.setdefault(module, {})
-        warnings.warn_explicit(one.text, category, one.file, one.line, module, registry)
     else:
-        names = place.names
-        registry = names.setdefault("__warningregistry__", {})
-        module = str(names.get("__name__", "__main__"))
-        warnings.warn_explicit(one.text, category, place.file, place.line, module, registry)
+        file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
+        registry = place.names.setdefault("__warningregistry__", {})
+    twin = (one.text, conditions.WARNINGS.get(one.category), line)
+    if twin in registry:  # given before loopy was imported
+        registry[one.text, category, line] = registry[twin]
+    warnings.warn_explicit(one.text, category, file, line, module, registry)
 
 
 def _category(one: Warned) -> type[Warning] | None:
@@ -138,7 +139,5 @@ def _category(one: Warned) -> type[Warning] | None:
     module = builtins if one.module == "builtins" else sys.modules.get(one.module)
     found = getattr(module, one.category, None)
     if found is None and one.module == "loopy.diagnostic":
-        from kcl.record import conditions
-
         found = conditions.WARNINGS.get(one.category)
     return found if isinstance(found, type) and issubclass(found, Warning) else None
