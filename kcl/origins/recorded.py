@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kcl.generated import Generated
 
+CHANGED = "what loopy keeps by reference changed after the call"
 _NOTHING = object()
 
 
@@ -36,6 +37,7 @@ class Recorded:
         self.own_seconds = 0.0  # what the recipe's own code took where nothing was carried out
         self._task = task
         self._value: Any = _NOTHING
+        self._record: Record | None = None  # behind the value, when the key was made
         self._entry: str | None = None
         self._result: frontends.Result | None = None
         self._key: Key | None = None
@@ -69,7 +71,8 @@ class Recorded:
                 self._value = self._returned()
             record = unmade.record_of(self._value)
             if record is not None and record.changed():
-                unmade.asked(self._value, "what loopy keeps by reference changed after the call")
+                unmade.asked(self._value, CHANGED)
+            self._record = unmade.record_of(self._value)
             self._key = Key(self._parts())
         return self._key
 
@@ -135,7 +138,9 @@ class Recorded:
         """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
         from kcl import running
 
-        return running.generate(self.name, self._declared, self._accepted(), dtypes)
+        changed = self._record is not None and self._record.changed()
+        generated, refused, alone = running.generate(self.name, self._declared, self._accepted(), dtypes)
+        return (generated, f"{CHANGED}, and after the key", False) if changed else (generated, refused, alone)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
         """Generate code from the record or the result once more, for verification."""

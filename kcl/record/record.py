@@ -41,6 +41,7 @@ class Record:
         "digest",
         "function",
         "heard",
+        "keeps",
         "kept",
         "kernels",
         "keywords",
@@ -59,6 +60,7 @@ class Record:
         taken = Taken()
         self._take(arguments, keywords, taken)
         self.kept = taken.kept
+        self.keeps = bool(self.kept) or any([record.keeps for record in self.inputs()])
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
         self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
@@ -118,7 +120,7 @@ class Record:
         waiting = [self]
         while waiting:
             record = waiting.pop()
-            if id(record) in seen:
+            if not record.keeps or id(record) in seen:
                 continue
             seen.add(id(record))
             if any(texts.walked(thing) != text for thing, text in record.kept):
@@ -182,7 +184,7 @@ def real(value: Any) -> Any:
         return kind([real(item) for item in value])
     if kind is dict:
         return {real(key): real(item) for key, item in value.items()}
-    if isinstance(value, Standing):
+    if issubclass(kind, Standing):
         return value.real()
     from kcl.record import recorder, unmade
 

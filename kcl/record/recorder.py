@@ -119,17 +119,23 @@ def _place(frame: Any) -> Place:
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
     arguments = tuple([texts.consumed(value) for value in arguments])
     keywords = {key: texts.consumed(value) for key, value in keywords.items()}
-    if name not in table.DEFERRED or not _records(name, arguments, keywords):
-        return at_once(name, arguments, keywords, place)
-    try:
-        record = _record(name, arguments, keywords, place)
-    except UnknownInput as error:
-        made(f"{name}: {error}", place)
-        return at_once(name, arguments, keywords, place)
-    except Exception as error:
-        fault(error)
+    record = None
+    if name in table.DEFERRED:
+        try:
+            if _records(name, arguments, keywords):
+                record = _record(name, arguments, keywords, place)
+        except Exception as error:
+            _unknown(name, error, place)
+    if record is None:
         return at_once(name, arguments, keywords, place)
     return _answer(record, group)
+
+
+def _unknown(name: str, error: Exception, place: Place) -> None:
+    """Note why a call could not be recorded: an argument that has no exact text, or a fault of kcl."""
+    made(f"{name}: {error}", place)
+    if not isinstance(error, (UnknownInput, RecursionError)):
+        fault(error)
 
 
 def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -141,8 +147,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     try:
         made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), _place(frame))
     except Exception as error:
-        if not isinstance(error, UnknownInput):
-            fault(error)
+        _unknown(name, error, _place(frame))
         return getattr(unmade.asked(unit, name), name)(*arguments)
     return _answer(made_of, _state.group or _group_of(frame.f_code))
 
@@ -154,8 +159,11 @@ def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pla
         settle()
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
-    arguments = tuple([_own(value, name) for value in arguments])
-    keywords = {key: _own(value, name) for key, value in keywords.items()}
+    try:
+        arguments = tuple([_own(value, name) for value in arguments])
+        keywords = {key: _own(value, name) for key, value in keywords.items()}
+    except RecursionError:
+        pass  # loopy is to say what it thinks of a list that holds itself
     return function(*arguments, **keywords)
 
 
@@ -303,7 +311,7 @@ def _own(value: Any, question: str) -> Any:
     if kind is dict:
         held = {key: _own(item, question) for key, item in value.items()}
         return value if all(held[key] is item for key, item in value.items()) else held
-    if isinstance(value, texts.Standing):
+    if issubclass(kind, texts.Standing):
         return value.real()
     return unmade.asked(value, question) if kind in unmade.KINDS else value
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 from kcl.direct.plain import SIMPLE
@@ -17,6 +18,8 @@ from kcl.errors import UnknownInput
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
+_ITERATORS = frozenset({"builtins", "itertools"})  # modules
+_MANY = 10_000
 
 
 class Taken:
@@ -46,23 +49,40 @@ class Standing:
 
 
 class Consumed(Standing):
-    """What an iterator gave when a call was made with it; loopy gets an iterator over that."""
+    """What an iterator of Python gave when a call was made with it; loopy gets an iterator over that.
 
-    __slots__ = ("items",)
+    `rest` goes on where that is not all: it raises what the iterator raised, or there are very many.
+    """
 
-    def __init__(self, items: list[Any]) -> None:
+    __slots__ = ("items", "rest")
+
+    def __init__(self, items: list[Any], rest: Iterator[Any] | None = None) -> None:
         self.items = items
+        self.rest = rest
 
     def real(self) -> Any:
         """Return an iterator over loopy's own things."""
         from kcl.record.record import real
 
-        return iter([real(item) for item in self.items])
+        return chain([real(item) for item in self.items], self.rest or ())
 
 
 def consumed(value: Any) -> Any:
-    """Return what an iterator gives, any other value as it is; raises what the iterator raises."""
-    return Consumed(list(value)) if hasattr(type(value), "__next__") else value
+    """Return what an iterator of Python's gives, any other value as it is. Raises nothing."""
+    kind = type(value)
+    if kind.__module__ not in _ITERATORS or not hasattr(kind, "__next__"):
+        return value
+    items: list[Any] = []
+    try:
+        items += islice(value, _MANY)
+    except Exception as error:
+        return Consumed(items, _raising(error))
+    return Consumed(items, value if len(items) == _MANY else None)
+
+
+def _raising(error: Exception) -> Iterator[Any]:
+    raise error
+    yield
 
 
 def take(value: Any, taken: Taken) -> tuple[str, Any]:
@@ -137,6 +157,8 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     from kcl.record import unmade
 
     if kind is Consumed:
+        if value.rest is not None:
+            raise UnknownInput("an iterator raises an error, or does not end")
         text, items = take(value.items, taken)
         return f"iter({text})", Consumed(items)
     if issubclass(kind, Standing):

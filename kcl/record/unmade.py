@@ -45,7 +45,7 @@ class Unmade(_Bare):
         return own
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__array_") or name in _ABSENT:
+        if name.startswith("__array_") or name in _ABSENT or (name == "dtype" and type(self) is UnmadeUnit):
             raise AttributeError(name)
         return getattr(asked(self, name), name)
 
@@ -90,7 +90,17 @@ class Unmade(_Bare):
         return _again(self)
 
 
-class UnmadeUnit(Unmade):
+class _LikeDataclass(type):
+    """Shows the fields of loopy's class to the functions of dataclasses, which ask the class of an object."""
+
+    @property
+    def __dataclass_fields__(cls) -> Any:
+        from kcl.record import recorder
+
+        return recorder.loopy().TranslationUnit.__dataclass_fields__
+
+
+class UnmadeUnit(Unmade, metaclass=_LikeDataclass):
     """A translation unit that nothing has asked for yet."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -108,7 +118,7 @@ class UnmadeUnit(Unmade):
         return recorder.method(self, "with_entrypoints", (entrypoints,))
 
 
-_ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "dtype", "__len__", "__iter__", "_kcl_bindings"})
+_ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
 
 
 KINDS = frozenset({Unmade, UnmadeUnit})
