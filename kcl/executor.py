@@ -8,7 +8,7 @@ from typing import Any
 
 from kcl import reporting
 from kcl.handle import Kernel
-from kcl.origins.recorded import CHANGED, Recorded
+from kcl.origins.recorded import Recorded
 from kcl.record import conditions, recorder, unmade
 from kcl.record.record import Record
 
@@ -35,11 +35,10 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
     """Return what launches a unit on a context or queue."""
     record = unmade.record_of(unit)
-    if record is not None and record.changed():
-        unmade.asked(unit, CHANGED)
-        record = None
     if record is None or keywords or len(arguments) != 1 or not _is_for_opencl(arguments) or not recorder.is_on():
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
+    if record.changed():  # what counts now is found at the first launch, as loopy's executor generates then
+        return Executor(unit, arguments[0], entrypoint, _kernel(record, entrypoint))
     with record.lock:
         found = record.kernels.get(entrypoint)
         if found is None:

@@ -453,11 +453,11 @@ def arguments_of_the_user(run):
 
     @kcl.kernel
     def argued(dtype):
-        arrays = [Mine(name, kind, shape="n", address_space=space) for name, kind in {"x": np.float32, "y": dtype}.items()]
+        arrays = [
+            Mine(name, kind, shape="n", address_space=space) for name, kind in {"x": np.float32, "y": dtype}.items()
+        ]
         arguments = [*arrays, lp.ValueArg("n", np.int32)]
-        return lp.make_kernel(
-            "{[i]: 0<=i<n}", "y[i] = x[i]/4", arguments, name="argued", lang_version=(2018, 2)
-        )
+        return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = x[i]/4", arguments, name="argued", lang_version=(2018, 2))
 
     return run(argued(np.float32)), run(argued(np.int32))
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from kcl.generated import Generated
 
-CHANGED = "what loopy keeps by reference changed after the call"
+_CHANGED = "what loopy keeps by reference changed after the call"
+_HANDED_OUT = "parts that it shares are in the program's hands"
 _NOTHING = object()
 
 
@@ -71,7 +72,8 @@ class Recorded:
                 self._value = self._returned()
             record = unmade.record_of(self._value)
             if record is not None and record.changed():
-                unmade.asked(self._value, CHANGED)
+                recorder.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
+                self._value = recorder.make(record)
             self._record = unmade.record_of(self._value)
             self._key = Key(self._parts())
         return self._key
@@ -140,7 +142,7 @@ class Recorded:
 
         changed = self._record is not None and self._record.changed()
         generated, refused, alone = running.generate(self.name, self._declared, self._accepted(), dtypes)
-        return (generated, f"{CHANGED}, and after the key", False) if changed else (generated, refused, alone)
+        return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
         """Generate code from the record or the result once more, for verification."""

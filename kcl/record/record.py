@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kcl.namedtuple import NamedTuple
 from kcl.record import texts
+from kcl.record.table import CONSTRUCTORS
 from kcl.record.texts import Consumed, Standing, Taken
 
 _NOTHING = object()
@@ -38,7 +40,9 @@ class Record:
         "_made",
         "_texts",
         "arguments",
+        "dependents",
         "digest",
+        "exposed",
         "function",
         "heard",
         "keeps",
@@ -60,7 +64,14 @@ class Record:
         taken = Taken()
         self._take(arguments, keywords, taken)
         self.kept = taken.kept
-        self.keeps = bool(self.kept) or any([record.keeps for record in self.inputs()])
+        self.keeps = bool(self.kept)
+        self.exposed = False  # whether a program holds parts of the unit that it may change
+        self.dependents: weakref.WeakSet[Record] | None = None
+        for record in self.inputs():
+            self.keeps = self.keeps or record.keeps
+            if record.dependents is None:
+                record.dependents = weakref.WeakSet()
+            record.dependents.add(self)
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
         self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
@@ -115,7 +126,11 @@ class Record:
         return found
 
     def changed(self) -> bool:
-        """Tell whether something that loopy keeps by reference is not what it was at the call, here or further up."""
+        """Tell whether the digest says no more what the unit is: parts of it are in the program's hands, or something
+        that loopy keeps by reference is not what it was at the call, here or further up.
+        """
+        if self.exposed:
+            return True
         seen: set[int] = set()
         waiting = [self]
         while waiting:
@@ -123,10 +138,28 @@ class Record:
             if not record.keeps or id(record) in seen:
                 continue
             seen.add(id(record))
-            if any(texts.walked(thing) != text for thing, text in record.kept):
+            if any(texts.current(thing) != text for thing, text in record.kept):
                 return True
             waiting += record.inputs()
         return False
+
+    def expose(self) -> list[Record]:
+        """Note that a program gets parts of this unit, which units made of it and before it share.
+
+        Returns those of them that wait: they must be carried out before the program changes anything. From now on all of
+        them count by their content.
+        """
+        found: list[Record] = []
+        waiting = [self]
+        while waiting:
+            record = waiting.pop()
+            if record.exposed or record.function in CONSTRUCTORS:
+                continue
+            record.exposed = True
+            if not record.is_made:
+                found.append(record)
+            waiting += [*record.inputs(), *(record.dependents or ())]
+        return found
 
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
         """Return the record as JSON has it: calls in their order, each with its place and the texts of its arguments.

@@ -172,6 +172,17 @@ def make(record: Record) -> Any:
     return record.made(_carry_out)
 
 
+def handed_out(record: Record) -> Any:
+    """Return what a record gives, for a program that may change it: all that shares parts of it was made before."""
+    made = make(record)
+    for other in record.expose():
+        try:
+            make(other)
+        except Exception:  # raised to who asks for it
+            continue
+    return made
+
+
 def asked(record: Record, question: str) -> None:
     """Note that a program asked what only loopy's own object can answer."""
     if _state.carrying:

@@ -20,6 +20,7 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, t
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
+_UNIT = "unit "  # begins the text of one of loopy's own
 
 
 class Taken:
@@ -164,9 +165,9 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     if issubclass(kind, Standing):
         return value.text(), value
     record = unmade.record_of(value)
-    if record is not None:
-        return f"<{record.digest}>", value
-    value = unmade.real_of(value)
+    if record is not None and not record.exposed:
+        return f"<{record.digest}>", unmade.twin(value)
+    value = unmade.real_of(value) if record is None else unmade.made(record)
     kind = type(value)
     if hasattr(kind, "__next__"):
         raise UnknownInput("what an iterator gives is not known before it was asked")
@@ -178,6 +179,8 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     if module.startswith("loopy"):
         text = _of_loopy(value, kind)
         if text is not None:
+            if text.startswith(_UNIT):
+                taken.kept.append((value, text))
             return text, value
     text = walked(value)
     taken.kept.append((value, text))
@@ -201,7 +204,7 @@ def _of_loopy(value: Any, kind: type) -> str | None:
         key = content_key(value)
         if key is None:
             raise UnknownInput("a translation unit holds something that has no exact text")
-        return f"unit {key}"
+        return _UNIT + key
     enumeration = public_name(kind)
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
@@ -214,6 +217,13 @@ def public_name(thing: Any) -> str | None:
     if loopy is None or not isinstance(name, str) or getattr(loopy, name, None) is not thing:
         return None
     return f"loopy.{name}"
+
+
+def current(value: Any) -> str:
+    """Return the text of something that loopy keeps by reference, as of now."""
+    loopy: Any = sys.modules.get("loopy")
+    text = _of_loopy(value, type(value)) if type(value) is getattr(loopy, "TranslationUnit", None) else None
+    return text or walked(value)
 
 
 def walked(value: Any) -> str:

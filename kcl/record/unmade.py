@@ -84,10 +84,10 @@ class Unmade(_Bare):
         return asked(self, "__getitem__")[name]
 
     def __copy__(self) -> Any:
-        return _again(self)
+        return twin(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _again(self)
+        return twin(self)
 
 
 class _LikeDataclass(type):
@@ -169,7 +169,8 @@ def real_of(value: Any) -> Any:
     return _dictionary.__get__(value)["real"] if type(value) is Unmade else value
 
 
-def _again(value: Any) -> Any:
+def twin(value: Any) -> Any:
+    """Return what a call keeps of an argument: it has the same record, and nobody else can ask it."""
     record = record_of(value)
     return real_of(value) if record is None else new(record, type(value) is UnmadeUnit)
 
@@ -181,8 +182,15 @@ def asked(value: Any, question: str) -> Any:
         from kcl.record import recorder
 
         recorder.asked(record, question)
-        _become(value, record, recorder.make(record))
+        _become(value, record, recorder.handed_out(record))
     return real_of(value)
+
+
+def made(record: Record) -> Any:
+    """Return loopy's own object."""
+    from kcl.record import recorder
+
+    return recorder.make(record)
 
 
 def _become(value: Any, record: Record, made: Any) -> None:
