@@ -126,8 +126,10 @@ class Record:
         return found
 
     def changed(self) -> bool:
-        """Tell whether the digest says no more what the unit is: parts of it are in the program's hands, or something
-        that loopy keeps by reference is not what it was at the call, here or further up.
+        """Tell whether the digest may no longer say what the unit is.
+
+        Parts of it are in the program's hands, or something that loopy keeps by reference is not what it was at the
+        call, here or further up.
         """
         if self.exposed:
             return True
@@ -146,8 +148,8 @@ class Record:
     def expose(self) -> list[Record]:
         """Note that a program gets parts of this unit, which units made of it and before it share.
 
-        Returns those of them that wait: they must be carried out before the program changes anything. From now on all of
-        them count by their content.
+        Returns those of them that wait: they must be carried out before the program changes anything. From now on all
+        of them count by their content.
         """
         found: list[Record] = []
         waiting = [self]

@@ -82,7 +82,8 @@ def consumed(value: Any) -> Any:
 
 
 def _raising(error: Exception) -> Iterator[Any]:
-    raise error
+    if error:
+        raise error
     yield
 
 
@@ -177,11 +178,11 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
         if named is not None:
             return named, value
     if module.startswith("loopy"):
-        text = _of_loopy(value, kind)
-        if text is not None:
-            if text.startswith(_UNIT):
-                taken.kept.append((value, text))
-            return text, value
+        own = _of_loopy(value, kind)
+        if own is not None:
+            if own.startswith(_UNIT):
+                taken.kept.append((value, own))
+            return own, value
     text = walked(value)
     taken.kept.append((value, text))
     return text, value
@@ -222,8 +223,9 @@ def public_name(thing: Any) -> str | None:
 def current(value: Any) -> str:
     """Return the text of something that loopy keeps by reference, as of now."""
     loopy: Any = sys.modules.get("loopy")
-    text = _of_loopy(value, type(value)) if type(value) is getattr(loopy, "TranslationUnit", None) else None
-    return text or walked(value)
+    if type(value) is getattr(loopy, "TranslationUnit", None):
+        return str(_of_loopy(value, type(value)))
+    return walked(value)
 
 
 def walked(value: Any) -> str:

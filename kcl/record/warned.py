@@ -62,8 +62,9 @@ def _install() -> None:
     global _hearers, _before
     with _lock:
         _hearers += 1
-        if _FILTER not in warnings.filters:
-            warnings.filters.insert(0, _FILTER)
+        filters: Any = warnings.filters
+        if _FILTER not in filters:
+            filters.insert(0, _FILTER)
         if warnings.showwarning is not _show:
             _before, warnings.showwarning = warnings.showwarning, _show
 
@@ -73,8 +74,9 @@ def _remove() -> None:
     with _lock:
         _hearers -= 1
         if not _hearers:
-            if _FILTER in warnings.filters:
-                warnings.filters.remove(_FILTER)
+            filters: Any = warnings.filters
+            if _FILTER in filters:
+                filters.remove(_FILTER)
             if warnings.showwarning is _show:
                 warnings.showwarning = _before
 
