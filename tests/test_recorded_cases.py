@@ -1,4 +1,4 @@
-"""Units that come from elsewhere than a plain recipe: cold, warm without loopy where that can be, and without a cache."""
+"""Units that come from elsewhere than a plain recipe: cold, warm (without loopy where that can be), and uncached."""
 
 from __future__ import annotations
 

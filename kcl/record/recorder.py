@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import operator
+import os
 import sys
 import threading
 import time
@@ -155,6 +156,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
 def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Any:
     """Call loopy's own function with loopy's own objects."""
     function = getattr(loopy(), name)
+    function = getattr(function, "__kcl_real__", function)
     if name in table.CHANGING:
         settle()
     if name in table.VERSIONED:
@@ -169,7 +171,14 @@ def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pla
 
 def make(record: Record) -> Any:
     """Return what a record gives, carried out if it was not; raises what loopy raises."""
-    return record.made(_carry_out)
+    if record.is_made:
+        return record.made(_carry_out)
+    from kcl import adapters, observe
+
+    with observe.unobserved():
+        loopy()
+    with adapters.loopy_disk_caches_off():  # one thread at a time, and its lock before those of records
+        return record.made(_carry_out)
 
 
 def handed_out(record: Record) -> Any:
@@ -301,15 +310,13 @@ def _gives_unit(record: Record) -> bool:
 
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call loopy. Its warnings stay with the record: they are given at the call, not when somebody asks."""
-    from kcl import adapters, observe
     from kcl.record import warned
 
-    with observe.unobserved():
-        real = loopy()
+    real = loopy()
     _state.carried += 1
     holder, _, name = record.function.rpartition(".")
     function = getattr(getattr(real, holder) if holder else real, name)
-    with carrying(), adapters.loopy_disk_caches_off(), warned.hearing() as record.heard:
+    with carrying(), warned.hearing() as record.heard:
         return getattr(function, "__kcl_real__", function)(*arguments, **keywords)
 
 
@@ -330,3 +337,13 @@ def _own(value: Any, question: str) -> Any:
 def _group_of(code: Any) -> Group:
     """Return the group of the calls that stand in one file."""
     return proofs.group(code.co_filename.rpartition("/")[2])
+
+
+def _after_fork() -> None:
+    """A thread that is not here may have been carrying a record out."""
+    for record in list(_waiting):
+        record.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -81,6 +81,16 @@ def _remove() -> None:
                 warnings.showwarning = _before
 
 
+def _after_fork() -> None:
+    """A thread that is not here may hold the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
     if _hearing.heard is None:
         _before(message, category, filename, lineno, file, line)
