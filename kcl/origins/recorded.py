@@ -34,6 +34,7 @@ class Recorded:
 
     def __init__(self, task: Task | None) -> None:
         self.name = "" if task is None else task.name
+        self.recipe = "" if task is None else f"{task.function.__code__.co_filename} {task.function.__qualname__}"
         self.remark = ""
         self.own_seconds = 0.0  # what the recipe's own code took where nothing was carried out
         self._task = task
