@@ -1,4 +1,4 @@
-"""Advice on a recipe: what its user could declare to make warm runs faster."""
+"""Advice on a recipe: what its user could declare or change to make warm runs faster."""
 
 from __future__ import annotations
 
@@ -22,6 +22,18 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
             "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
             stacklevel=_levels_to_the_user(),
         )
+
+
+def on_restless_recipe(kernel: str, runs: int, differences: list[str]) -> None:
+    """Say that a recipe was new in `runs` runs in a row, with what differs from the last one. Raises nothing."""
+    layers.warn_once(
+        f"restless recipe {kernel}",
+        f"recipe {kernel!r} was new in {runs} runs in a row, so the cache never helped: "
+        f"{'; '.join(line.strip() for line in differences[:3]) or 'its calls are the same'}. "
+        "Keep what differs in every run, as a time or a random number, out of its calls: give it to the kernel as an "
+        "argument",
+        stacklevel=_levels_to_the_user(),
+    )
 
 
 def _levels_to_the_user() -> int:

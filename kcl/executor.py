@@ -36,6 +36,8 @@ def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keyw
     record = unmade.record_of(unit)
     if record is None or keywords or len(arguments) != 1 or not _is_for_opencl(arguments) or not recorder.is_on():
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
+    if record.changed():  # what counts now is found at the first launch, as loopy's executor generates then
+        return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
     with record.lock:
         found = record.kernels.get(entrypoint)
         if found is None:

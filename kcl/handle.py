@@ -16,6 +16,7 @@ from kcl.errors import UnknownInput
 from kcl.launch import Kernels, Launcher, MissingArguments, Play, unpack
 from kcl.origins import Origin
 from kcl.pipeline import Line, dtypes_of
+from kcl.record import unmade
 from kcl.rows import Ready
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class Kernel:
         return self._line.is_stored()
 
     def __repr__(self) -> str:
-        parameters = ", ".join(f"{name}={value!r}" for name, value in self._parameters.items())
+        parameters = ", ".join(f"{name}={unmade.shown(value)}" for name, value in self._parameters.items())
         state = f"{len(self._ready)} variant(s) generated" if self._ready else "nothing generated yet"
         return f"<kcl.Kernel {self.name}({parameters}): {state}>"
 

@@ -135,6 +135,11 @@ class Layer:
         self._try("write", lambda disk: disk.put(address, blob))
         return len(blob)
 
+    def delete(self, address: str) -> None:
+        """Remove an entry from memory and from disk."""
+        self.memory.delete(address)
+        self._try("delete", lambda disk: disk.delete(address))
+
     def remember(self, address: str, blob: bytes) -> None:
         """Keep entry bytes in memory only."""
         self.memory.put(address, blob)
@@ -142,8 +147,7 @@ class Layer:
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
         """Move a bad entry into quarantine, so that it never costs a second miss."""
         self.fault("verify", error)
-        self.memory.delete(address)
-        self._try("delete", lambda disk: disk.delete(address))
+        self.delete(address)
         if self.disk is not None:
             try:
                 _quarantine().put(address, blob, f"{self.name}: {error}")

@@ -352,7 +352,15 @@ class Line:
             assert self.base is not None
             proofs.write()
             place = self._origin.place()
-            return rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds)
+            key, size = rows.store(layer, self._key, place, self.base, code.generated, used, code.unit, seconds)
+            if self._origin.recipe and place.record is not None:
+                from kcl.history import restless
+
+                places = list(
+                    dict.fromkeys([self._key.digest, key.digest, code.unit.digest if code.unit else key.digest])
+                )
+                restless.missed(self._origin.recipe, self.name, places, place.texts, place.record)
+            return key, size
         if code.reused or code.unit is None:
             return None, 0
         return None, rows.store_unit(layer, code.unit, code.generated, seconds)

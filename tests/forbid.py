@@ -66,18 +66,24 @@ def loopy():
     return allow
 
 
-def generation():
-    """Make what loopy does raise, now or when it is imported: making a kernel from text, and generating code."""
-    for name in WORK:
+def generation(modules=tuple(WORK)):
+    """Make what loopy does raise, now or when it is imported: making a kernel from text, and generating code.
+
+    `modules` names the modules of `WORK` whose functions are not to run.
+    """
+    for name in modules:
         if name in sys.modules:
             _idle(sys.modules[name])
-    sys.meta_path.insert(0, _IdleGenerators())
+    sys.meta_path.insert(0, _IdleGenerators(modules))
 
 
 class _IdleGenerators(MetaPathFinder):
+    def __init__(self, modules):
+        self.modules = modules
+
     def find_spec(self, fullname, path=None, target=None):  # noqa: ARG002
         """Find what others find, and have it work no more once it is loaded."""
-        if fullname not in WORK:
+        if fullname not in self.modules:
             return None
         sys.meta_path.remove(self)
         try:

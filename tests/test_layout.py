@@ -85,6 +85,7 @@ ORDER = [
     "history.orders",
     "history.records",
     "history.journal",
+    "history.restless",
     "inventory.listing",
     "inventory",
     "explain.misses",

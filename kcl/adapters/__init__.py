@@ -218,20 +218,36 @@ def skips_argument_checks() -> bool:
 # loopy's switch is global to the process, so one thread's miss must not look like the user's wish to another.
 _loopy_lock = threading.RLock()
 _loopy_wish: list[bool] = []
+_loopy_thread = 0  # who has the lock
 
 
 @contextmanager
 def loopy_disk_caches_off() -> Iterator[None]:
     """Run loopy without its own disk caches, which return stale code for a changed generator; one thread at a time."""
+    global _loopy_thread
     import loopy
 
     with _loopy_lock:
+        _loopy_thread = threading.get_ident()
         _loopy_wish.append(bool(loopy.CACHING_ENABLED))
         loopy.CACHING_ENABLED = False
         try:
             yield
         finally:
             loopy.CACHING_ENABLED = _loopy_wish.pop()
+
+
+def _after_fork() -> None:
+    """A thread that is not here may hold the lock, and have switched loopy's caches off."""
+    global _loopy_lock
+    if _loopy_wish and _loopy_thread != threading.get_ident():
+        _loopy_lock = threading.RLock()
+        sys.modules["loopy"].CACHING_ENABLED = _loopy_wish[0]  # type: ignore[attr-defined]
+        _loopy_wish.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def kcl_switched_loopy_off() -> bool:

@@ -15,6 +15,7 @@ class Origin(Protocol):
 
     name: str
     own_seconds: float
+    recipe: str  # file and name of one that runs in every process, else empty
 
     @property
     def front_ends(self) -> frozenset[str]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from kcl.generated import Generated
 
+_CHANGED = "what loopy keeps by reference changed after the call"
+_HANDED_OUT = "parts that it shares are in the program's hands"
 _NOTHING = object()
 
 
@@ -32,10 +34,12 @@ class Recorded:
 
     def __init__(self, task: Task | None) -> None:
         self.name = "" if task is None else task.name
+        self.recipe = "" if task is None else f"{task.function.__code__.co_filename} {task.function.__qualname__}"
         self.remark = ""
         self.own_seconds = 0.0  # what the recipe's own code took where nothing was carried out
         self._task = task
         self._value: Any = _NOTHING
+        self._record: Record | None = None  # behind the value, when the key was made
         self._entry: str | None = None
         self._result: frontends.Result | None = None
         self._key: Key | None = None
@@ -69,7 +73,9 @@ class Recorded:
                 self._value = self._returned()
             record = unmade.record_of(self._value)
             if record is not None and record.changed():
-                unmade.asked(self._value, "what loopy keeps by reference changed after the call")
+                recorder.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
+                self._value = recorder.make(record)
+            self._record = unmade.record_of(self._value)
             self._key = Key(self._parts())
         return self._key
 
@@ -137,7 +143,9 @@ class Recorded:
         """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
         from kcl import running
 
-        return running.generate(self.name, self._declared, self._accepted(), dtypes)
+        changed = self._record is not None and self._record.changed()
+        generated, refused, alone = running.generate(self.name, self._declared, self._accepted(), dtypes)
+        return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
         """Generate code from the record or the result once more, for verification."""

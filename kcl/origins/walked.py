@@ -23,6 +23,7 @@ class Walked:
     """A pure recipe with its parameters; its key is of the moment when it is first asked for."""
 
     remark = ""
+    recipe = ""
     own_seconds = 0.0
 
     def __init__(self, task: Task) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kcl.declarations import Task
 from kcl.key import Key
+from kcl.record import unmade
 from kcl.record.record import Record
 from kcl.rows import Place
 
@@ -64,7 +65,7 @@ def _shown(arguments: dict[str, Any]) -> dict[str, str]:
     found = {}
     for name, value in arguments.items():
         try:
-            found[name] = repr(value)[:1000]
+            found[name] = unmade.shown(value)[:1000]
         except Exception:  # the repr is the user's
             found[name] = f"<{type(value).__qualname__}>"
     return found

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kcl.namedtuple import NamedTuple
 from kcl.record import texts
-from kcl.record.texts import Standing, Taken
+from kcl.record.table import CONSTRUCTORS
+from kcl.record.texts import Consumed, Standing, Taken
 
 _NOTHING = object()
 
@@ -39,8 +41,12 @@ class Record:
         "_made",
         "_texts",
         "arguments",
+        "dependents",
         "digest",
+        "exposed",
         "function",
+        "heard",
+        "keeps",
         "kept",
         "kernels",
         "keywords",
@@ -59,8 +65,17 @@ class Record:
         taken = Taken()
         self._take(arguments, keywords, taken)
         self.kept = taken.kept
+        self.keeps = bool(self.kept)
+        self.exposed = False  # whether a program holds parts of the unit that it may change
+        self.dependents: weakref.WeakSet[Record] | None = None
+        for record in self.inputs():
+            self.keeps = self.keeps or record.keeps
+            if record.dependents is None:
+                record.dependents = weakref.WeakSet()
+            record.dependents.add(self)
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
+        self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
         self.kernels: dict[Any, Any] = {}
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:
@@ -112,18 +127,46 @@ class Record:
         return found
 
     def changed(self) -> bool:
-        """Tell whether something that loopy keeps by reference is not what it was at the call, here or further up."""
+        """Tell whether the digest may no longer say what the unit is.
+
+        Parts of it are in the program's hands, or something that loopy keeps by reference is not what it was at the
+        call, here or further up.
+        """
+        if self.exposed:
+            return True
         seen: set[int] = set()
         waiting = [self]
         while waiting:
             record = waiting.pop()
-            if id(record) in seen:
+            if not record.keeps or id(record) in seen:
                 continue
             seen.add(id(record))
-            if any(texts.walked(thing) != text for thing, text in record.kept):
+            if any(texts.current(thing) != text for thing, text in record.kept):
                 return True
             waiting += record.inputs()
         return False
+
+    def is_like(self, other: Record) -> bool:
+        """Tell whether two records surely give equal things."""
+        return self.digest == other.digest and not (self.exposed or other.exposed)
+
+    def expose(self) -> list[Record]:
+        """Note that a program gets parts of this unit, which units made of it and before it share.
+
+        Returns those of them that wait: they must be carried out before the program changes anything. From now on all
+        of them count by their content.
+        """
+        found: list[Record] = []
+        waiting = [self]
+        while waiting:
+            record = waiting.pop()
+            if record.exposed or record.function in CONSTRUCTORS:
+                continue
+            record.exposed = True
+            if not record.is_made:
+                found.append(record)
+            waiting += [*record.inputs(), *(record.dependents or ())]
+        return found
 
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
         """Return the record as JSON has it: calls in their order, each with its place and the texts of its arguments.
@@ -187,7 +230,7 @@ def real(value: Any) -> Any:
         return kind([real(item) for item in value])
     if kind is dict:
         return {real(key): real(item) for key, item in value.items()}
-    if isinstance(value, Standing):
+    if issubclass(kind, Standing):
         return value.real()
     from kcl.record import recorder, unmade
 
@@ -203,6 +246,8 @@ def _inputs(value: Any, found: list[Record]) -> None:
     elif kind is dict:
         for pair in value.items():
             _inputs(pair, found)
+    elif kind is Consumed:
+        _inputs(value.items, found)
     else:
         unmade = sys.modules["kcl.record.unmade"]
         record = unmade.record_of(value)

@@ -9,6 +9,8 @@ recorded. Whatever fails in here is a fault of kcl: the call is carried out, and
 from __future__ import annotations
 
 import importlib
+import operator
+import os
 import sys
 import threading
 import time
@@ -116,20 +118,24 @@ def _place(frame: Any) -> Place:
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
-    if name not in table.DEFERRED:
-        return at_once(name, arguments, keywords, place)
-    arguments, keywords = _each(texts.listed, arguments, keywords)
-    try:
-        record = _record(name, arguments, keywords, place) if _records(name, arguments, keywords) else None
-    except (UnknownInput, RecursionError) as error:
-        made(f"{name}: {error}", place)
-        record = None
-    except Exception as error:
-        fault(error)
-        record = None
+    arguments, keywords = _each(texts.consumed, arguments, keywords)
+    record = None
+    if name in table.DEFERRED:
+        try:
+            if _records(name, arguments, keywords):
+                record = _record(name, arguments, keywords, place)
+        except Exception as error:
+            _unknown(name, error, place)
     if record is None:
         return at_once(name, arguments, keywords, place)
     return _answer(record, group)
+
+
+def _unknown(name: str, error: Exception, place: Place) -> None:
+    """Note why a call could not be recorded: an argument that has no exact text, or a fault of kcl."""
+    made(f"{name}: {error}", place)
+    if not isinstance(error, (UnknownInput, RecursionError)):
+        fault(error)
 
 
 def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -138,12 +144,11 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if record is None or not is_on():
         return getattr(unmade.asked(unit, name), name)(*arguments)
     frame = sys._getframe(2)
-    arguments, _ = _each(texts.listed, arguments, {})
+    arguments, _ = _each(texts.consumed, arguments, {})
     try:
         made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), _place(frame))
     except Exception as error:
-        if not isinstance(error, UnknownInput):
-            fault(error)
+        _unknown(name, error, _place(frame))
         return getattr(unmade.asked(unit, name), name)(*arguments)
     return _answer(made_of, _state.group or _group_of(frame.f_code))
 
@@ -151,6 +156,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
 def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Any:
     """Call loopy's own function with loopy's own objects."""
     function = getattr(loopy(), name)
+    function = getattr(function, "__kcl_real__", function)
     if name in table.CHANGING:
         settle()
     if name in table.VERSIONED:
@@ -173,7 +179,25 @@ def _each(
 
 def make(record: Record) -> Any:
     """Return what a record gives, carried out if it was not; raises what loopy raises."""
-    return record.made(_carry_out)
+    if record.is_made:
+        return record.made(_carry_out)
+    from kcl import adapters, observe
+
+    with observe.unobserved():
+        loopy()
+    with adapters.loopy_disk_caches_off():  # one thread at a time, and its lock before those of records
+        return record.made(_carry_out)
+
+
+def handed_out(record: Record) -> Any:
+    """Return what a record gives, for a program that may change it: all that shares parts of it was made before."""
+    made = make(record)
+    for other in record.expose():
+        try:
+            make(other)
+        except Exception:  # raised to who asks for it
+            continue
+    return made
 
 
 def asked(record: Record, question: str) -> None:
@@ -268,9 +292,11 @@ def _answer(record: Record, group: Group) -> Any:
         return unmade.new(record, _gives_unit(record))
     from kcl.record import warned
 
-    with warned.collecting(record.place) as heard:
+    try:
         value = make(record)
-    said = heard()
+    finally:
+        warned.give(record.heard, record.place)
+    said = warned.kept(record.heard)
     if said is not None:
         proofs.add(record.digest, said, group)
     if _gives_unit(record) and not _is_unit(value):
@@ -291,20 +317,20 @@ def _gives_unit(record: Record) -> bool:
 
 
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    from kcl import adapters, observe
+    """Call loopy. Its warnings stay with the record: they are given at the call, not when somebody asks."""
+    from kcl.record import warned
 
-    with observe.unobserved():
-        real = loopy()
+    real = loopy()
     _state.carried += 1
     holder, _, name = record.function.rpartition(".")
     function = getattr(getattr(real, holder) if holder else real, name)
-    with carrying(), adapters.loopy_disk_caches_off():
+    with carrying(), warned.hearing() as record.heard:
         return getattr(function, "__kcl_real__", function)(*arguments, **keywords)
 
 
 def _own(value: Any, question: str) -> Any:
     """Return loopy's own object for what stands for one."""
-    if isinstance(value, texts.Standing):
+    if issubclass(type(value), texts.Standing):
         return value.real()
     return unmade.asked(value, question) if type(value) in unmade.KINDS else value
 
@@ -312,3 +338,13 @@ def _own(value: Any, question: str) -> Any:
 def _group_of(code: Any) -> Group:
     """Return the group of the calls that stand in one file."""
     return proofs.group(code.co_filename.rpartition("/")[2])
+
+
+def _after_fork() -> None:
+    """A thread that is not here may have been carrying a record out."""
+    for record in list(_waiting):
+        record.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

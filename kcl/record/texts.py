@@ -10,7 +10,8 @@ import hashlib
 import operator
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 from kcl.direct.plain import SIMPLE
@@ -18,6 +19,9 @@ from kcl.errors import UnknownInput
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
+_ITERATORS = frozenset({"builtins", "itertools"})  # modules
+_MANY = 10_000
+_UNIT = "unit "  # begins the text of one of loopy's own
 
 
 class Taken:
@@ -44,6 +48,44 @@ class Standing:
     def real(self) -> Any:
         """Return the thing of loopy's."""
         raise NotImplementedError
+
+
+class Consumed(Standing):
+    """What an iterator of Python gave when a call was made with it; loopy gets an iterator over that.
+
+    `rest` goes on where that is not all: it raises what the iterator raised, or there are very many.
+    """
+
+    __slots__ = ("items", "rest")
+
+    def __init__(self, items: list[Any], rest: Iterator[Any] | None = None) -> None:
+        self.items = items
+        self.rest = rest
+
+    def real(self) -> Any:
+        """Return an iterator over loopy's own things."""
+        from kcl.record.record import real
+
+        return chain([real(item) for item in self.items], self.rest or ())
+
+
+def consumed(value: Any) -> Any:
+    """Return what an iterator of Python's gives, any other value as it is. Raises nothing."""
+    kind = type(value)
+    if kind.__module__ not in _ITERATORS or not hasattr(kind, "__next__"):
+        return value
+    items: list[Any] = []
+    try:
+        items += islice(value, _MANY)
+    except Exception as error:
+        return Consumed(items, _raising(error))
+    return Consumed(items, value if len(items) == _MANY else None)
+
+
+def _raising(error: Exception) -> Iterator[Any]:
+    if error:
+        raise error
+    yield
 
 
 def take(value: Any, taken: Taken) -> tuple[str, Any]:
@@ -79,17 +121,6 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         held = {key: mapped(item, change) for key, item in value.items()}
         return value if all(map(operator.is_, held.values(), value.values())) else held
     return change(value)
-
-
-def listed(value: Any) -> Any:
-    """Return the elements of an iterator as a list, anything else as it is: two readers see what one would."""
-    kind = type(value)
-    if hasattr(kind, "__next__") and kind.__module__ in ("builtins", "itertools") and kind.__name__ not in _ENDLESS:
-        return list(value)
-    return value
-
-
-_ENDLESS = frozenset({"count", "cycle", "repeat"})
 
 
 def calls_user(value: Any) -> bool:
@@ -149,21 +180,30 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     from kcl.record import unmade
 
+    if kind is Consumed:
+        if value.rest is not None:
+            raise UnknownInput("an iterator raises an error, or does not end")
+        text, items = take(value.items, taken)
+        return f"iter({text})", Consumed(items)
     if issubclass(kind, Standing):
         return value.text(), value
     record = unmade.record_of(value)
-    if record is not None:
-        return f"<{record.digest}>", value
-    value = unmade.real_of(value)
+    if record is not None and not record.exposed:
+        return f"<{record.digest}>", unmade.twin(value)
+    value = unmade.real_of(value) if record is None else unmade.made(record)
     kind = type(value)
+    if hasattr(kind, "__next__"):
+        raise UnknownInput("what an iterator gives is not known before it was asked")
     if isinstance(value, type):
         named = _type_text(value)
         if named is not None:
             return named, value
     if _package(kind) == "loopy":
-        text = _of_loopy(value, kind)
-        if text is not None:
-            return text, value
+        own = _of_loopy(value, kind)
+        if own is not None:
+            if own.startswith(_UNIT):
+                taken.kept.append((value, own))
+            return own, value
     text = walked(value)
     taken.kept.append((value, text))
     return text, value
@@ -193,7 +233,7 @@ def _of_loopy(value: Any, kind: type) -> str | None:
         key = content_key(value)
         if key is None:
             raise UnknownInput("a translation unit holds something that has no exact text")
-        return f"unit {key}"
+        return _UNIT + key
     enumeration = public_name(kind)
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
@@ -206,6 +246,14 @@ def public_name(thing: Any) -> str | None:
     if loopy is None or not isinstance(name, str) or getattr(loopy, name, None) is not thing:
         return None
     return f"loopy.{name}"
+
+
+def current(value: Any) -> str:
+    """Return the text of something that loopy keeps by reference, as of now."""
+    loopy: Any = sys.modules.get("loopy")
+    if type(value) is getattr(loopy, "TranslationUnit", None):
+        return str(_of_loopy(value, type(value)))
+    return walked(value)
 
 
 def walked(value: Any) -> str:

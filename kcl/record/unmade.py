@@ -8,6 +8,7 @@ layout in memory than any class of kcl; one that is asked passes everything on t
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 from kcl.record import imports
@@ -20,6 +21,15 @@ class _Bare:
 
 _dictionary: Any = _Bare.__dict__["__dict__"]
 _class: Any = object.__dict__["__class__"]
+
+
+class _Showing(threading.local):
+    """Whether this thread shows a value to a person, who needs no text of a unit."""
+
+    on = False
+
+
+_showing = _Showing()
 
 
 class Unmade(_Bare):
@@ -35,7 +45,7 @@ class Unmade(_Bare):
         return own
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__array_") or name in _ABSENT:
+        if name.startswith("__array_") or name in _ABSENT or (name == "dtype" and type(self) is UnmadeUnit):
             raise AttributeError(name)
         return getattr(asked(self, name), name)
 
@@ -47,7 +57,7 @@ class Unmade(_Bare):
 
     def __eq__(self, other: object) -> Any:
         mine, others = record_of(self), record_of(other)
-        if self is other or (mine is not None and others is not None and mine.digest == others.digest):
+        if self is other or (mine is not None and others is not None and mine.is_like(others)):
             return True
         if others is not None:
             asked(other, "__eq__")
@@ -61,7 +71,8 @@ class Unmade(_Bare):
         return hash(asked(self, "__hash__"))
 
     def __repr__(self) -> str:
-        return repr(asked(self, "__repr__"))
+        record = record_of(self) if _showing.on else None
+        return repr(asked(self, "__repr__")) if record is None else f"<{class_name(record)} {record.digest[:12]}>"
 
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
@@ -73,10 +84,10 @@ class Unmade(_Bare):
         return asked(self, "__getitem__")[name]
 
     def __copy__(self) -> Any:
-        return _again(self)
+        return twin(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _again(self)
+        return twin(self)
 
 
 class _Fields:
@@ -108,7 +119,7 @@ class UnmadeUnit(Unmade):
         return recorder.method(self, "with_entrypoints", (entrypoints,))
 
 
-_ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "dtype", "__len__", "__iter__", "_kcl_bindings"})
+_ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
 
 
 KINDS = frozenset({Unmade, UnmadeUnit})
@@ -127,6 +138,15 @@ def record_of(value: Any) -> Record | None:
         return None
     record: Record | None = _dictionary.__get__(value).get("record")
     return record
+
+
+def shown(value: Any) -> str:
+    """Return the repr of a value, in which what is not made stands by its class and digest."""
+    before, _showing.on = _showing.on, True
+    try:
+        return repr(value)
+    finally:
+        _showing.on = before
 
 
 def class_name(record: Record) -> str:
@@ -150,7 +170,8 @@ def real_of(value: Any) -> Any:
     return _dictionary.__get__(value)["real"] if type(value) is Unmade else value
 
 
-def _again(value: Any) -> Any:
+def twin(value: Any) -> Any:
+    """Return what a call keeps of an argument: it has the same record, and nobody else can ask it."""
     record = record_of(value)
     return real_of(value) if record is None else new(record, type(value) is UnmadeUnit)
 
@@ -162,8 +183,15 @@ def asked(value: Any, question: str) -> Any:
         from kcl.record import recorder
 
         recorder.asked(record, question)
-        _become(value, record, recorder.make(record))
+        _become(value, record, recorder.handed_out(record))
     return real_of(value)
+
+
+def made(record: Record) -> Any:
+    """Return loopy's own object."""
+    from kcl.record import recorder
+
+    return recorder.make(record)
 
 
 def _become(value: Any, record: Record, made: Any) -> None:

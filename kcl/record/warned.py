@@ -5,32 +5,103 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kcl.record import conditions
 from kcl.record.proofs import Warned
 from kcl.record.record import Place
 
 _registries: dict[str, dict[Any, Any]] = {}
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_lock = threading.RLock()
+_hearers = 0  # threads that listen now
+_before: Any = None  # what shows warnings else
+
+
+class _Hearing(threading.local):
+    """What this thread has heard; None while it does not listen. As a pattern of a filter it matches meanwhile."""
+
+    heard: list[warnings.WarningMessage] | None = None
+
+    def match(self, _module: str) -> bool:
+        return self.heard is not None
+
+
+_hearing = _Hearing()
+# `warnings.catch_warnings` would hear the warnings of all threads, and have those given again that were given once.
+_FILTER: Any = ("always", None, Warning, _hearing, 0)
 
 
 @contextmanager
-def collecting(place: Place) -> Iterator[Callable[[], tuple[Warned, ...] | None]]:
-    """Collect the warnings of the block, and give them under the user's filters as it ends.
-
-    The function that comes back lists them; None where one cannot be given again without the code that made it.
-    """
-    heard: list[warnings.WarningMessage] = []
+def hearing() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect the warnings that this thread gives in the block, whatever the filters; nobody else sees them."""
+    outer, _hearing.heard = _hearing.heard, []
+    held = _registries_of_loopy()
+    _install()
     try:
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            yield lambda: _kept(heard)
+        yield _hearing.heard
     finally:
-        for one in heard:
-            _give(_described(one), place, one.category, one.filename)
+        _remove()
+        for names, registry in held:
+            names["__warningregistry__"] = registry
+        _hearing.heard = outer
+
+
+def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
+    """Take away what loopy's modules remember of warnings that were given, so that all are heard."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
+    holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
+    return [(names, names.pop("__warningregistry__", {})) for names in holders]
+
+
+def _install() -> None:
+    global _hearers, _before
+    with _lock:
+        _hearers += 1
+        filters: Any = warnings.filters
+        if _FILTER not in filters:
+            filters.insert(0, _FILTER)
+        if warnings.showwarning is not _show:
+            _before, warnings.showwarning = warnings.showwarning, _show
+
+
+def _remove() -> None:
+    global _hearers
+    with _lock:
+        _hearers -= 1
+        if not _hearers:
+            filters: Any = warnings.filters
+            if _FILTER in filters:
+                filters.remove(_FILTER)
+            if warnings.showwarning is _show:
+                warnings.showwarning = _before
+
+
+def _after_fork() -> None:
+    """A thread that is not here may hold the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
+    if _hearing.heard is None:
+        _before(message, category, filename, lineno, file, line)
+    else:
+        _hearing.heard.append(warnings.WarningMessage(message, category, filename, lineno, file, line))
+
+
+def give(heard: list[warnings.WarningMessage], place: Place) -> None:
+    """Give warnings that were heard, under the user's filters."""
+    for one in heard:
+        _give(_described(one), place, one.category, one.filename)
 
 
 def again(warned: tuple[Warned, ...], place: Place) -> None:
@@ -41,7 +112,8 @@ def again(warned: tuple[Warned, ...], place: Place) -> None:
             _give(one, place, category, one.file)
 
 
-def _kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
+def kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
+    """Describe warnings for later runs; None where one cannot be given again without the code that made it."""
     described = tuple([_described(one) for one in found])
     if any(_category(one) is None or os.path.isabs(one.file) for one in described):
         return None  # code of the user gave it, or only its own module knows the category
@@ -63,14 +135,15 @@ def _below_loopy(file: str) -> str:
 
 def _give(one: Warned, place: Place, category: type[Warning], file: str) -> None:
     if one.file:
-        module = one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        line, module = one.line, one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         registry = _registries.setdefault(module, {})
-        warnings.warn_explicit(one.text, category, file, one.line, module, registry)
     else:
-        names = place.names
-        registry = names.setdefault("__warningregistry__", {})
-        module = str(names.get("__name__", "__main__"))
-        warnings.warn_explicit(one.text, category, place.file, place.line, module, registry)
+        file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
+        registry = place.names.setdefault("__warningregistry__", {})
+    twin = (one.text, conditions.WARNINGS.get(one.category), line)
+    if twin in registry:  # given before loopy was imported
+        registry[one.text, category, line] = registry[twin]
+    warnings.warn_explicit(one.text, category, file, line, module, registry)
 
 
 def _category(one: Warned) -> type[Warning] | None:
@@ -78,7 +151,5 @@ def _category(one: Warned) -> type[Warning] | None:
     module = builtins if one.module == "builtins" else sys.modules.get(one.module)
     found = getattr(module, one.category, None)
     if found is None and one.module == "loopy.diagnostic":
-        from kcl.record import conditions
-
         found = conditions.WARNINGS.get(one.category)
     return found if isinstance(found, type) and issubclass(found, Warning) else None

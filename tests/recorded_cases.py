@@ -1,0 +1,514 @@
+"""Programs in which a unit comes from elsewhere than a plain recipe, or holds more than plain values. Run in children.
+
+    python recorded_cases.py PLATFORM MODE FOLDER     a mode is cold, warm or without (a cache)
+
+A case is a function `(run)` that returns what it computed as JSON. A warm process runs first, with loopy forbidden,
+the cases that need no loopy; then, with code generation forbidden, those that ask loopy something. See
+test_recorded_cases.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import pickle
+import sys
+import traceback
+import warnings
+
+import forbid
+import numpy as np
+import pyopencl as cl
+
+import kcl
+import kcl.loopy as lp
+
+CASES = {}
+ASKING = set()
+X = np.arange(1, 17, dtype=np.float32)
+_real = importlib.import_module  # gives the real loopy, whoever asks
+
+
+def case(function):
+    """Add a case whose second run does without loopy."""
+    CASES[function.__name__] = function
+    return function
+
+
+def asking(function):
+    """Add a case that asks what only loopy can answer."""
+    ASKING.add(function.__name__)
+    return case(function)
+
+
+class Run:
+    """What a case launches with."""
+
+    def __init__(self, queue, folder):
+        self.queue, self.folder = queue, folder
+        self.context = queue.context  # Intel's queue does not keep it
+
+    def __call__(self, kernel, **arguments):
+        """Launch a Kernel, a unit or an executor on 1, 2, ..., 16; return the sum of all outputs."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _event, outputs = kernel(self.queue, **{"x": X, **arguments})
+        found = outputs.values() if isinstance(outputs, dict) else outputs
+        return float(sum(np.asarray(one, np.float64).sum() for one in found))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+
+def scaled(times, loopy=lp, name="scaled", **keywords):
+    """Return a unit that multiplies."""
+    arguments = [loopy.GlobalArg("x,y", np.float32, shape="n"), loopy.ValueArg("n", np.int32)]
+    return loopy.make_kernel(
+        "{[i]: 0<=i<n}", f"y[i] = {times}*x[i]", arguments, name=name, lang_version=(2018, 2), **keywords
+    )
+
+
+# {{{ where the unit comes from
+
+OUTSIDE = scaled(3, name="outside")
+
+
+@kcl.kernel
+def from_outside():
+    return OUTSIDE
+
+
+@kcl.kernel
+def split_from_outside(size=4):
+    return lp.split_iname(OUTSIDE, "i", size)
+
+
+@case
+def made_outside(run):
+    return run(from_outside()), run(split_from_outside()), run(split_from_outside(8)), run(from_outside())
+
+
+@asking
+def made_outside_by_the_real_loopy(run):
+    unit = scaled(5, _real("loopy"), name="really")
+
+    @kcl.kernel
+    def really():
+        return unit
+
+    @kcl.kernel
+    def really_split():
+        return lp.split_iname(unit, "i", 4)
+
+    return run(really()), run(really_split()), run(really())
+
+
+@asking
+def loaded_from_a_pickle(run):
+    path = run.path("unit.pickle")
+    if not os.path.exists(path):
+        with open(path, "wb") as stream:
+            pickle.dump(scaled(7, name="pickled"), stream)
+
+    @kcl.kernel
+    def loaded():
+        with open(path, "rb") as stream:
+            return pickle.load(stream)
+
+    @kcl.kernel
+    def loaded_and_split():
+        with open(path, "rb") as stream:
+            return lp.split_iname(pickle.load(stream), "i", 8)
+
+    return run(loaded()), run(loaded_and_split())
+
+
+@asking
+def loaded_from_another_pickle_of_one_name(run):
+    found = []
+    for times in (8, 9):
+        path = run.path("other.pickle")
+        with open(path, "wb") as stream:
+            pickle.dump(scaled(times, name="repickled"), stream)
+
+        @kcl.kernel
+        def loaded(path=path):
+            with open(path, "rb") as stream:
+                return pickle.load(stream)
+
+        found.append(run(loaded()))
+    return found
+
+
+@kcl.kernel
+def given(unit, size=4):
+    return lp.split_iname(unit, "i", size)
+
+
+@kcl.kernel
+def given_and_returned(unit):
+    return unit
+
+
+@case
+def given_as_a_parameter(run):
+    units = [scaled(times, name="parameter") for times in (2, 3)]
+    return [run(given(unit)) for unit in units], [run(given_and_returned(unit)) for unit in units]
+
+
+@case
+def given_in_a_container(run):
+    @kcl.kernel
+    def chosen(units, which):
+        return lp.split_iname(units[which], "i", 4)
+
+    units = {"two": scaled(2, name="contained"), "three": scaled(3, name="contained")}
+    return run(chosen(units, "two")), run(chosen(units, "three"))
+
+
+@asking
+def given_as_a_real_unit(run):
+    unit = scaled(11, _real("loopy"), name="real_parameter")
+    return run(given(unit)), run(given_and_returned(unit))
+
+
+@case
+def shared_by_two_recipes(run):
+    shared = scaled(4, name="shared")
+
+    @kcl.kernel
+    def one():
+        return lp.tag_inames(lp.split_iname(shared, "i", 4), {"i_inner": "unr"})
+
+    @kcl.kernel
+    def other():
+        return lp.assume(shared, "n mod 4 = 0")
+
+    return run(one()), run(other()), run(shared)
+
+
+@case
+def a_recipe_as_a_helper_of_another(run):
+    @kcl.kernel
+    def inner(times):
+        return scaled(times, name="helped")
+
+    @kcl.kernel
+    def outer(times):
+        return lp.split_iname(inner.function(times), "i", 4)
+
+    return run(outer(2)), run(outer(3)), run(inner(3))
+
+
+@case
+def a_recipe_that_launches(run):
+    @kcl.kernel
+    def first():
+        return scaled(2, name="launched_inside")
+
+    @kcl.kernel
+    def second():
+        return scaled(int(run(first())), name="launching")
+
+    return run(second())
+
+
+@case
+def a_recipe_that_launches_a_unit(run):
+    @kcl.kernel
+    def second():
+        total = run(scaled(2, name="unit_inside").executor(run.context))
+        return scaled(int(total), name="launching_a_unit")
+
+    return run(second())
+
+
+# }}}
+
+# {{{ several kernels in one unit
+
+
+def calling(name, times):
+    """Return a unit that calls a function, and the unit of that function."""
+    callee = lp.make_function(
+        "{[j]: 0<=j<16}",
+        f"b[j] = {times}*a[j]",
+        [lp.GlobalArg("a,b", np.float32, shape=(16,))],
+        name=f"{name}_callee",
+        lang_version=(2018, 2),
+    )
+    caller = lp.make_kernel(
+        "{[i]: 0<=i<16}",
+        f"[i]: y[i] = {name}_callee([i]: x[i])",
+        [lp.GlobalArg("x,y", np.float32, shape=(16,))],
+        name=name,
+        lang_version=(2018, 2),
+    )
+    return caller, callee
+
+
+@case
+def merged(run):
+    @kcl.kernel
+    def together(times):
+        return lp.merge(calling("merged", times))
+
+    return run(together(2)), run(together(3))
+
+
+@case
+def inlined(run):
+    @kcl.kernel
+    def together(times):
+        return lp.inline_callable_kernel(lp.merge(calling("inlined", times)), "inlined_callee")
+
+    return run(together(2)), run(together(3))
+
+
+@asking
+def a_registered_kernel(run):
+    @kcl.kernel
+    def together(times, inline=False):
+        caller, callee = calling("registered", times)
+        unit = lp.register_callable(caller, "registered_callee", callee["registered_callee"])
+        return lp.inline_callable_kernel(unit, "registered_callee") if inline else unit
+
+    return run(together(2)), run(together(3)), run(together(3, inline=True))
+
+
+@case
+def fused(run):
+    @kcl.kernel
+    def together(one, other):
+        arguments = [lp.GlobalArg("x", np.float32, shape=(16,)), "..."]
+        units = [
+            lp.make_kernel("{[i]: 0<=i<16}", f"y{k}[i] = {times}*x[i]", arguments, name=f"f{k}", lang_version=(2018, 2))
+            for k, times in enumerate((one, other))
+        ]
+        return lp.fuse_kernels(units)
+
+    return run(together(2, 3)), run(together(3, 3))
+
+
+@case
+def inferred(run):
+    @kcl.kernel
+    def untyped(dtype):
+        unit = lp.make_kernel("{[i]: 0<=i<16}", "<> t = 2*x[i]\ny[i] = t/4", name="inferred", lang_version=(2018, 2))
+        return lp.infer_unknown_types(lp.add_dtypes(unit, {"x": dtype}))
+
+    return run(untyped(np.float32)), run(untyped(np.float64), x=X.astype(np.float64))
+
+
+@asking
+def with_kernel(run):
+    @kcl.kernel
+    def changed(name):
+        unit = scaled(6, name="before")
+        return unit.with_kernel(unit.default_entrypoint.copy(silenced_warnings=frozenset({name})))
+
+    return run(changed("one")), run(changed("other"))
+
+
+def two_entries():
+    one = scaled(2, name="entry_one")
+    other = scaled(5, name="entry_other")
+    return lp.merge([one, other])
+
+
+@case
+def several_entry_points(run):
+    @kcl.kernel
+    def chosen(name):
+        return two_entries().with_entrypoints(name)
+
+    return run(chosen("entry_one")), run(chosen("entry_other"))
+
+
+@case
+def several_entry_points_of_an_executor(run):
+    unit = two_entries()
+    names = "entry_one", "entry_other"
+    return [run(unit.executor(run.context, entrypoint=name)) for name in names]
+
+
+@case
+def several_entry_points_of_a_call(run):
+    unit = two_entries()
+    return [run(unit, entrypoint=name) for name in ("entry_one", "entry_other")]
+
+
+# }}}
+
+# {{{ what stands in arguments
+
+
+@case
+def sympy_values(run):
+    sympy = importlib.import_module("sympy")
+
+    @kcl.kernel
+    def sized(size, fixed):
+        return lp.fix_parameters(lp.split_iname(scaled(3, name="sympy"), "i", int(size)), n=int(fixed))
+
+    @kcl.kernel
+    def formulas(times):
+        x = sympy.Symbol("x")
+        formula = sympy.expand((x + times) ** 2)
+        return scaled(str(formula.subs(x, 2)), name="formula")
+
+    return run(sized(sympy.Integer(4), sympy.Integer(16))), run(formulas(2)), run(formulas(3))
+
+
+@asking
+def sympy_expressions(run):
+    sympy = importlib.import_module("sympy")
+    from pymbolic.interop.sympy import SympyToPymbolicMapper
+
+    @kcl.kernel
+    def made(times):
+        from pymbolic.primitives import Subscript, Variable
+
+        right = SympyToPymbolicMapper()(sympy.Integer(times)) * Subscript(Variable("x"), (Variable("i"),))
+        instruction = lp.Assignment("y[i]", right)
+        arguments = [lp.GlobalArg("x,y", np.float32, shape=(16,))]
+        return lp.make_kernel("{[i]: 0<=i<16}", [instruction], arguments, name="symbols", lang_version=(2018, 2))
+
+    return run(made(2)), run(made(3))
+
+
+@asking
+def a_callable_of_the_user(run):
+    from loopy.types import NumpyType
+
+    class Doubling(lp.ScalarCallable):
+        text = "2.0f*"
+
+        def with_types(self, arg_id_to_dtype, callables_table):
+            if 0 not in arg_id_to_dtype:
+                return self.copy(arg_id_to_dtype=arg_id_to_dtype), callables_table
+            types = {0: NumpyType(np.dtype(np.float32)), -1: NumpyType(np.dtype(np.float32))}
+            return self.copy(name_in_target=self.text, arg_id_to_dtype=types), callables_table
+
+    class Tripling(Doubling):
+        text = "3.0f*"
+
+    @kcl.kernel
+    def called(kind):
+        unit = lp.make_kernel(
+            "{[i]: 0<=i<16}",
+            "y[i] = twice(x[i])",
+            [lp.GlobalArg("x,y", np.float32, shape=(16,))],
+            name="calling_mine",
+            lang_version=(2018, 2),
+        )
+        return lp.register_callable(unit, "twice", kind(name="twice"))
+
+    return run(called(Doubling)), run(called(Tripling))
+
+
+@asking
+def a_target_of_the_user(run):
+    class Target(lp.PyOpenCLTarget):
+        number = 2
+
+        def get_device_ast_builder(self):
+            return super().get_device_ast_builder()
+
+    class Other(Target):
+        number = 3
+
+    @kcl.kernel
+    def aimed(kind):
+        return scaled(kind.number, name="aimed", target=kind())
+
+    return run(aimed(Target)), run(aimed(Other))
+
+
+@asking
+def tags_of_the_user(run):
+    from pytools.tag import Tag
+
+    @dataclasses.dataclass(frozen=True)
+    class Mine(Tag):
+        number: int = 1
+
+    @kcl.kernel
+    def tagged(number):
+        unit = lp.tag_inames(scaled(3, name="tagged"), {"i": Mine(number)})
+        (found,) = unit.default_entrypoint.iname_tags_of_type("i", Mine)
+        return lp.split_iname(scaled(found.number, name="untagged"), "i", 4)
+
+    return run(tagged(2)), run(tagged(3))
+
+
+@asking
+def arguments_of_the_user(run):
+    class Mine(_real("loopy").ArrayArg):
+        """An argument of another class."""
+
+    space = lp.AddressSpace.GLOBAL
+
+    @kcl.kernel
+    def argued(dtype):
+        arrays = [
+            Mine(name, kind, shape="n", address_space=space) for name, kind in {"x": np.float32, "y": dtype}.items()
+        ]
+        arguments = [*arrays, lp.ValueArg("n", np.int32)]
+        return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = x[i]/4", arguments, name="argued", lang_version=(2018, 2))
+
+    return run(argued(np.float32)), run(argued(np.int32))
+
+
+# }}}
+
+# {{{ written code
+
+
+@case
+def written_code(run):
+    @kcl.kernel
+    def written():
+        return lp.set_options(scaled(13, name="written"), write_code=True)
+
+    return run(written())
+
+
+# }}}
+
+
+def main(platform, mode, folder):
+    """Run every case and print what each computed, looked up, asked and raised."""
+    (found,) = [one for one in cl.get_platforms() if one.name == platform]
+    context = cl.Context(found.get_devices()[:1])
+    run = Run(cl.CommandQueue(context), folder)
+    looks = []
+    kcl.add_hook(lambda event: looks.append([event.layer, event.kernel, event.outcome, event.reason]))
+    quiet = sorted(CASES.keys() - ASKING)
+    if mode == "warm":
+        forbid.compilation()
+        allow = forbid.loopy()
+    said = {name: _said(name, run, looks) for name in quiet}
+    if mode == "warm":
+        allow()
+        forbid.generation(("loopy.codegen",))
+    said |= {name: _said(name, run, looks) for name in sorted(ASKING)}
+    print(json.dumps(said))
+
+
+def _said(name, run, looks):
+    looks.clear()
+    before = kcl.stats()["made"]
+    result, error = None, ""
+    try:
+        result = CASES[name](run)
+    except BaseException:  # what is forbidden is one
+        error = traceback.format_exc()
+    made = sorted(kcl.stats()["made"].items() - before.items())
+    return {"result": result, "error": error, "looks": [*looks], "made": [question for question, _number in made]}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,900 @@
+"""The recorder against its adversaries: what changes after a call, what is asked, raised, warned of, and damaged."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import importlib
+import os
+import pickle
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import kcl
+import kcl.loopy as lp
+from kcl import layers
+from kcl.errors import CacheFault
+from kcl.record import proofs, recorder, unmade
+
+pytestmark = pytest.mark.one_platform
+X = np.arange(16, dtype=np.float32)
+GLOBAL = 2
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The real loopy, whoever asks."""
+    return importlib.import_module("loopy")
+
+
+def unit(text="y[i] = 2*x[i]", extra=(), name="recorded", loopy=lp, **keywords):
+    """Return a unit with an array in and an array out."""
+    arguments = [loopy.GlobalArg("x,y", np.float32, shape=(16,)), *extra]
+    return loopy.make_kernel("{[i]: 0<=i<16}", text, arguments, name=name, lang_version=(2018, 2), **keywords)
+
+
+def again():
+    """Go on as a new process would: with what lies on disk."""
+    proofs.write()
+    proofs.reset()
+    layers.reset()
+
+
+def twice(function, *arguments):
+    """Run as two processes would: return both results, and how many calls the second one carried out."""
+    first = function(*arguments)
+    again()
+    before = recorder.carried()
+    return first, function(*arguments), recorder.carried() - before
+
+
+def waiting(*arguments, **keywords):
+    """Return a unit that a proof lets wait."""
+    unit(*arguments, **keywords)
+    again()
+    before = recorder.carried()
+    found = unit(*arguments, **keywords)
+    assert recorder.carried() == before
+    assert type(found) is unmade.UnmadeUnit
+    return found
+
+
+class Launch:
+    def __init__(self, queue):
+        self.queue = queue
+
+    def __call__(self, kernel):
+        """Launch a unit, executor or Kernel, and return the sum of what comes back."""
+        launcher = kernel.executor(self.queue.context) if hasattr(kernel, "executor") else kernel
+        _event, outputs = launcher(self.queue, x=X)
+        return float(sum(one.sum() for one in (outputs.values() if isinstance(outputs, dict) else outputs)))
+
+    def gives_names(self, kernel):
+        """Tell whether a launch returns a dictionary, which an option decides."""
+        launcher = kernel.executor(self.queue.context) if hasattr(kernel, "executor") else kernel
+        return isinstance(launcher(self.queue, x=X)[1], dict)
+
+
+@pytest.fixture
+def launch(context):
+    """Launches on a queue."""
+    import pyopencl as cl
+
+    return Launch(cl.CommandQueue(context))
+
+
+def looked(values):
+    """A table that a kernel reads; loopy keeps the array that it is given."""
+    return lp.TemporaryVariable("t", initializer=values, read_only=True, address_space=lp.AddressSpace.GLOBAL)
+
+
+def generated(_info):
+    """A preamble that a global decides."""
+    yield "20_global", f"#define GLOBAL {GLOBAL}"
+
+
+class TestByReference:
+    """What loopy keeps by reference counts at the call and again where code is needed."""
+
+    def test_array_changed_before_each_launch(self, launch):
+        """A table is what it is at each executor's first launch, as it is for loopy."""
+
+        def run():
+            values = np.arange(16, dtype=np.float32)
+            made = unit("y[i] = t[i]*x[i]", [looked(values)])
+            found = [launch(made)]
+            values[:] = 1
+            found += [launch(made), launch(made)]
+            return found
+
+        first, second, _carried = twice(run)
+        assert first == second == [1240.0, 120.0, 120.0]
+
+    def test_array_changed_between_two_calls(self, launch):
+        """Units made of a unit whose table changed have the table of the end."""
+
+        def run():
+            values = np.arange(16, dtype=np.float32)
+            table = looked(values)
+            values[:] = 3
+            made = unit("y[i] = t[i]*x[i]", [table])
+            split = lp.split_iname(made, "i", 4)
+            values[:] = 4
+            return launch(made), launch(split)
+
+        first, second, _carried = twice(run)
+        assert first == second == (480.0, 480.0)
+
+    def test_array_changed_in_the_recipe(self, launch):
+        """A recipe may go on with an array after it gave it away."""
+
+        def run():
+            @kcl.kernel
+            def recipe():
+                values = np.arange(16, dtype=np.float32)
+                made = unit("y[i] = t[i]*x[i]", [looked(values)])
+                values[:] = 5
+                return made
+
+            return launch(recipe())
+
+        first, second, _carried = twice(run)
+        assert first == second == 600.0
+
+    def test_options_changed(self, launch, real):
+        """An object of options is loopy's own, and read when code is made."""
+
+        def run():
+            options = real.Options()
+            made = unit(options=options)
+            before = launch.gives_names(made)
+            options.return_dict = True
+            return before, launch.gives_names(made)
+
+        first, second, _carried = twice(run)
+        assert first == second == (False, True)
+
+    def test_target_changed(self, real):
+        """An attribute that is set on a target is the unit's."""
+        target = real.PyOpenCLTarget()
+        made = unit(target=target)
+        target.pyopencl_module_name = "elsewhere"
+        assert made.target.pyopencl_module_name == "elsewhere"
+
+    def test_callable_changed(self, launch, monkeypatch):
+        """A generator of preambles counts with what its code reaches, at the call and again at the key."""
+
+        @kcl.kernel
+        def recipe():
+            made = lp.register_preamble_generators(unit(), [generated])
+            if GLOBAL == 3:
+                monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 4)
+            return made
+
+        def text():
+            (found,) = [
+                line for line in recipe().source(launch.queue.context).splitlines() if line.startswith("#define G")
+            ]
+            return found
+
+        assert text() == "#define GLOBAL 2"
+        monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 3)
+        assert text() == "#define GLOBAL 4"
+        monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 3)
+        again()
+        assert text() == "#define GLOBAL 4"
+
+    def test_callable_changed_after_the_key(self, launch, monkeypatch):
+        """Code that is made later, when a callable is no more what it was at the key, is not stored."""
+
+        @kcl.kernel
+        def recipe():
+            made = lp.make_kernel("{[i]: 0<=i<16}", "y[i] = 2*x[i]", name="later", lang_version=(2018, 2))
+            return lp.register_preamble_generators(made, [generated])
+
+        looks = []
+        kernel = recipe()
+        kernel.source(launch.queue.context, x=np.float32)
+        monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 7)
+        kcl.add_hook(lambda event: looks.append((event.outcome, event.reason)))
+        assert "GLOBAL 7" in kernel.source(launch.queue.context, x=np.float64)
+        assert looks[0][0] == "bypass"
+        assert "changed after the call" in looks[0][1]
+        again()
+        monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 2)
+        kernel = recipe()
+        assert "GLOBAL 2" in kernel.source(launch.queue.context, x=np.float64)
+
+    def test_containers(self, launch):
+        """Containers are copied at the call: what is done to them afterwards does not matter."""
+
+        def run():
+            arguments, texts, tags = [lp.GlobalArg("x,y", np.float32, shape=(16,))], ["y[i] = 2*x[i]"], {"i": "unr"}
+            made = lp.make_kernel("{[i]: 0<=i<16}", texts, arguments, name="contained", lang_version=(2018, 2))
+            texts[0] = "y[i] = 7*x[i]"
+            arguments.clear()
+            tagged = lp.tag_inames(made, tags)
+            tags["i"] = "g.0"
+            return launch(tagged)
+
+        first, second, carried = twice(run)
+        assert (first, second, carried) == (240.0, 240.0, 0)
+
+    def test_container_of_another_class(self, launch):
+        """An ordered dictionary is kept as it is, and makes the unit when it changes."""
+        tags = collections.OrderedDict(i="unr")
+        tagged = lp.tag_inames(unit(), tags)
+        tags["i"] = "l.0"
+        assert launch(tagged) == 240.0
+
+    def test_generators(self, real):
+        """A generator is consumed once, loopy gets an iterator, and the error of one is its own."""
+        consumed = []
+
+        def names(error=None):
+            consumed.append(1)
+            yield "i"
+            if error is not None:
+                raise error
+
+        def run():
+            made = lp.remove_unused_inames(unit(), names())
+            return lp.prioritize_loops(made, (name for name in ("i",)))
+
+        _first, _second, carried = twice(run)
+        assert (carried, len(consumed)) == (0, 2)
+        with pytest.raises(RuntimeError, match="mine"):
+            lp.remove_unused_inames(unit(), names(RuntimeError("mine")))
+        for loopy in (lp, real):
+            with pytest.raises(TypeError, match="has no len"):
+                loopy.merge(one for one in (unit(name="one"), unit(name="other")))
+
+    def test_generator_of_what_has_no_text(self):
+        """What a generator gave is given to loopy where it cannot be recorded."""
+        made = lp.make_kernel(
+            "{[i]: 0<=i<16}", "y[i] = 1", (one for one in [lp.GlobalArg("y", np.float32, shape=(16,)), "..."]),
+            name="given", lang_version=(2018, 2), silenced_warnings=(one for one in [threading.Lock()][:0]),
+        )  # fmt: skip
+        assert made.default_entrypoint.arg_dict.keys() == {"y"}
+
+
+class TestHandedOut:
+    """A unit counts by its content from when a program holds parts of it, and so do those that share them."""
+
+    @staticmethod
+    def name_outputs(one):
+        one.default_entrypoint.options.return_dict = True
+
+    def test_itself(self, launch):
+        """Options that are set on the unit decide its code."""
+
+        def run():
+            made = unit()
+            before = launch.gives_names(made)
+            self.name_outputs(made)
+            return before, launch.gives_names(made)
+
+        first, second, _carried = twice(run)
+        assert first == second == (False, True)
+
+    def test_units_made_of_it_before(self, launch):
+        """loopy's units share their options: what was made of the unit before has them too."""
+
+        def run():
+            made = unit()
+            split = lp.split_iname(made, "i", 4)
+            before = launch.gives_names(split)
+            self.name_outputs(made)
+            return before, launch.gives_names(split), launch.gives_names(made)
+
+        first, second, _carried = twice(run)
+        assert first == second == (False, True, True)
+
+    def test_units_made_of_it_later(self, launch):
+        """A unit that is made of one in the program's hands counts by its content, too."""
+
+        def run():
+            made = unit()
+            assert made.default_entrypoint.name == "recorded"
+            split = lp.split_iname(made, "i", 4)
+            self.name_outputs(made)
+            return launch.gives_names(split)
+
+        first, second, _carried = twice(run)
+        assert first
+        assert second
+
+    def test_siblings(self, launch):
+        """Options that are set on one of two units made of a third decide all three, and what is made of them."""
+
+        def run():
+            made = unit()
+            one, other = lp.split_iname(made, "i", 4), lp.split_iname(made, "i", 8)
+            self.name_outputs(one)
+            later = lp.split_iname(made, "i", 2)
+            return [launch.gives_names(each) for each in (made, one, other, later)]
+
+        first, second, _carried = twice(run)
+        assert first == second == [True] * 4
+
+    def test_arguments(self, launch):
+        """An argument list that is changed in place gives other code."""
+
+        def first(made):
+            @kcl.kernel
+            def recipe():
+                return made
+
+            text = recipe().source(launch.queue.context)
+            return text[text.index("recorded(") :].split("restrict__ ")[1][0]
+
+        def run():
+            made = unit()
+            before = first(made)
+            made.default_entrypoint.args.reverse()
+            return before, first(made)
+
+        one, other, _carried = twice(run)
+        assert one == other == ("x", "y")
+
+    def test_code_of_an_unchanged_one_is_a_hit(self, launch):
+        """A question alone costs the making: the code is found under the content."""
+
+        def run():
+            @kcl.kernel
+            def recipe():
+                made = lp.split_iname(unit(), "i", 4)
+                assert len(made.default_entrypoint.inames) == 2
+                return made
+
+            return launch(recipe())
+
+        looks = []
+        run()
+        again()
+        kcl.add_hook(lambda event: looks.append(event.outcome))
+        assert run() == 240.0
+        assert set(looks) == {"hit"}
+
+
+class TestLikeLoopys:
+    """Units that nothing has asked for behave as loopy's do."""
+
+    def test_equality(self, real):
+        """Units compare with others that are not made, and with loopy's; nothing is made to see that it is the same."""
+        one, other = waiting(), unit()
+        assert one == other
+        assert (one != other) is False
+        assert type(one) is unmade.UnmadeUnit
+        made = unit(loopy=real)
+        assert one == made
+        assert made == other
+        assert one != 3
+        assert unit() != unit("y[i] = 3*x[i]")
+        assert {unit(): 1}[made] == 1
+        assert hash(unit()) == hash(made)
+
+    def test_copies(self, real):
+        """A copy is not made either, and equal; a pickle holds loopy's own."""
+        one = waiting()
+        for other in (copy.copy(one), copy.deepcopy(one), copy.deepcopy([one])[0]):
+            assert type(other) is unmade.UnmadeUnit
+            assert other == one
+        loaded = pickle.loads(pickle.dumps(one))
+        assert type(loaded) is real.TranslationUnit
+        assert loaded == unit(loopy=real)
+
+    def test_classes(self, real):
+        """`isinstance`, `match` and `__class__` say that it is a unit of loopy; `type` does once it was asked."""
+        one = waiting()
+        assert isinstance(one, real.TranslationUnit)
+        assert isinstance(one, lp.TranslationUnit)
+        assert not isinstance(one, (int, str))
+        assert one.__class__ is real.TranslationUnit
+        assert type(one) is unmade.UnmadeUnit
+        assert one.default_entrypoint.name == "recorded"
+        assert type(one) is real.TranslationUnit
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda one: dataclasses.replace(one, entrypoints=frozenset()).entrypoints,
+            lambda one: [field.name for field in dataclasses.fields(one)],
+            dataclasses.is_dataclass,
+            lambda one: one.copy(entrypoints=frozenset()).entrypoints,
+            lambda one: sorted(vars(one)),
+            dir,
+            str,
+            lambda one: one["recorded"].name,
+            lambda one: getattr(one, "nothing", "no such attribute"),
+            bool,
+        ],
+    )
+    def test_questions(self, real, ask):
+        """The answer is that of loopy's unit, and gives the unit its place."""
+        assert ask(waiting()) == ask(unit(loopy=real))
+
+    def test_arguments(self, real):
+        """Arguments that are asked pass everything on."""
+
+        def argument(loopy):
+            return loopy.GlobalArg("x", np.float32, shape=(16,))
+
+        theirs = argument(real)
+        argument(lp)
+        again()
+        for ask in (repr, hash, lambda one: one.name, lambda one: one.dtype, lambda one: one.copy(name="z").name):
+            assert ask(argument(lp)) == ask(theirs)
+        assert argument(lp) == theirs
+        assert isinstance(argument(lp), real.ArrayArg)
+        assert pickle.loads(pickle.dumps(argument(lp))) == theirs
+
+    def test_shown_parameters(self, launch):
+        """kcl's own texts, of a miss and of a Kernel, ask units nothing."""
+
+        @kcl.kernel
+        def recipe(units):
+            return lp.split_iname(units[0], "i", 4)
+
+        one = waiting()
+        kernel = recipe([one])
+        assert "TranslationUnit" in repr(kernel)
+        assert launch(kernel) == 240.0
+        assert type(one) is unmade.UnmadeUnit
+
+
+class TestErrors:
+    def test_at_the_call(self):
+        """An error is raised at the call that causes it, in every run, and never proven."""
+        for _run in range(3):
+            made = unit()
+            with pytest.raises(KeyError):
+                lp.split_iname(made, "nope", 4)
+            again()
+
+    def test_another_way(self, launch):
+        """A recipe that goes on differently after an error gives the same in every run; the second one is a hit."""
+
+        @kcl.kernel
+        def recipe():
+            made = unit()
+            try:
+                return lp.split_iname(made, "nope", 4)
+            except KeyError:
+                return lp.split_iname(made, "i", 4)
+
+        looks = []
+        kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))
+        first, second, _carried = twice(lambda: launch(recipe()))
+        assert first == second == 240.0
+        assert looks[-1] in (("generator", "hit"), ("binary", "hit"))
+
+    @pytest.mark.parametrize("change", ["default target", "reduction", "structure"])
+    def test_proof_under_other_surroundings(self, change, monkeypatch, real):
+        """A call is carried out anew where what it would meet in loopy changed."""
+        waiting()
+        if change == "default target":
+            monkeypatch.setattr(real, "_DEFAULT_TARGET", real.CTarget)
+        elif change == "reduction":
+            parsers = importlib.import_module("loopy.library.reduction")._REDUCTION_OP_PARSERS
+            monkeypatch.setattr(
+                importlib.import_module("loopy.library.reduction"), "_REDUCTION_OP_PARSERS", [*parsers, generated]
+            )
+        else:
+            from pyopencl.tools import get_or_register_dtype
+
+            dtype = np.dtype([("only_here", np.int32)])
+            get_or_register_dtype("only_here", dtype)
+        before = recorder.carried()
+        unit()
+        assert recorder.carried() > before
+
+    def test_proof_under_another_python(self, child):
+        """`python -O` proves nothing for a run without, and the reverse."""
+        code = "import kcl.loopy as lp, sys\nlp.make_kernel('{[i]: 0<=i<4}', 'y[i] = 1', lang_version=(2018, 2))\n"
+        code += "import json\nprint(json.dumps('loopy' in sys.modules))"
+        runs = [child.json(code, options=options) for options in ((), (), ("-O",), ("-O",), ())]
+        assert runs == [True, False, True, False, False]
+
+
+WARNS = """
+import sys, warnings
+import kcl.loopy as lp
+{filters}
+for number in range(3):
+    lp.make_kernel("{{[i]: 0<=i<4}}", f"y[i] = {{number}}")
+split = lp.split_iname(lp.make_kernel("{{[i]: 0<=i<4}}", "y[i] = 3"), "i", {size})
+print("loopy" in sys.modules)
+"""
+
+
+class TestWarnings:
+    """Warnings of loopy come under the user's filters, in every run, and without loopy in a warm one."""
+
+    def test_given_again(self, child):
+        """As often as loopy gives them, cold and warm, and not again when a waiting unit is made."""
+        ignored = "warnings.filterwarnings('ignore', {})"
+        runs = [
+            ((), "", 2, True, 1),
+            ((), "", 2, False, 1),
+            (("-Walways",), "", 2, False, 4),
+            (("-Walways",), "", 3, True, 4),
+            (("-Wonce",), "", 4, True, 1),
+            (("-Wonce",), "", 4, False, 1),
+            (("-Wignore",), "", 4, False, 0),
+            (("-Walways",), ignored.format("category=lp.LoopyWarning"), 4, False, 0),
+            (("-Walways",), ignored.format("category=lp.LoopyWarning"), 5, True, 0),
+            (("-Walways",), ignored.format("module='loopy.kernel.creation'"), 5, False, 0),
+        ]
+        for options, filters, size, imported, number in runs:
+            done = child.run(WARNS.format(filters=filters, size=size), options=options)
+            assert done.stderr.count("LoopyWarning") == number, (options, filters, done.stderr)
+            assert done.stdout == f"{imported}\n", done.stderr
+
+    def test_as_errors(self, child):
+        """A warning that is an error is raised at the call, with loopy's category, in every run."""
+        code = """
+            import sys
+            import kcl.loopy as lp
+            try:
+                lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 1")
+            except lp.LoopyWarning as error:
+                print(type(error).__module__, type(error).__name__)
+        """
+        for _run in range(2):
+            done = child.run(code, options=("-Werror",))
+            assert done.stdout == "loopy.diagnostic LoopyWarning\n", done.stderr
+
+    def test_direct_calls(self, launch):
+        """A direct launch warns as loopy's does, at the line of the launch."""
+        made = unit()
+        with pytest.warns(lp.LoopyWarning, match="uncached") as heard:
+            made(launch.queue, x=X)
+        assert [one.filename for one in heard if "uncached" in str(one.message)] == [__file__]
+
+    def test_threads(self):
+        """Threads that hear warnings leave the process as it was, and do not hear each other's."""
+        before = warnings.showwarning, list(warnings.filters)
+        mine = []
+
+        def make(number):
+            lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {number}")
+
+        def warn():
+            for number in range(200):
+                warnings.warn(f"mine {number}", UserWarning, stacklevel=1)
+                mine.append(number)
+
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            threads = [threading.Thread(target=make, args=(number,)) for number in range(8)]
+            threads.append(threading.Thread(target=warn))
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert (warnings.showwarning, list(warnings.filters)) == before
+        kinds = collections.Counter(one.category.__name__ for one in heard)
+        assert kinds["UserWarning"] == 200
+        assert kinds["LoopyWarning"] == 8
+        again()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            make(0)
+        assert [one.category.__name__ for one in heard] == ["LoopyWarning"]
+
+
+class TestThreads:
+    def test_one_unit_asked_by_many(self, monkeypatch):
+        """Each record is carried out once, and everybody gets the unit."""
+        waiting()
+        lp.split_iname(unit(), "i", 4)
+        again()
+        split = lp.split_iname(unit(), "i", 4)
+        carried, real_one = [], recorder._carry_out
+        monkeypatch.setattr(
+            recorder, "_carry_out", lambda record, *more: carried.append(record) or real_one(record, *more)
+        )
+        barrier, found = threading.Barrier(16), []
+
+        def ask():
+            barrier.wait()
+            found.append(sorted(split.default_entrypoint.inames))
+
+        _together(ask, 16)
+        assert found == [["i_inner", "i_outer"]] * 16
+        assert len(carried) == len({id(record) for record in carried}) == 3
+
+    def test_recipes_at_once(self, launch):
+        """Recipes that run at once in threads do not mix their records."""
+        barrier, found = threading.Barrier(6), {}
+
+        @kcl.kernel
+        def recipe(number):
+            made = unit(f"y[i] = {number}*x[i]")
+            barrier.wait(60)
+            return lp.split_iname(made, "i", 4)
+
+        def run(number):
+            found[number] = launch(recipe(number))
+
+        _together(run, 6, numbered=True)
+        assert found == {number: 120.0 * number for number in range(6)}
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_fork_in_the_middle(self):
+        """A child that is forked while a thread carries records out waits for nobody."""
+        split = lp.split_iname(waiting(), "i", 4)
+        over = threading.Event()
+
+        def make():
+            number = 0
+            while not over.is_set():
+                number += 1
+                assert lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {number}", lang_version=(2018, 2)).entrypoints
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        try:
+            ends = [_forked(lambda: lp.split_iname(split, "i_inner", 2).default_entrypoint) for _ in range(4)]
+        finally:
+            over.set()
+            thread.join()
+        assert ends == [0] * 4
+
+
+def _together(function, number, numbered=False):
+    threads = [threading.Thread(target=function, args=(one,) if numbered else ()) for one in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _forked(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if not child:
+        import signal
+
+        signal.alarm(30)
+        try:
+            function()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(child, 0)[1]
+
+
+class Raises:
+    """Raises wherever it can."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+    def _raise(self, *_arguments):
+        raise RuntimeError("raises")
+
+    __repr__ = __eq__ = __hash__ = __iter__ = __reduce_ex__ = __bool__ = _raise
+
+
+class Lies:
+    @property
+    def __class__(self):
+        raise RuntimeError("lies")
+
+
+class Items(dict):
+    def items(self):
+        raise RuntimeError("items")
+
+
+class Names(type):
+    def __getattribute__(cls, name):
+        if name in ("__module__", "__qualname__"):
+            raise RuntimeError(name)
+        return type.__getattribute__(cls, name)
+
+
+class Nameless(metaclass=Names):
+    pass
+
+
+def _in_itself():
+    found = []
+    found.append(found)
+    return found
+
+
+class TestFaults:
+    """An exception inside the recorder never reaches the user."""
+
+    @pytest.mark.filterwarnings("ignore::kcl.layers.CacheWarning")
+    @pytest.mark.parametrize("make", [Raises, Lies, lambda: Items(a=1), _in_itself, threading.Lock, sys._getframe])
+    def test_arguments(self, real, make):
+        """loopy says what it thinks of an argument, as without kcl."""
+
+        def tried(loopy):
+            calls = [
+                lambda: loopy.split_iname(unit(loopy=loopy), "i", 4, inner_tag=value),
+                lambda: loopy.tag_inames(unit(loopy=loopy), {"i": value}),
+                lambda: loopy.fix_parameters(unit(loopy=loopy), n=value),
+                lambda: loopy.prioritize_loops(unit(loopy=loopy), value),
+                lambda: loopy.set_options(unit(loopy=loopy), build_options=value) and None,
+            ]
+            return [_outcome(call) for call in calls]
+
+        value = make()
+        assert tried(lp) == tried(real)
+
+    def test_at_once_in_a_recipe(self, launch, real):
+        """A call that cannot wait reaches the real loopy, also where the recipe's module imported that."""
+
+        class Names:
+            left = ["i"]  # noqa: RUF012
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                if not self.left:
+                    raise StopIteration
+                return self.left.pop()
+
+        @kcl.kernel
+        def recipe():
+            return real.prioritize_loops(unit(loopy=real), Names())
+
+        assert launch(recipe()) == 240.0
+        assert not Names.left
+
+    def test_a_fault_is_said_once(self, launch, monkeypatch):
+        """The recipe goes on with loopy's units; one warning."""
+        monkeypatch.setattr(recorder, "Record", _broken)
+
+        @kcl.kernel
+        def recipe():
+            return lp.split_iname(unit(), "i", 4)
+
+        with pytest.warns(layers.CacheWarning, match="could not record a call of loopy: broken") as heard:
+            assert launch(recipe()) == 240.0
+        assert len([one for one in heard if one.category is layers.CacheWarning]) == 1
+        assert any("broken" in question for question in kcl.stats()["made"])
+
+    def test_strict(self, monkeypatch):
+        """`KCL_STRICT=fault` raises."""
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        monkeypatch.setattr(recorder, "Record", _broken)
+        layers.reset()
+        with pytest.raises(CacheFault, match="broken"):
+            unit()
+
+    def test_damaged_proofs(self, launch):
+        """Proofs of a strange form prove nothing."""
+        unit()
+        proofs.write()
+        (group,) = [one for one in proofs._groups.values() if one._before]
+        key, layer = group._key, layers.generator()
+        for strange in ({"proven": []}, {"proven": {"a": 1}}, {"proven": {"a": [["short"]]}}, {}):
+            from kcl.entry import Entry
+
+            layer.publish(key.digest, Entry(key, {"kernel": "damaged", "created": 1, **strange}, {}))
+            proofs.reset()
+            layers.reset()
+            before = recorder.carried()
+            unit()
+            assert recorder.carried() > before
+        assert launch(unit()) == 240.0
+
+    @pytest.mark.filterwarnings("ignore::kcl.layers.CacheWarning")
+    def test_read_only_cache(self, launch, tmp_path, monkeypatch):
+        """A cache that cannot be written proves nothing, and nothing fails."""
+        blocked = tmp_path / "file"
+        blocked.write_text("no directory")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+        kcl.option.reset()
+        again()
+        assert launch(lp.split_iname(unit(), "i", 4)) == 240.0
+        again()
+        assert launch(lp.split_iname(unit(), "i", 4)) == 240.0
+
+
+def _broken(*_arguments):
+    raise RuntimeError("broken")
+
+
+def _outcome(call):
+    try:
+        return None if call() is None else "a unit"
+    except Exception as error:
+        return type(error).__name__, str(error).partition(" at 0x")[0]
+
+
+SWITCHED_OFF = """
+import json, os, sys
+import numpy as np
+import kcl
+
+@kcl.kernel
+def recipe():
+    import loopy as lp
+    from loopy import split_iname
+    made = lp.make_kernel("{[i]: 0<=i<16}", "y[i] = 2*x[i]", [lp.GlobalArg("x,y", np.float32, shape=(16,))],
+                          name="off", lang_version=(2018, 2))
+    made = split_iname(made, "i", 4)
+    print(type(made).__module__)
+    return made
+
+import pyopencl as cl
+context = cl.create_some_context(interactive=False)
+recipe().source(context)
+from kcl.record import recorder
+files = [os.path.join(place, name) for place, _, names in os.walk(os.environ["XDG_CACHE_HOME"]) for name in names]
+print(json.dumps([recorder.carried(), kcl.stats()["made"], sorted(file for file in files if "kcl" in file)]))
+"""
+
+
+class TestSwitches:
+    @pytest.mark.parametrize(
+        "variables",
+        [{"KCL_NO_CACHE": "1"}, {"KCL_NO_CACHE": "generator"}, {"LOOPY_NO_CACHE": "1"}, {"CG_NO_CACHE": "1"}],
+    )
+    def test_off(self, child, variables):
+        """Recipes get loopy itself; nothing is recorded, kept or read, and no file appears."""
+        done = child.run(SWITCHED_OFF, **variables)
+        assert done.returncode == 0, done.stderr
+        *classes, said = done.stdout.splitlines()
+        assert classes == ["loopy.translation_unit"]
+        assert said == "[0, {}, []]"
+
+    def test_strict_hits(self, launch, monkeypatch):
+        """`KCL_STRICT=hit` does not mind a unit that had to be made while its code is a hit."""
+
+        @kcl.kernel
+        def recipe():
+            made = unit()
+            assert made.default_entrypoint.name == "recorded"
+            return lp.split_iname(made, "i", 4)
+
+        assert launch(recipe()) == 240.0
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        again()
+        assert launch(recipe()) == 240.0
+        assert any(question.startswith("default_entrypoint") for question in kcl.stats()["made"])
+
+    def test_verify(self, launch, monkeypatch):
+        """`KCL_VERIFY=1` carries the record out after a hit, and finds an entry that was tampered with."""
+
+        @kcl.kernel
+        def recipe():
+            return lp.split_iname(unit(), "i", 4)
+
+        looks = []
+        launch(recipe())
+        monkeypatch.setenv("KCL_VERIFY", "1")
+        again()
+        kcl.add_hook(lambda event: looks.append((event.layer, event.outcome, event.reason)))
+        before = recorder.carried()
+        assert launch(recipe()) == 240.0
+        assert recorder.carried() == before + 3
+        assert looks[0] == ("generator", "hit", "verified")
+        looks.clear()
+        from kcl.frontends.loopy import LoopyResult
+
+        generate = LoopyResult.generate
+
+        def other(self, *arguments):
+            found = generate(self, *arguments)
+            return found._replace(source=found.source.replace("2.0f", "3.0f"))
+
+        monkeypatch.setattr(LoopyResult, "generate", other)
+        again()
+        with pytest.warns(layers.CacheWarning, match="differs in OpenCL C"):
+            assert launch(recipe()) == 360.0
+        assert looks[0][:2] == ("generator", "error")
