@@ -4,7 +4,8 @@
 
 Cold; again; a third time; once with LOOPY_NO_CACHE=1; once with every cache off. Runs two and three are under
 KCL_STRICT=hit, where anything but a hit ends the driver; the recipes run in all five. The exit status is 1 if a number
-differs, a strict run missed or a strict run imported loopy, and 2 without an OpenCL platform. Needs the standard library only; the driver needs kcl, pyopencl and loopy.
+differs, a strict run missed or a strict run imported loopy, and 2 without an OpenCL platform. Needs the standard
+library only; the driver needs kcl, pyopencl and loopy.
 """
 
 from __future__ import annotations

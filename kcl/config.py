@@ -76,8 +76,8 @@ SETTINGS = (
         "KCL_STRICT",
         "`hit`, `fault` or `hit,fault`",
         "unset",
-        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`, while a hit does not raise where loopy "
-        "was imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` instead of being a miss.",
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` instead of being a miss.",
     ),
     Setting(
         "KCL_VERIFY",
@@ -85,7 +85,7 @@ SETTINGS = (
         "unset",
         "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
         "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
-        "compares, at the first launch, what the stored binary computes with what a program built from source computes.",
+        "compares, at the first launch, what the stored binary and a program built from source compute.",
     ),
 )
 

@@ -47,8 +47,8 @@ class Bindings:
 class Kernel:
     """A recipe with its parameters, ready to be launched on any queue.
 
-    The recipe runs, and code is found or generated, at the first launch. One Kernel serves any number of contexts, devices, queues and
-    threads; what is bound for a queue is released with the queue object.
+    The recipe runs, and code is found or generated, at the first launch. One Kernel serves any number of contexts,
+    devices, queues and threads; what is bound for a queue is released with the queue object.
     """
 
     def __init__(

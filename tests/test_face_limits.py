@@ -1,4 +1,4 @@
-"""What an unmade record, and a name that the face answers without loopy, cannot imitate: a test for each row of a table.
+"""What an unmade record, and a name of the face before loopy is imported, cannot imitate: a test for each row.
 
 The page doc/explanation/the-face.md names these tests. Each runs in a process of its own, the second one of a program:
 its calls have proofs and wait, and loopy is imported only where the test says so.
@@ -141,7 +141,8 @@ class TestArguments:
         import dataclasses
         name = lp.UniqueName("first")
         before = dataclasses.is_dataclass(name), name.name
-        found = [*before, dataclasses.is_dataclass(name), raised(dataclasses.replace, name), raised(dataclasses.fields, name)]
+        found = [*before, dataclasses.is_dataclass(name), raised(dataclasses.replace, name)]
+        found.append(raised(dataclasses.fields, name))
         """
         assert program(code) == [[False, "first", False, "TypeError", None], True]
 
@@ -271,7 +272,7 @@ class TestErrors:
 
 class TestModules:
     def test_import_module(self, program):
-        """`importlib.import_module` and `sys.modules` know loopy only: its calls outside of recipes are not recorded."""
+        """`importlib.import_module` gives loopy itself, whose calls outside of recipes are not recorded."""
         code = """
         before = "loopy" in sys.modules
         real = importlib.import_module("loopy")
