@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from loopy import *  # noqa: F403
 
 
+__kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
+
+
 def __getattr__(name: str) -> Any:
     """Return what the face has under a name of loopy."""
     if name.startswith("__") and name.endswith("__"):  # what the import system asks for

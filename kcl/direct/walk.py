@@ -162,6 +162,8 @@ class Walk:
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
             self.guards.attributes.append((value, "function", value.function))
             return f"recipe {self.refer(value.function)}"
+        if kind.__module__ == "kcl.record.face":
+            return self.library("loopy", tuple(value.dotted.split(".")), self.owner("loopy"))
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
             self.guards.steady = False
             return self.builtin(value)

@@ -20,7 +20,7 @@ class Function:
     """A recorded function of loopy."""
 
     def __init__(self, name: str) -> None:
-        self.__name__ = self.__qualname__ = name
+        self.__name__ = self.__qualname__ = self.dotted = name
         self.__module__ = "loopy"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -46,6 +46,11 @@ class Thing(texts.Standing):
 
     def __init__(self, name: str) -> None:
         self._kcl_name = name
+
+    @property
+    def dotted(self) -> str:
+        """The name below loopy."""
+        return self._kcl_name
 
     def text(self) -> str:
         """Return the name, as the texts of loopy's own have it."""

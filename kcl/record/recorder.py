@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 from kcl import events, layers
@@ -100,17 +101,22 @@ def in_recipe() -> bool:
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth: int = 2) -> Any:
     """Answer a program's call of `loopy.<name>`; `depth` leads to the frame of the caller."""
+    frame = sys._getframe(depth)
+    place = _place(frame)
     if not is_on():
-        return at_once(name, arguments, keywords)
+        return at_once(name, arguments, keywords, place)
     started = time.perf_counter()
     try:
-        return _recorded(name, arguments, keywords, sys._getframe(depth))
+        return _recorded(name, arguments, keywords, place, _state.group or _group_of(frame.f_code))
     finally:
         _state.seconds += time.perf_counter() - started
 
 
-def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], frame: Any) -> Any:
-    place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+def _place(frame: Any) -> Place:
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+
+
+def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
     if name not in table.DEFERRED or not _records(name, arguments, keywords):
         return at_once(name, arguments, keywords, place)
     try:
@@ -121,7 +127,7 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], f
     except Exception as error:
         fault(error)
         return at_once(name, arguments, keywords, place)
-    return _answer(record, _state.group or _group_of(frame.f_code))
+    return _answer(record, group)
 
 
 def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -130,9 +136,8 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if record is None or not is_on():
         return getattr(unmade.asked(unit, name), name)(*arguments)
     frame = sys._getframe(2)
-    place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     try:
-        made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), place)
+        made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), _place(frame))
     except Exception as error:
         if not isinstance(error, UnknownInput):
             fault(error)
@@ -140,12 +145,12 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     return _answer(made_of, _state.group or _group_of(frame.f_code))
 
 
-def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place | None = None) -> Any:
+def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Any:
     """Call loopy's own function with loopy's own objects."""
     function = getattr(loopy(), name)
     if name in table.CHANGING:
         settle()
-    if name in table.VERSIONED and place is not None:
+    if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
     arguments = tuple([_own(value, name) for value in arguments])
     keywords = {key: _own(value, name) for key, value in keywords.items()}
@@ -202,9 +207,17 @@ def _records(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     """Tell whether a call can wait: it begins from texts or units, and loopy runs no code of the user during it."""
     if name in table.TRANSFORMATIONS and not (arguments and _is_unit(arguments[0])):
         return False
+    if _is_replaced(name):
+        return False
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
     return not any(texts.calls_user(value) for place, value in given if place not in later)
+
+
+def _is_replaced(name: str) -> bool:
+    """Tell whether the program put a function of its own in the place of loopy's."""
+    function = vars(sys.modules.get("loopy", operator)).get(name)
+    return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
 
 
 def _is_unit(value: Any) -> bool:

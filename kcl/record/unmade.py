@@ -162,8 +162,8 @@ def _become(value: Any, record: Record, made: Any) -> None:
         names = _dictionary.__get__(value)
         if type(value) is UnmadeUnit:
             names.update(vars(made))
+            _class.__set__(value, type(made))  # another thread may be asking: it finds one class or the other
             del names["record"]
-            _class.__set__(value, type(made))
         else:
             names["real"] = made
             del names["record"]

@@ -30,7 +30,7 @@ def collecting(place: Place) -> Iterator[Callable[[], tuple[Warned, ...] | None]
             yield lambda: _kept(heard)
     finally:
         for one in heard:
-            _give(_described(one), place, one.category)
+            _give(_described(one), place, one.category, one.filename)
 
 
 def again(warned: tuple[Warned, ...], place: Place) -> None:
@@ -38,12 +38,14 @@ def again(warned: tuple[Warned, ...], place: Place) -> None:
     for one in warned:
         category = _category(one)
         if category is not None:
-            _give(one, place, category)
+            _give(one, place, category, one.file)
 
 
 def _kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
     described = tuple([_described(one) for one in found])
-    return described if all(_category(one) is not None for one in described) else None
+    if any(_category(one) is None or os.path.isabs(one.file) for one in described):
+        return None  # code of the user gave it, or only its own module knows the category
+    return described
 
 
 def _described(one: warnings.WarningMessage) -> Warned:
@@ -53,20 +55,17 @@ def _described(one: warnings.WarningMessage) -> Warned:
 
 
 def _below_loopy(file: str) -> str:
-    """Return a path that begins with a package's name, which no place of installation is part of."""
-    _, marker, inside = file.rpartition(f"{os.sep}site-packages{os.sep}")
-    if marker:
-        return inside.replace(os.sep, "/")
-    loopy = sys.modules.get("loopy")
-    root = os.path.dirname(os.path.dirname(os.path.abspath(getattr(loopy, "__file__", None) or "/")))
-    return os.path.relpath(file, root).replace(os.sep, "/")
+    """Return the path below the directory that loopy is installed in, which is no part of it; others as they are."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["loopy"].__file__ or "")))
+    inside = file.removeprefix(root + os.sep)
+    return inside.replace(os.sep, "/") if inside != file else file
 
 
-def _give(one: Warned, place: Place, category: type[Warning]) -> None:
+def _give(one: Warned, place: Place, category: type[Warning], file: str) -> None:
     if one.file:
         module = one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         registry = _registries.setdefault(module, {})
-        warnings.warn_explicit(one.text, category, one.file, one.line, module, registry)
+        warnings.warn_explicit(one.text, category, file, one.line, module, registry)
     else:
         names = place.names
         registry = names.setdefault("__warningregistry__", {})
