@@ -77,7 +77,7 @@ SETTINGS = (
         "`hit`, `fault` or `hit,fault`",
         "unset",
         "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
-        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` instead of being a miss.",
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss.",
     ),
     Setting(
         "KCL_VERIFY",
