@@ -112,7 +112,8 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], f
     place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     if name not in table.DEFERRED:
         return at_once(name, arguments, keywords, place)
-    arguments, keywords = _each(texts.listed, arguments, keywords)
+    if not _is_plain(arguments, keywords):
+        arguments, keywords = _each(texts.listed, arguments, keywords)
     try:
         record = _record(name, arguments, keywords, place) if _records(name, arguments, keywords) else None
     except (UnknownInput, RecursionError) as error:
@@ -216,9 +217,16 @@ def _records(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     """Tell whether a call can wait: it begins from texts or units, and loopy runs no code of the user during it."""
     if name in table.TRANSFORMATIONS and not (arguments and _is_unit(arguments[0])):
         return False
+    if _is_plain(arguments, keywords):
+        return True
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
     return not any(texts.calls_user(value) for place, value in given if place not in later)
+
+
+def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tell whether there is nothing among arguments that holds others, is read once, or could be called."""
+    return texts.PLAIN.issuperset(map(type, arguments)) and texts.PLAIN.issuperset(map(type, keywords.values()))
 
 
 def _is_unit(value: Any) -> bool:

@@ -20,6 +20,10 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, t
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 
 
+# Classes whose objects hold no others, are no iterators, and are not called by loopy.
+PLAIN: set[type] = {str, *SIMPLE}
+
+
 class Taken:
     """What was found in the arguments of one call.
 
@@ -95,15 +99,13 @@ _ENDLESS = frozenset({"count", "cycle", "repeat"})
 def calls_user(value: Any) -> bool:
     """Tell whether there is a callable in an argument that loopy could call: no class or object of a library."""
     kind = type(value)
-    if kind is str or kind in SIMPLE:
+    if kind in PLAIN:
         return False
     if kind in (list, tuple, set, frozenset):
         return any(map(calls_user, value))
     if kind is dict:
         return any(map(calls_user, value.values()))
     if not callable(value) or issubclass(kind, Standing):
-        return False
-    if kind.__module__ == "kcl.record.unmade":
         return False
     owner = value if isinstance(value, type) else kind
     return kind in _FUNCTIONS[:3] or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
@@ -146,16 +148,22 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 }
 
 
-def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
-    from kcl.record import unmade
+def know(kind: type, record_of: Callable[[Any], Any], real_of: Callable[[Any], Any]) -> None:
+    """Have objects of a class count by the record behind them, and without one as what they pass everything on to."""
 
+    def write(value: Any, taken: Taken) -> tuple[str, Any]:
+        record = record_of(value)
+        if record is not None:
+            return f"<{record.digest}>", value
+        return _take(real_of(value), taken)
+
+    _CONTAINERS[kind] = write
+    PLAIN.add(kind)
+
+
+def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     if issubclass(kind, Standing):
         return value.text(), value
-    record = unmade.record_of(value)
-    if record is not None:
-        return f"<{record.digest}>", value
-    value = unmade.real_of(value)
-    kind = type(value)
     if isinstance(value, type):
         named = _type_text(value)
         if named is not None:

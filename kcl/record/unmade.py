@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kcl.record import imports
+from kcl.record import imports, texts
 from kcl.record.record import Record
 
 
@@ -178,3 +178,7 @@ def _become(value: Any, record: Record, made: Any) -> None:
         else:
             names["real"] = made
             del names["record"]
+
+
+for _kind in KINDS:
+    texts.know(_kind, record_of, real_of)
