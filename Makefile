@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-all truth lint docs bench bench-check bench-report clean
+.PHONY: demo test test-all truth compat lint docs bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -26,6 +26,11 @@ truth: $(VENV)/.dev
 	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/test_flight.py -k storm
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/test_chains.py tests/families
+
+# loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
+# doc/reference/compatibility.md. COMPAT="--suite examples" or COMPAT="-k split --limit 5" for a quick look.
+compat: $(VENV)/.dev
+	$(ON_POCL) $(BIN)/python tools/compat.py $(COMPAT)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -39,7 +39,7 @@ STAGES = (
     ("kcl.recipe", "kernel", "kcl: handles"),
     ("kcl.recipe", "Recipe.__call__", "kcl: handles"),
     ("kcl.handle", "Kernel.__call__", "kcl: the rest of a first call"),
-    ("kcl.pipeline", "Line.direct_key", "kcl: direct key"),
+    ("kcl.pipeline", "Line.generator_key", "kcl: run the recipe, key"),
     ("kcl.ahead", "Ahead.__init__", "kcl: read entries ahead"),
     ("kcl.ahead", "Ahead.take", "kcl: read entries ahead"),
     ("kcl.ahead", "Made.is_usable", "kcl: wait for the second thread"),

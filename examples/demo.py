@@ -3,8 +3,9 @@
     python examples/demo.py [--keep]
 
 Cold; again; a third time; once with LOOPY_NO_CACHE=1; once with every cache off. Runs two and three are under
-KCL_STRICT=hit, where anything but a hit ends the driver. The exit status is 1 if a number differs or a strict run
-missed, and 2 without an OpenCL platform. Needs the standard library only; the driver needs kcl, pyopencl and loopy.
+KCL_STRICT=hit, where anything but a hit ends the driver; the recipes run in all five. The exit status is 1 if a number
+differs, a strict run missed or a strict run imported loopy, and 2 without an OpenCL platform. Needs the standard
+library only; the driver needs kcl, pyopencl and loopy.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def demonstrate(root: pathlib.Path) -> int:
     for fault in faults:
         print(f"demo: {fault}", file=sys.stderr)
     if not faults:
-        print("\nThe same numbers in all five; the second and third generated nothing and compiled nothing.")
+        print("\nThe same numbers in all five; the second and third imported no loopy and compiled nothing.")
     return 1 if faults else 0
 
 
@@ -163,6 +164,8 @@ def complaints(outcomes: list[Outcome]) -> list[str]:
             said.append(f"{title} computed other numbers than the first run: {names}.")
         elif outcome.run.strict and (missed := not_hits(outcome)):
             said.append(f"{title} should hit everywhere, but counted {missed}.")
+        elif outcome.run.strict and outcome.record["loopy"]:
+            said.append(f"{title} imported loopy{asked(outcome)}.")
     return said
 
 
@@ -175,13 +178,20 @@ def differing(outcome: Outcome, first: Outcome) -> list[str]:
 def not_hits(outcome: Outcome) -> str:
     """Return in words every look-up that was not a hit; an empty layer counts too."""
     words = []
-    for layer, counted in outcome.record["stats"].items():
+    for layer in ("generator", "binary"):
+        counted = outcome.record["stats"][layer]
         words += [
             f"{int(counted[kind])} {kind} ({layer})" for kind in ("misses", "bypassed", "errors") if counted[kind]
         ]
-        if layer in ("generator", "binary") and not counted["hits"]:
+        if not counted["hits"]:
             words.append(f"no hit ({layer})")
     return ", ".join(words)
+
+
+def asked(outcome: Outcome) -> str:
+    """Return the questions that only loopy could answer, each with the line that asked."""
+    questions = outcome.record["stats"]["made"]
+    return f", which was asked: {', '.join(sorted(questions))}" if questions else ""
 
 
 if __name__ == "__main__":

@@ -76,16 +76,16 @@ SETTINGS = (
         "KCL_STRICT",
         "`hit`, `fault` or `hit,fault`",
         "unset",
-        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; `fault`: a fault of the cache "
-        "raises `kcl.CacheFault` instead of being a miss.",
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss.",
     ),
     Setting(
         "KCL_VERIFY",
         "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
         "unset",
-        "Runs the recipe although the generator layer hits, for every kernel or for a fraction of them, and compares "
-        "what is generated with what is stored; `results` also compares, at the first launch, what the stored binary "
-        "computes with what a program built from source computes.",
+        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
+        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
+        "compares, at the first launch, what the stored binary and a program built from source compute.",
     ),
 )
 

@@ -10,7 +10,6 @@ from kcl import reporting
 from kcl.handle import Kernel
 from kcl.origins.recorded import Recorded
 from kcl.record import conditions, recorder, unmade
-from kcl.record.record import Record
 
 reporting.at_exit()  # a program without recipes keeps a journal, too
 
@@ -38,11 +37,11 @@ def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keyw
     if record is None or keywords or len(arguments) != 1 or not _is_for_opencl(arguments) or not recorder.is_on():
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
     if record.changed():  # what counts now is found at the first launch, as loopy's executor generates then
-        return Executor(unit, arguments[0], entrypoint, _kernel(record, entrypoint))
+        return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
     with record.lock:
         found = record.kernels.get(entrypoint)
         if found is None:
-            found = record.kernels[entrypoint] = _kernel(record, entrypoint)
+            found = record.kernels[entrypoint] = _kernel(unit, arguments[0], entrypoint)
     return Executor(unit, arguments[0], entrypoint, found)
 
 
@@ -57,7 +56,6 @@ class Executor:
 
     def __call__(self, queue: Any, **arguments: Any) -> Any:
         """Launch on `queue`; returns (event, outputs) as loopy's executor does."""
-        arguments.pop("entrypoint", None)
         return self._kcl_kernel(queue, **arguments)
 
     def __getattr__(self, name: str) -> Any:
@@ -77,5 +75,16 @@ def _is_for_opencl(arguments: tuple[Any, ...]) -> bool:
     return bool(arguments) and opencl is not None and isinstance(arguments[0], (opencl.Context, opencl.CommandQueue))
 
 
-def _kernel(record: Record, entrypoint: str | None) -> Any:
-    return Kernel.of(Recorded.of_record(record, entrypoint))
+def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
+    """Return the kernel of a unit; raises what loopy raises for an entry point that there is not.
+
+    Where code of it is stored, there is one.
+    """
+    record = unmade.record_of(unit)
+    assert record is not None
+    found = Kernel.of(Recorded.of_record(record, entrypoint))
+    if record.is_made or not found.is_stored():
+        own = recorder.make(record)
+        if entrypoint not in own.entrypoints and (entrypoint is not None or len(own.entrypoints) != 1):
+            own.executor(context, entrypoint=entrypoint)
+    return found

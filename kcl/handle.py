@@ -48,8 +48,8 @@ class Bindings:
 class Kernel:
     """A recipe with its parameters, ready to be launched on any queue.
 
-    Nothing is generated before the first launch. One Kernel serves any number of contexts, devices, queues and
-    threads; what is bound for a queue is released with the queue object.
+    The recipe runs, and code is found or generated, at the first launch. One Kernel serves any number of contexts,
+    devices, queues and threads; what is bound for a queue is released with the queue object.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Kernel:
         return replay.bind(launcher, queue, arguments)
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
-        """Make everything that a launch needs: afterwards no recipe is left to run and no program to build.
+        """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
 
         Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
         as long as the object that is given.
@@ -169,7 +169,7 @@ class Kernel:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
 
         Of a miss it says what differs from the nearest earlier entry of the same kernel, in the words of
-        `kcl explain`. Counts no look-up, runs no recipe and builds nothing.
+        `kcl explain`. Runs the recipe if it has not run yet, unless that is pure. Counts no look-up and builds nothing.
         """
         look = self._line.inspect(arguments)
         lines = [f"kernel {self.name}", _sentence("generator", look.outcome, look.reason, layers.generator().place)]
@@ -186,6 +186,10 @@ class Kernel:
             key = program.slots_of(home, generated)[0].key
             lines += _differences("binary", self.name, key, {"source": generated.source})
         return "\n".join(lines)
+
+    def is_stored(self) -> bool:
+        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up."""
+        return self._line.is_stored()
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={unmade.shown(value)}" for name, value in self._parameters.items())

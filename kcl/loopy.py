@@ -19,7 +19,7 @@ __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
 
 def __getattr__(name: str) -> Any:
     """Return what the face has under a name of loopy."""
-    if name.startswith("__") and name.endswith("__"):  # what the import system asks for
+    if name.startswith("__") and name.endswith("__") and name != "__all__":  # what the import system asks for
         raise AttributeError(f"module 'kcl.loopy' has no attribute {name!r}")
     from kcl.record.face import face
 

@@ -175,6 +175,11 @@ class Line:
         with self._lock:
             return self._find(layers.generator(), values)
 
+    def is_stored(self) -> bool:
+        """Tell whether the generator layer holds a row of this kernel."""
+        key, layer = self.generator_key(), layers.generator()
+        return key is not None and not layer.off() and layer.look_up(key.digest, key).entry is not None
+
     def place(self) -> Place:
         """Return where the recipe stands, and the texts of its code; slow."""
         with self._lock:

@@ -78,7 +78,8 @@ def kernel(
 ) -> Recipe[P] | Callable[[Callable[P, object]], Recipe[P]]:
     """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
 
-    Import loopy inside the function, or take `kcl.lazy("loopy")`, so that a warm start does not import it.
+    The function runs in every process. Import loopy inside it, or write `import kcl.loopy as lp` at the head of its
+    file: it then gets the face of loopy, which records its calls, and a warm start does not import loopy.
 
     With `pure` you promise that the function is a pure function of what kcl can see: its code, its parameters and what
     it reads. kcl then finds the key without running the function, and runs it only when nothing is cached. The page

@@ -1,11 +1,11 @@
 """How a Kernel's code lies in the generator layer.
 
-A recipe that leaves nothing open and reads nothing has one row, under its direct key. Any other has a base row there,
-which says what is open and what was read, and one row for each choice of dtypes and content.
+A recipe that leaves nothing open has one row, under its generator key, unless it is pure and reads something. Any other
+has a base row there, which says what is open and what was read, and one row for each choice of dtypes and content.
 
 A small row under the identity of what the recipe returned (its unit) points to the row that holds the code. So another
-recipe, or the same after a change that makes no difference, finds code without generating it. Where there is no direct
-key this row holds the code itself.
+recipe, or the same after a change that makes no difference, finds code without generating it. Where there is no
+generator key this row holds the code itself.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def base_of(entry: Entry) -> Base:
 
 
 def is_whole(entry: Entry) -> bool:
-    """Tell whether the row under the direct key holds the code itself."""
+    """Tell whether the row under the generator key holds the code itself."""
     return "function" in entry.metadata
 
 

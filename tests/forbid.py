@@ -3,7 +3,8 @@
     import forbid; forbid.compilation(); forbid.loopy()
     import forbid; forbid.compilation(); forbid.generation()    # where the program itself imports loopy
 
-What is forbidden raises Forbidden, a BaseException: no `except Exception` of the code under test can hide it.
+Recipes run in every process, so they are not forbidden: what they ask of loopy is recorded. What is forbidden raises
+Forbidden, a BaseException: no `except Exception` of the code under test can hide it.
 """
 
 from __future__ import annotations

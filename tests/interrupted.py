@@ -6,9 +6,9 @@ import signal
 import sys
 import time
 
+import crowd
 import numpy as np
 import pyopencl as cl
-import storm
 
 KERNELS = 20
 
@@ -21,7 +21,7 @@ def main(platform):
     calls, longest, wanted = 0, 0.0, (0, 1)
 
     def launch(number):
-        _event, (out,) = storm.added(number)(queue, x=np.zeros(8, np.float32))
+        _event, (out,) = crowd.added(number)(queue, x=np.zeros(8, np.float32))
         assert out.tolist() == [number] * 8
 
     def handler(_number, _frame):

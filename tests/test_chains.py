@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loopys_own import loopy as lp
 
 import kcl
 
@@ -165,25 +166,23 @@ def composed(dice: random.Random) -> tuple[Call, ...]:
     return chain_of(plan)
 
 
-def carried_out(lp: Any, chain: tuple[Call, ...]) -> Any:
+def carried_out(loopy: Any, chain: tuple[Call, ...]) -> Any:
     """Make the unit, by loopy or by what a recipe takes for it."""
-    unit = lp.make_kernel(DOMAIN, INSTRUCTIONS, name="chained", lang_version=(2018, 2))
+    unit = loopy.make_kernel(DOMAIN, INSTRUCTIONS, name="chained", lang_version=(2018, 2))
     for call in chain:
-        unit = getattr(lp, call.function)(unit, *call.arguments, **dict(call.keywords))
+        unit = getattr(loopy, call.function)(unit, *call.arguments, **dict(call.keywords))
     return unit
 
 
 @kcl.kernel
 def chained(chain):
-    import loopy as lp
+    import loopy
 
-    return carried_out(lp, chain)
+    return carried_out(loopy, chain)
 
 
 def by_loopy(chain: tuple[Call, ...], context: Any) -> str | Exception:
     """Return the text that loopy makes of a chain, or what it says against it."""
-    import loopy as lp
-
     try:
         with lp.CacheMode(False):
             unit = carried_out(lp, chain)

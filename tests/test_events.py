@@ -33,7 +33,16 @@ class TestStats:
                 "bytes": 400,
             },
             "binary": {"hits": 1, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.25, "saved": 0.5, "bytes": 7},
+            "made": {},
         }
+
+    def test_made(self):
+        """A question that only loopy could answer is counted with the line that asked."""
+        for _ in range(2):
+            events.made("entrypoints of split_iname", "driver.py:7")
+        assert kcl.stats()["made"] == {"entrypoints of split_iname (driver.py:7)": 2}
+        events.reset()
+        assert kcl.stats()["made"] == {}
 
     def test_copy(self):
         """What stats returns is the caller's own."""

@@ -13,11 +13,11 @@ import threading
 import time
 from contextlib import contextmanager
 
+import crowd
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
-import storm
 from handle_recipes import add
 from project import NUMBERS, Run
 
@@ -340,7 +340,7 @@ class TestThreads:
         add(sizes=(8,))(queue, x=x, a=1)
         kernels = [add(sizes=(8,)), add(sizes=(8,))]
         values = {"x": x, "a": 1}
-        assert kernels[0]._line.direct_key() is not None
+        assert kernels[0]._line.generator_key() is not None
         monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
         found = []
@@ -376,7 +376,7 @@ class TestStorm:
 
         `KCL_STORMS` sets how many storms there are.
         """
-        command = [sys.executable, storm.__file__, PLATFORMS[platform_name]]
+        command = [sys.executable, crowd.__file__, PLATFORMS[platform_name]]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         for number in range(int(os.environ.get("KCL_STORMS", "1"))):
             environment = child.environment(KCL_CACHE_DIR=str(child.directory / str(number)), KCL_PROMOTE="off")
@@ -384,7 +384,7 @@ class TestStorm:
             ended = [process.communicate(timeout=300) for process in processes]
             for output, errors in ended:
                 numbers, longest = json.loads(output)
-                assert numbers == [list(range(storm.KERNELS))] * 2
+                assert numbers == [list(range(crowd.KERNELS))] * 2
                 assert longest < 25, errors
 
     def test_cold(self, project):
@@ -458,7 +458,7 @@ class TestWhoBuilds:
         found = []
         kernel = add(sizes=(8,))
         values = {"x": x, "a": 1}
-        assert kernel._line.direct_key() is not None
+        assert kernel._line.generator_key() is not None
         held = flight.join(kernel._line._joint(values), "add")
         monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)

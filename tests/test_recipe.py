@@ -170,11 +170,12 @@ class TestLazy:
         (child.directory / "lazily.py").write_text(LAZILY)
         code = """
             import sys, json
+            import importlib
             if sys.argv[1] == "first":
-                import loopy
+                importlib.import_module("loopy")
             import lazily
             if sys.argv[1] == "later":
-                import loopy
+                importlib.import_module("loopy")
             from kcl.direct.reach import reach
             from kcl.key import Key
             print(json.dumps([Key(reach(lazily.built.function, {}).parts).digest, "loopy" in sys.modules]))

@@ -265,7 +265,7 @@ class TestPointer:
         recipe, seen = load(PLAIN).scaled, looks()
         scaled(queue, recipe)
         layer = layers.generator()
-        unit = rows.unit_key(LoopyResult(recipe.function(), "").identity(), [], {"x": np.dtype(np.float32)})
+        unit = running.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
         pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
         entry = layer.look_up(pointed.digest, pointed).entry
         entry.parts["invoker.py"] = b"import no_such_module_of_anybody"

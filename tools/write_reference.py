@@ -36,7 +36,7 @@ OTHERS = (
     ("`POCL_CACHE_DIR`", "PoCL's own directory; the helper process reads there what PoCL compiled."),
     ("`CUDA_CACHE_PATH`, `CUDA_CACHE_MAXSIZE`", "NVIDIA's own directory and its size; left to the driver."),
     ("`PYOPENCL_BUILD_OPTIONS`", "Options that pyopencl adds to every build: part of the program key."),
-    ("`_LOOPY_SKIP_ARG_CHECKS`", "loopy leaves argument checks out of its invokers: part of the direct key."),
+    ("`_LOOPY_SKIP_ARG_CHECKS`", "loopy leaves argument checks out of its invokers: part of the generator key."),
 )
 
 

@@ -18,7 +18,7 @@ EFFECTS = {
 }
 OTHERS = {
     "PYOPENCL_BUILD_OPTIONS": ("pyopencl", "options of every build: part of the program key"),
-    "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the direct key"),
+    "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the generator key"),
 }
 _FEW = 3
 _HEAD = ("variable", "value", "read by", "effect")

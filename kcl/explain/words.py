@@ -303,7 +303,6 @@ _WHOLE: dict[str, str | Writer] = {
     "unit": "the content of the translation unit",
     "state": "what the program registered with loopy",
     "entry point": "entry point",
-    "argument checks": "checks of arguments",
     "proofs": "file with the calls",
     "row": "kind of the row",
     "python": "Python",

@@ -10,7 +10,7 @@ import os
 import sys
 
 import kcl
-from kcl import option
+from kcl import layers, option
 from kcl.direct import readings
 from kcl.history import driver_name
 from kcl.history.remembered import Remembered
@@ -25,7 +25,7 @@ _remembered: Remembered | None = None
 def load() -> None:
     """Read what the last run left, once in a process. Raises nothing."""
     global _remembered
-    if _remembered is not None:
+    if _remembered is not None or layers.generator().off():
         return
     key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
     _remembered = remembered = Remembered("readings", key)

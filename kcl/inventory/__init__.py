@@ -30,7 +30,7 @@ _READ |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its wr
 _PATIENCE = 1.0
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
-CODE, BASE, POINTER, BINARY = KINDS
+CODE, BASE, POINTER, PROOFS, BINARY = KINDS
 
 
 class Listed:
@@ -74,9 +74,11 @@ class Listed:
 
     @property
     def kind(self) -> str:
-        """What the entry is: "binary", or in the generator layer "code", "base" or "pointer" (see `kcl.rows`)."""
+        """What the entry is: "binary", or in the generator layer "code", "base", "pointer" or "proofs"."""
         if self.layer == "binary":
             return BINARY
+        if "proven" in self.metadata:
+            return PROOFS
         return CODE if "function" in self.metadata else POINTER if "row" in self.metadata else BASE
 
     @property

@@ -26,7 +26,7 @@ from kcl.stores.directory import Directory
 # So many entries are read quickly; only where there are more is the file written.
 FEW = 256
 COLUMNS = ("addresses", "stamps", "kinds", "kernel", "device", "sizes", "built", "seconds")
-KINDS = ("code", "base", "pointer", "binary")
+KINDS = ("code", "base", "pointer", "proofs", "binary")
 
 # A place that changed so lately can change again without a trace in its time.
 _SETTLED = 2.0
@@ -37,7 +37,8 @@ Stamp = list[int]
 class Summary(NamedTuple):
     """An entry as a listing shows it; `built` is in seconds since the epoch, `seconds` is what making it took.
 
-    `kind` is "binary", or in the generator layer "code", "base" or "pointer" (see `kcl.rows`).
+    `kind` is "binary", or in the generator layer "code", "base", "pointer" (see `kcl.rows`) or "proofs" (see
+    `kcl.record.proofs`).
     """
 
     layer: str

@@ -7,8 +7,10 @@ Functions that give units, and constructors, are recorded. A class that a progra
 from __future__ import annotations
 
 import functools
+import operator
 import sys
-from types import ModuleType
+from collections.abc import Callable
+from types import ModuleType, NoneType
 from typing import Any
 
 from kcl.record import recorder, table, texts, unmade
@@ -32,6 +34,16 @@ class Function:
             raise AttributeError(name)
         return getattr(_real(self.__name__), name)
 
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        text: str | None = _real(self.__name__).__doc__
+        return text
+
+    @property
+    def __wrapped__(self) -> Any:
+        """Return loopy's own function, whose signature and source tools show."""
+        return _real(self.__name__)
+
     def __repr__(self) -> str:
         return f"<kcl.loopy.{self.__name__}>"
 
@@ -52,6 +64,10 @@ class Thing(texts.Standing):
         """The name below loopy."""
         return self._kcl_name
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.real()) if "." in self._kcl_name and "loopy" in sys.modules else Thing
+
     def text(self) -> str:
         """Return the name, as the texts of loopy's own have it."""
         return f"loopy.{self._kcl_name}"
@@ -63,7 +79,7 @@ class Thing(texts.Standing):
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("__kcl", "_kcl")) or name in ("dtype", "__array_interface__", "__array_struct__"):
             raise AttributeError(name)
-        if self._kcl_name in _ENUMERATIONS and name.isupper():
+        if name in table.MEMBERS.get(self._kcl_name, ()):
             return thing(f"{self._kcl_name}.{name}")
         return getattr(self.real(), name)
 
@@ -74,7 +90,8 @@ class Thing(texts.Standing):
         record = unmade.record_of(value)
         if record is not None and "loopy" not in sys.modules and unmade.class_name(record) == self._kcl_name:
             return True
-        return isinstance(value, self.real()) if _may_be_loopys(value) else False
+        own = value.real() if isinstance(value, Thing) else value
+        return isinstance(own, self.real()) if own is not value or _may_be_loopys(value) else False
 
     def __subclasscheck__(self, kind: Any) -> bool:
         own = kind.real() if isinstance(kind, Thing) else kind
@@ -84,10 +101,10 @@ class Thing(texts.Standing):
         return (self.real(),)
 
     def __or__(self, other: Any) -> Any:
-        return self.real() | (other.real() if isinstance(other, Thing) else other)
+        return Either((self, other))
 
     def __ror__(self, other: Any) -> Any:
-        return other | self.real()
+        return Either((other, self))
 
     def __getitem__(self, item: Any) -> Any:
         return self.real()[item]
@@ -103,25 +120,77 @@ class Thing(texts.Standing):
     def __hash__(self) -> int:
         return hash(self.real())
 
-    def __repr__(self) -> str:
-        return f"<loopy.{self._kcl_name}>"
+    def __bool__(self) -> bool:
+        return "." not in self._kcl_name or bool(self.real())
 
     def __reduce__(self) -> Any:
         return thing, (self._kcl_name,)
 
-    def __int__(self) -> int:
-        return int(self.real())
 
-    __index__ = __int__
+def _of_real(operation: Callable[..., Any]) -> Any:
+    """Return a method that asks loopy's own thing."""
 
-    def __lt__(self, other: Any) -> Any:
-        return self.real() < (other.real() if isinstance(other, Thing) else other)
+    def method(self: Thing, *others: Any) -> Any:
+        return operation(self.real(), *[other.real() if isinstance(other, Thing) else other for other in others])
 
-    def __gt__(self, other: Any) -> Any:
-        return self.real() > (other.real() if isinstance(other, Thing) else other)
+    return method
 
 
-_ENUMERATIONS = frozenset({"AddressSpace", "KernelState", "MemoryOrdering", "MemoryScope", "CountGranularity"})
+# What a program may write into the text of a kernel, and compare.
+_ASKED: dict[str, Callable[..., Any]] = {
+    "__repr__": repr,
+    "__str__": str,
+    "__format__": format,
+    "__int__": int,
+    "__index__": operator.index,
+    "__len__": len,
+    "__lt__": operator.lt,
+    "__le__": operator.le,
+    "__gt__": operator.gt,
+    "__ge__": operator.ge,
+}
+for _name, _operation in _ASKED.items():
+    setattr(Thing, _name, _of_real(_operation))
+
+
+class Either:
+    """A union of types in which a type of loopy's stands, as annotations have it: `lp.TranslationUnit | None`."""
+
+    def __init__(self, members: tuple[Any, ...]) -> None:
+        self._kcl_members = members
+
+    def __or__(self, other: Any) -> Either:
+        return Either((*self._kcl_members, other))
+
+    def __ror__(self, other: Any) -> Either:
+        return Either((other, *self._kcl_members))
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return any(isinstance(value, one or NoneType) for one in self._kcl_members)
+
+    def __subclasscheck__(self, kind: Any) -> bool:
+        return any(issubclass(kind, one or NoneType) for one in self._kcl_members)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("__kcl", "_kcl")):
+            raise AttributeError(name)
+        return getattr(self._real(), name)
+
+    def __call__(self) -> Any:  # `typing` takes what can be called for a type
+        return self._real()()
+
+    def __eq__(self, other: object) -> Any:
+        return self._real() == (other._real() if isinstance(other, Either) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._real())
+
+    def __repr__(self) -> str:
+        return repr(self._real())
+
+    def _real(self) -> Any:
+        own = [one.real() if isinstance(one, Thing) else one for one in self._kcl_members]
+        return functools.reduce(operator.or_, own)
 
 
 @functools.cache
@@ -153,6 +222,8 @@ def attribute(name: str) -> Any:
         return getattr(_module("loopy.version"), name)
     if name in table.AT_ONCE:
         return _function(name)
+    if f"loopy.{name}" in FACED:
+        return submodule(f"loopy.{name}")
     return getattr(recorder.loopy(), name)
 
 
@@ -193,21 +264,45 @@ class Face(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         module = self.__name__
+        if name == "__all__":
+            return _starred(_module(module))
         if name.startswith("_") and "loopy" not in sys.modules:  # tools ask every object for names of their own
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        if name.startswith("__"):
+        if name.startswith("__") or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
-        if module == "loopy":
+        if module == "loopy" or is_known(name):
             return attribute(name)
-        if name in _PUBLIC or name in table.WARNINGS or name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
-            return attribute(name)
+        if f"{module}.{name}" in FACED:
+            return submodule(f"{module}.{name}")
         return getattr(_module(module), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_module(self.__name__), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_module(self.__name__), name)
 
     def __dir__(self) -> list[str]:
         return dir(_module(self.__name__))
 
 
+def is_known(name: str) -> bool:
+    """Tell whether the face has a public name without having asked loopy for it."""
+    return name in _PUBLIC or name in table.WARNINGS or name.startswith("LOOPY_USE_LANGUAGE_VERSION_")
+
+
+def has(module: str, names: Any) -> bool:
+    """Tell whether an import of `names` from a module, or of the module, can be answered without loopy."""
+    return module in FACED and all(name == "*" or is_known(name) or f"{module}.{name}" in FACED for name in names or ())
+
+
+def _starred(module: ModuleType) -> list[str]:
+    """List the names that `from module import *` gives."""
+    return list(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
+
+
 _PUBLIC = table.DEFERRED | table.TYPES | table.AT_ONCE
+FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES  # modules that have a face
 face = Face("loopy")
 
 

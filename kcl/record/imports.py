@@ -44,19 +44,28 @@ def recipe_in(names: dict[str, Any]) -> None:
 def _faced_import(  # with the parameters of `builtins.__import__`
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
-    if name[:5] == "loopy" and level == 0 and globals is not None and _is_face_for(name, globals):
-        return _face(name, fromlist)
     assert _import is not None
-    return _import(name, globals, locals, fromlist, level)
+    if name[:5] != "loopy" or level or globals is None or not _is_face_for(name, globals):
+        return _import(name, globals, locals, fromlist, level)
+    from kcl.record import face, recorder
+
+    if not face.has(name, fromlist):
+        recorder.loopy()
+        own = _import(name, globals, locals, fromlist, level)
+        if fromlist and name not in face.FACED:
+            return own
+    return face.submodule(name) if fromlist and name != "loopy" else face.face
+
+
+# A warning that a module gives as it is imported names the line of the import: the frames of Python's importing are not
+# counted, and this one is of them.
+_faced_import.__code__ = _faced_import.__code__.replace(co_filename="<frozen importlib._bootstrap>")
 
 
 def _is_face_for(name: str, names: dict[str, Any]) -> bool:
     """Tell whether a module gets the face of what it imports."""
-    if name != "loopy":
-        from kcl.record import table
-
-        if name not in table.MODULES:
-            return False
+    if name != "loopy" and name[:6] != "loopy.":
+        return False
     faced = names.get(_FACED)
     if faced is None:
         faced = names[_FACED] = _is_own(names)
@@ -74,14 +83,6 @@ def _is_own(names: dict[str, Any]) -> bool:
         return distributions.owner(module).kind == distributions.USER
     except Exception:
         return False
-
-
-def _face(name: str, wanted: Any) -> Any:
-    from kcl.record import face
-
-    if name == "loopy" or not wanted:
-        return face.face
-    return face.submodule(name)
 
 
 def watch() -> None:

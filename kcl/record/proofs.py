@@ -32,6 +32,7 @@ class Warned(NamedTuple):
     line: int
 
 
+_TYPES = [str, str, str, str, int]  # of a warning's fields
 _LOOPY = frozenset({"loopy"})
 _lock = threading.Lock()
 _writes_at_exit = False
@@ -58,7 +59,7 @@ class Group:
         found = layers.generator().look_up(self._key.digest, self._key).entry
         proven = found.metadata.get("proven") if found is not None else None
         if type(proven) is not dict or not all(
-            type(said) is list and all(type(one) is list and len(one) == len(Warned._fields) for one in said)
+            type(said) is list and all(type(one) is list and list(map(type, one)) == _TYPES for one in said)
             for said in proven.values()
         ):
             return {}

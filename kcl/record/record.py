@@ -7,6 +7,7 @@ carried out at most once; what comes out belongs to it.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import weakref
@@ -208,12 +209,18 @@ def _ordered(record: Record) -> list[Record]:
     return list(ordered.values())
 
 
+# A string or bytes, which stay as they are, or the reference to a record.
+_REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9a-f]{64})>""")
+
+
 def _numbered(text: str, numbers: dict[str, int]) -> str:
-    if "<" not in text:
-        return text
-    for digest, number in numbers.items():
-        text = text.replace(f"<{digest}>", f"call {number}")
-    return text
+    """Name the records that a text refers to by the numbers of their calls."""
+
+    def named(found: re.Match[str]) -> str:
+        number = numbers.get(found["digest"] or "")
+        return found[0] if number is None else f"call {number}"
+
+    return _REFERENCE.sub(named, text) if "<" in text else text
 
 
 def real(value: Any) -> Any:

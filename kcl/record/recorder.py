@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -91,7 +91,7 @@ def carried() -> int:
 
 
 def seconds() -> float:
-    """Return how long the calls of this thread took, in seconds."""
+    """Return how much processor time the calls of this thread took, in seconds."""
     return _state.seconds
 
 
@@ -106,11 +106,11 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
     place = _place(frame)
     if not is_on():
         return at_once(name, arguments, keywords, place)
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         return _recorded(name, arguments, keywords, place, _state.group or _group_of(frame.f_code))
     finally:
-        _state.seconds += time.perf_counter() - started
+        _state.seconds += time.thread_time() - started
 
 
 def _place(frame: Any) -> Place:
@@ -118,8 +118,7 @@ def _place(frame: Any) -> Place:
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
-    arguments = tuple([texts.consumed(value) for value in arguments])
-    keywords = {key: texts.consumed(value) for key, value in keywords.items()}
+    arguments, keywords = _each(texts.consumed, arguments, keywords)
     record = None
     if name in table.DEFERRED:
         try:
@@ -145,6 +144,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if record is None or not is_on():
         return getattr(unmade.asked(unit, name), name)(*arguments)
     frame = sys._getframe(2)
+    arguments, _ = _each(texts.consumed, arguments, {})
     try:
         made_of = Record(f"TranslationUnit.{name}", (unit, *arguments), {}, beside.state(), _place(frame))
     except Exception as error:
@@ -161,12 +161,20 @@ def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pla
         settle()
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
-    try:
-        arguments = tuple([_own(value, name) for value in arguments])
-        keywords = {key: _own(value, name) for key, value in keywords.items()}
-    except RecursionError:
-        pass  # loopy is to say what it thinks of a list that holds itself
+    arguments, keywords = _each(lambda value: _own(value, name), arguments, keywords)
     return function(*arguments, **keywords)
+
+
+def _each(
+    change: Callable[[Any], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Change what stands in arguments; those that hold themselves stay as they are."""
+    try:
+        return tuple([texts.mapped(value, change) for value in arguments]), {
+            name: texts.mapped(value, change) for name, value in keywords.items()
+        }
+    except RecursionError:
+        return arguments, keywords
 
 
 def make(record: Record) -> Any:
@@ -321,17 +329,10 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 
 
 def _own(value: Any, question: str) -> Any:
-    """Return an argument with loopy's own objects in it; containers that hold none are passed on as they are."""
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        items = [_own(item, question) for item in value]
-        return value if all(map(operator.is_, items, value)) else kind(items)
-    if kind is dict:
-        held = {key: _own(item, question) for key, item in value.items()}
-        return value if all(held[key] is item for key, item in value.items()) else held
-    if issubclass(kind, texts.Standing):
+    """Return loopy's own object for what stands for one."""
+    if issubclass(type(value), texts.Standing):
         return value.real()
-    return unmade.asked(value, question) if kind in unmade.KINDS else value
+    return unmade.asked(value, question) if type(value) in unmade.KINDS else value
 
 
 def _group_of(code: Any) -> Group:

@@ -60,8 +60,6 @@ TRANSFORMATIONS = frozenset(
         "rename_callable",
         "rename_iname",
         "rename_inames",
-        "rename_inames_in_batch",
-        "replace_instruction_ids",
         "save_and_reload_temporaries",
         "set_argument_order",
         "set_array_axis_names",
@@ -83,7 +81,6 @@ TRANSFORMATIONS = frozenset(
         "tag_instructions",
         "to_batched",
         "unprivatize_temporaries_with_inames",
-        "untag_inames",
     ]
 )
 # Methods of a unit that return another one.
@@ -173,6 +170,14 @@ TYPES = frozenset(
         "auto",
     ]
 )
+# Members of types that stay names until they are asked something.
+MEMBERS = {
+    "AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"}),
+    "CountGranularity": frozenset({"ALL", "SUBGROUP", "WORKGROUP", "WORKITEM"}),
+    "KernelState": frozenset({"CALLS_RESOLVED", "INITIAL", "LINEARIZED", "PREPROCESSED"}),
+    "MemoryOrdering": frozenset({"ACQUIRE", "ACQ_REL", "RELAXED", "RELEASE", "SEQ_CST"}),
+    "MemoryScope": frozenset({"ALL_SVM_DEVICES", "DEVICE", "WORK_GROUP", "WORK_ITEM"}),
+}
 # Exceptions and warnings: `except` and warning filters need classes.
 CONDITIONS = frozenset({"LoopyError", "LoopyWarning"})
 # Categories that a warning filter can name without loopy being imported.
@@ -216,11 +221,14 @@ AT_ONCE = frozenset(
         "parse_fortran",
         "parse_transformed_fortran",
         "register_reduction_parser",
+        "rename_inames_in_batch",  # this one, the next one and untag_inames take kernels
+        "replace_instruction_ids",
         "set_caching_enabled",
         "set_default_target",
         "show_dependency_graph",
         "t_unit_to_python",
         "to_loopy_type",
+        "untag_inames",
     ]
 )
 # Names of modules of loopy that programs import from, whose public names are the face's.
@@ -255,3 +263,6 @@ MODULES = frozenset(
         "loopy.diagnostic",
     ]
 )
+# Things in these modules that share no more than the name with what the package shows.
+NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
+PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})  # whose modules stand in `MODULES`

@@ -7,6 +7,7 @@ taken apart by `kcl.direct`: objects by class and attributes, functions by their
 from __future__ import annotations
 
 import hashlib
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -89,6 +90,13 @@ def _raising(error: Exception) -> Iterator[Any]:
 
 def take(value: Any, taken: Taken) -> tuple[str, Any]:
     """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
+    try:
+        return _take(value, taken)
+    except RecursionError:
+        raise UnknownInput("containers are nested too deeply to be compared, or hold themselves") from None
+
+
+def _take(value: Any, taken: Taken) -> tuple[str, Any]:
     kind = type(value)
     if kind is str:
         return repr(value), value
@@ -99,6 +107,20 @@ def take(value: Any, taken: Taken) -> tuple[str, Any]:
     if container is not None:
         return container(value, taken)
     return _other(value, kind, taken)
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Change what stands in containers; a container in which nothing changes is passed on as it is."""
+    kind = type(value)
+    if kind is str or kind in SIMPLE:
+        return value
+    if kind in (list, tuple, set, frozenset):
+        items = [mapped(item, change) for item in value]
+        return value if all(map(operator.is_, items, value)) else kind(items)
+    if kind is dict:
+        held = {key: mapped(item, change) for key, item in value.items()}
+        return value if all(map(operator.is_, held.values(), value.values())) else held
+    return change(value)
 
 
 def calls_user(value: Any) -> bool:
@@ -126,7 +148,7 @@ def digest(texts: list[str]) -> str:
 
 def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [take(item, taken) for item in value]
+        pairs = [_take(item, taken) for item in value]
         return f"{opening}{', '.join([text for text, _ in pairs])}{closing}", make([copied for _, copied in pairs])
 
     return write
@@ -134,14 +156,14 @@ def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callabl
 
 def _unordered(name: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [take(item, taken) for item in value]
+        pairs = [_take(item, taken) for item in value]
         return f"{name}({', '.join(sorted([text for text, _ in pairs]))})", make([copied for _, copied in pairs])
 
     return write
 
 
 def _dictionary(value: Mapping[Any, Any], taken: Taken) -> tuple[str, Any]:
-    pairs = [(take(key, taken), take(item, taken)) for key, item in value.items()]
+    pairs = [(_take(key, taken), _take(item, taken)) for key, item in value.items()]
     text = ", ".join([f"{key}: {item}" for (key, _), (item, _) in pairs])
     return f"{{{text}}}", {key: item for (_, key), (_, item) in pairs}
 
@@ -172,12 +194,11 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     kind = type(value)
     if hasattr(kind, "__next__"):
         raise UnknownInput("what an iterator gives is not known before it was asked")
-    module = getattr(kind, "__module__", "")
-    if kind is type:
+    if isinstance(value, type):
         named = _type_text(value)
         if named is not None:
             return named, value
-    if module.startswith("loopy"):
+    if _package(kind) == "loopy":
         own = _of_loopy(value, kind)
         if own is not None:
             if own.startswith(_UNIT):
@@ -188,12 +209,19 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     return text, value
 
 
+def _package(kind: type) -> str:
+    """Return the package that a class says it belongs to; code can give `__module__` any value."""
+    module = kind.__module__
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
 def _type_text(value: type) -> str | None:
-    """Name a class of Python, numpy or loopy; None for any other."""
-    module = value.__module__
-    if module in ("builtins", "numpy"):
-        return f"{module}.{value.__qualname__}"
-    return public_name(value) if module.startswith("loopy") else None
+    """Name a class that Python, numpy or loopy shows under its name; None for any other."""
+    package = _package(value)
+    if package not in ("builtins", "numpy"):
+        return public_name(value) if package == "loopy" else None
+    name = value.__name__
+    return f"{package}.{name}" if getattr(sys.modules.get(package), name, None) is value else None
 
 
 def _of_loopy(value: Any, kind: type) -> str | None:

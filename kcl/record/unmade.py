@@ -90,18 +90,19 @@ class Unmade(_Bare):
         return twin(self)
 
 
-class _LikeDataclass(type):
-    """Shows the fields of loopy's class to the functions of dataclasses, which ask the class of an object."""
+class _Fields:
+    """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
-    @property
-    def __dataclass_fields__(cls) -> Any:
+    def __get__(self, unit: Any, kind: type) -> Any:
         from kcl.record import recorder
 
-        return recorder.loopy().TranslationUnit.__dataclass_fields__
+        return (recorder.loopy().TranslationUnit if unit is None else asked(unit, "fields")).__dataclass_fields__
 
 
-class UnmadeUnit(Unmade, metaclass=_LikeDataclass):
+class UnmadeUnit(Unmade):
     """A translation unit that nothing has asked for yet."""
+
+    __dataclass_fields__ = _Fields()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch, as loopy's unit does; the executor is kept with the record."""

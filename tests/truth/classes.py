@@ -210,179 +210,179 @@ CHANGING = Layout(3)
 ADDED = Layout(1)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def method():
     return scaled(LAYOUT.size())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def static_method():
     return scaled(Layout.origin())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def class_method():
     return scaled(Layout.make())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def property_():
     return scaled(LAYOUT.area)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def class_attribute():
     return scaled(Layout.pad)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def inherited_method():
     return scaled(LAYOUT.deep())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def inherited_attribute():
     return scaled(Layout.level)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def overriding():
     return scaled(LAYOUT.overridden())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def super_call():
     return scaled(LAYOUT.calling_super())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def resolution_order():
     return scaled(Joined().first())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def descriptor():
     return scaled(Described().field)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def metaclass():
     return scaled(Made.width())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def registered():
     return scaled(Registry.known["Registered"].value)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def abstract():
     return scaled(Concrete().run())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def operators():
     with LAYOUT as entered:
         total = entered + (LAYOUT + 1) + LAYOUT() + LAYOUT[1] + sum(LAYOUT) + len(LAYOUT) + (67 in LAYOUT)
     return scaled(total + LAYOUT.computed)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def as_text():
     return scaled(f"{LAYOUT} + {LAYOUT!s}")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def context_manager():
     with managed() as n:
         return scaled(n)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def object_attribute():
     return scaled(INSTANCE.n)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def object_changed():
     return scaled(CHANGING.n)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def class_changed():
     return scaled(len(Layout.items))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def method_replaced():
     return scaled(ADDED.size() + 1)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def enum_value():
     return scaled(Mode.FAST.value)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def enum_method():
     return scaled(Mode.SLOW.doubled())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def enum_parameter(mode=Mode.FAST):
     return scaled(1 if mode is Mode.FAST else 2)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def flags():
     return scaled(int(Flag.A | Flag.B))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dataclass_field():
     return scaled(CORNER.y)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dataclass_default():
     return scaled(Point(1).y)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dataclass_factory():
     return scaled(len(Point(1).tags))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dataclass_method():
     return scaled(CORNER.norm())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dataclass_order():
     return scaled(number(*dataclasses.asdict(Ordered())))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dataclass_parameter(point=Point(1)):
     return scaled(point.x + 10)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def named_tuple():
     return scaled(PAIR.b)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def typed_tuple():
     return scaled(Typed(1).b)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def text_subclass(text=Text("a")):  # noqa: B008
     return scaled(number(text.shout()))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def own_word():
     return scaled(KEYED.value)

@@ -29,96 +29,96 @@ def computed(name):
     return getattr(chosen, "NUMBER_" + name)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def timed():
     return scaled(2 if time.time() > 10 else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def timed_helper():
     return scaled(2 if clock() > 10 else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dated():
     return scaled(2 if datetime.now().year > 2000 else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def random_number():
     return scaled(int(random.random() < 2) + 1)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def unique():
     return scaled(len(str(uuid.uuid4())))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def listed():
     return scaled(len(os.listdir(FOLDER)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def listed_path():
     return scaled(len([*pathlib.Path(FOLDER).iterdir()]))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def globbed():
     return scaled(len(glob.glob(os.path.join(FOLDER, "*"))))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def exists():
     return scaled(3 if os.path.exists(os.path.join(FOLDER, "new.txt")) else 2)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def exists_path():
     return scaled(3 if pathlib.Path(FOLDER, "new.txt").is_file() else 2)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def sized():
     return scaled(pathlib.Path(HERE, "data", "sized.txt").stat().st_size)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def process():
     return scaled(int(subprocess.check_output(["cat", os.path.join(HERE, "data", "process.txt")])))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def attribute_computed():
     return scaled(computed("ONE"))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def module_computed():
     return scaled(importlib.import_module("truth." + "chosen").IMPORTED)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def evaluated():
     return scaled(eval("ALPHA"))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def by_globals():
     return scaled(globals()["AL" + "PHA"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def by_modules():
     return scaled(sys.modules["truth.chosen"].LISTED)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def arguments():
     return scaled(len(sys.argv))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def language():
     return scaled(len(locale.setlocale(locale.LC_CTYPE, "")))

@@ -163,7 +163,7 @@ count = lambda n: n + 83  # noqa: E731
 TABLE = {"one": helper, "two": lambda: 89}
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def body():
     total = 0
     for n in (1, 2, 4):
@@ -171,82 +171,82 @@ def body():
     return scaled(total)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def body_condition():
     n = 3
     return scaled(8 if n < 3 else 9)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def body_text():
     return scaled("2 * 3")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def default(factor=6):
     return scaled(factor)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def keyword_default(*, factor=7):
     return scaled(factor)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def same_module():
     return scaled(helper())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def helper_default():
     return scaled(with_default())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def helper_keyword():
     return scaled(with_keyword())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def starred():
     return scaled(with_many(*[2, 3], n=4))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def another_module():
     return scaled(near.helper())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def third_module():
     return scaled(near.through())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def retargeted():
     return scaled(alias())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def relative():
     return scaled(near.relative())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def lazily():
     from truth import unseen
 
     return scaled(unseen.shifted(2))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def lazily_deeper():
     from truth.unseen import deeper
 
     return scaled(deeper())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def perhaps():
     try:
         from truth import absent
@@ -255,23 +255,23 @@ def perhaps():
     return scaled(absent.FACTOR)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def inner_function():
     return scaled(nested())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def closure():
     return scaled(five())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def closure_twice():
     return scaled(six())
 
 
 def recipe_in(factor):
-    @kcl.kernel(pure=True)
+    @kcl.kernel
     def closed():
         return scaled(factor)
 
@@ -281,122 +281,122 @@ def recipe_in(factor):
 closed = recipe_in(97)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def decorator():
     return scaled(wrapped(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def decorated():
     return scaled(wrapped(2))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def plain_decorator():
     return scaled(barely(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def decorator_argument():
     return scaled(added())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def cached():
     return scaled(remembered(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dispatch():
     return scaled(dispatched(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def partial_argument():
     return scaled(halved(100))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def partial_function():
     return scaled(halved(50))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def partial_of_partial():
     return scaled(added_up())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def lambdas():
     return scaled(count(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def in_a_table():
     return scaled(TABLE["two"]())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def recursion():
     return scaled(even(4))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def generator():
     return scaled(sum(counted()))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def comprehension():
     return scaled(sum(n * 2 for n in range(5) if n != 3))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def executed():
     return scaled(made(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def function_type():
     return scaled(retyped(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def exception():
     return scaled(stacked(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def matching():
     return scaled(chosen(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def assigning():
     return scaled(walrus(1))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def replaced():
     return scaled(replaceable())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def replaced_far():
     return scaled(near.far.constant() + 1)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def replaced_library():
     return scaled(number(near.textwrap.dedent("  a")))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def function_attribute():
     return scaled(marked())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def docstring():
     return scaled(number(read_doc.__doc__))
 
@@ -413,31 +413,31 @@ def read_signature(n: "three"):  # noqa: F821
     """Be read."""
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def annotation():
     return scaled(number(read_annotations.__annotations__["n"]))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def annotation_in_signature():
     return scaled(number(inspect.signature(read_signature).parameters["n"].annotation))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def shadowed():
     return scaled(max(1, 2))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def given_function(function=near.helper):
     return scaled(function())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def inner():
     return scaled(4)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def recipe_in_recipe():
     return inner.function()

@@ -26,38 +26,38 @@ PREAMBLE = "static float given(float x) { return 6*x; }"
 OPTIONS = {"return_dict": False}
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_body():
     return kernel("loop_body", "3")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_open():
     import loopy as lp
 
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 4*x[i]", name="loop_open", lang_version=(2018, 2))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_parameter(factor=6):
     return kernel("loop_parameter", factor)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_split(width=8):
     import loopy as lp
 
     return lp.split_iname(kernel("loop_split"), "i", width, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_transformed():
     from truth import transformations
 
     return transformations.tiled(kernel("loop_transformed"))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_callable():
     import loopy as lp
 
@@ -66,7 +66,7 @@ def loop_callable():
     return lp.register_callable(kernel("loop_callable", "called(1)"), "called", Called("called"))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_preamble_generator():
     import loopy as lp
 
@@ -76,7 +76,7 @@ def loop_preamble_generator():
     return lp.register_preamble_generators(unit, [preamble])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_preamble():
     import loopy as lp
 
@@ -86,19 +86,19 @@ def loop_preamble():
     return lp.register_callable(unit, "given", Bare("given"))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_name(name="loop_name"):
     return kernel(name)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_options():
     import loopy as lp
 
     return lp.set_options(kernel("loop_options"), **OPTIONS)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_build_options():
     import loopy as lp
 
@@ -108,28 +108,28 @@ def loop_build_options():
     return lp.set_options(unit, build_options=["-Doption(x)=(2*x)"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_target(width=None):
     import loopy as lp
 
     return kernel("loop_target", target=lp.PyOpenCLTarget(limit_arg_size_nbytes=width))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_target_options():
     from truth import transformations
 
     return kernel("loop_target_options", target=transformations.target())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_language_version():
     from truth import versioned
 
     return versioned.kernel()
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_own_version():
     import loopy as lp
     import numpy as np
@@ -139,24 +139,24 @@ def loop_own_version():
     )
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_argument_checks():
     return kernel("loop_argument_checks")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_optimised():
     return kernel("loop_optimised")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_domain(domain="{[i]: 0<=i<n}"):
     import loopy as lp
 
     return lp.make_kernel(domain, "y[i] = 2*x[i]", name="loop_domain", lang_version=(2018, 2))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def loop_symbolic(expression=None):
     from pymbolic import parse
 

@@ -67,86 +67,86 @@ def given(x=UNSET):
     return 2 if x is UNSET else 3
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def added_to_builtins():
     return scaled(TRUTH_ADDED)  # noqa: F821
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def sentinel():
     return scaled(given())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def sentinel_given(x=UNSET):
     return scaled(2 if x is UNSET else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def order_in_memory():
     return scaled(number(*LAID.ravel("K")))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def mask():
     return scaled(int(MASKED.sum()))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def tagged():
     return scaled(TAGGED.tag)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def unit():
     return scaled(UNIT.metadata["unit"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def registered_class():
     return scaled(2 if issubclass(Triangle, Shape) else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def field_metadata():
     return scaled(dataclasses.fields(Field)[0].metadata["width"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def field_type():
     return scaled(number(dataclasses.fields(Field)[0].type))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def member_attribute():
     return scaled(Member.ONE.width)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def made_by_exec():
     return scaled(Made.width)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def same_list():
     return scaled(2 if FIRST is SECOND else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parent_package():
     from truth.below import inside
 
     return scaled(inside.factor())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def archived():
     from truth_archived import far
 
     return scaled(far.factor())
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def asserting():
     try:
         assert FIRST is SECOND
@@ -155,11 +155,11 @@ def asserting():
     return scaled(8)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def debugging():
     return scaled(9 if __debug__ else 10)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def position():
     return scaled(number(given.__code__.co_firstlineno))

@@ -53,237 +53,237 @@ REBOUND = 5
 BRANCH = 21 if INTEGER > 1 else 22
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_integer():
     return scaled(INTEGER)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_float():
     return scaled(f"{REAL}f")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_text():
     return scaled(number(TEXT))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_bytes():
     return scaled(number(BYTES))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_type():
     return scaled(number(KIND))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_sign():
     return scaled(number(NEGATIVE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_special():
     return scaled(number(NAN))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_complex():
     return scaled(number(COMPLEX))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_list():
     return scaled(number(LISTED))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_tuple():
     return scaled(number(TUPLE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_dict():
     return scaled(NAMED["y"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_order():
     return scaled(number(*ORDER))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_set():
     return scaled(number(*sorted(NAMES)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_frozenset():
     return scaled(number(*sorted(FROZEN)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_array():
     return scaled(int(ARRAY.sum()))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_shape():
     return scaled(SHAPED.shape[1])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_array_type():
     return scaled(number(SHAPED.dtype))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_big_array():
     return scaled(int(BIG[777] * 10**6) % 1000)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_objects():
     return scaled(number(*OBJECTS))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_structure():
     return scaled(STRUCTURE.fields["b"][1] + 1)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_subarray():
     return scaled(SUBARRAY.shape[0])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_scalar():
     return scaled(number(SCALAR, type(SCALAR)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_date():
     return scaled(DATE.day)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_decimal():
     return scaled(number(DECIMAL))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_fraction():
     return scaled(FRACTION.denominator)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_pattern():
     return scaled(1 if PATTERN.match("n") else 2)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_path():
     return scaled(number(PATH.name))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_deque():
     return scaled(number(QUEUE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_counter():
     return scaled(COUNTER["a"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_defaults():
     return scaled(DEFAULTS["missing"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_slice():
     return scaled(number(SLICE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_range():
     return scaled(len(RANGE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_long():
     return scaled(number(*LONG))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def global_branch():
     return scaled(BRANCH)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def list_in_place():
     return scaled(len(IN_PLACE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def dict_in_place():
     return scaled(DICT_IN_PLACE["n"])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def array_in_place():
     return scaled(int(ARRAY_IN_PLACE.sum()))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def set_in_place():
     return scaled(len(SET_IN_PLACE))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def nested_in_place():
     return scaled(NESTED_IN_PLACE["deep"][0][0])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def rebound():
     return scaled(REBOUND)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_type(value=1):
     names = {"int": 2, "float": 3, "bool": 4, "int32": 5, "int64": 6, "str": 7, "float32": 8}
     return scaled(names[type(value).__name__])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_value(value=1):
     return scaled(value)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_sign(value=0.0):
     return scaled(2 if str(value) == "0.0" else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_list(values=(1, 2)):
     return scaled(2 if isinstance(values, tuple) else 3)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_array(values):
     return scaled(int(values[3]))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_dtype(dtype=np.float32):
     return scaled(np.dtype(dtype).itemsize)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def parameter_mapping(options):
     return scaled(number(*options))

@@ -1,0 +1,111 @@
+"""What decides beside a record: what generates, by version and files, and what a program changed in loopy."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+from kcl import option
+from kcl.record import beside
+
+loopy = importlib.import_module("loopy")
+
+
+class TestParts:
+    def test_names(self):
+        """kcl, Python, -O, loopy and what it requires stand in every key; a kcl.Source names less."""
+        names = [part.name for part in beside.parts(True)]
+        assert names[:3] == ["kcl", "python", "optimize"]
+        assert {f"distribution {name}" for name in ("loopy", "islpy", "pymbolic", "pyopencl", "numpy")} < {*names}
+        assert names[-1] == "other distributions"
+        assert len(names) == len({*names})
+        source = [part.name for part in beside.parts(False)]
+        assert source == ["kcl", "python", "distribution numpy", "distribution pyopencl"]
+        assert beside.own() == [beside.parts(True)[0]]
+
+    def test_they_are_found_once(self):
+        """The parts are the same objects, until they are to be found anew."""
+        found = beside.parts(True)
+        assert beside.parts(True) is found
+        beside.reset()
+        assert beside.parts(True) is not found
+        assert beside.parts(True) == found
+
+    def test_requirements_by_metadata(self):
+        """What loopy requires counts, those that do not generate in one part."""
+        others = beside.parts(True)[-1].value
+        assert "mako" in others.lower() or "immutabledict" in others.lower() or "," in others
+
+    def test_switches(self, monkeypatch):
+        """What loopy reads from the environment while it generates is a part."""
+        assert beside.switches() == []
+        monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+        option.reset()
+        assert [part.name for part in beside.switches()] in ([], ["argument checks"])
+
+
+class TestState:
+    def test_nothing_changed(self):
+        """Where a program changed nothing the state is empty."""
+        assert beside.state() == ""
+
+    def test_the_default_target(self):
+        """A default target counts as of now, by what it is."""
+        before = loopy._DEFAULT_TARGET
+        found = []
+        try:
+            for target in (loopy.CTarget, loopy.ExecutableCTarget, loopy.CTarget()):
+                loopy.set_default_target(target)
+                found.append(beside.state())
+            assert len({*found, ""}) == 4
+        finally:
+            loopy.set_default_target(before)
+        assert beside.state() == ""
+
+    def test_reductions(self, monkeypatch):
+        """Reductions that a program registered count, parsers by their code."""
+        module = loopy.library.reduction
+        parsers = []
+        monkeypatch.setattr(module, "_REDUCTION_OP_PARSERS", parsers)
+        found = [beside.state()]
+        for number in (1, 2):
+            names = {"__name__": __name__}
+            exec(f"def parse(name):\n    return {number} if name == 'mine' else None", names)
+            parsers[:] = [names["parse"]]
+            found.append(beside.state())
+        operations = {**module._REDUCTION_OPS, "mine": type("Mine", (module.ScalarReductionOperation,), {})}
+        monkeypatch.setattr(module, "_REDUCTION_OPS", operations)
+        found.append(beside.state())
+        assert len({*found}) == 4
+
+    def test_structures(self, monkeypatch):
+        """Structures that were registered with a name in C count by name and layout."""
+        import pyopencl.compyte.dtypes as dtypes
+
+        before = dict(dtypes.TYPE_REGISTRY.dtype_to_name)
+        found = []
+        for name, fields in (("one", "i4"), ("two", "i4"), ("two", "f4")):
+            named = {**before, np.dtype([("kcl_field", fields)]): name}
+            monkeypatch.setattr(dtypes.TYPE_REGISTRY, "dtype_to_name", named)
+            monkeypatch.setattr(beside, "_structures", (0, ""))
+            found.append(beside.state())
+        assert len({*found, ""}) == 4
+
+    @pytest.mark.parametrize("attribute", [None, "untag_inames"])
+    def test_while_loopy_is_not_there(self, child, attribute):
+        """Before loopy is imported, and while another thread imports it, nothing of it has changed."""
+        assert (
+            child.json(
+                f"""
+                import json, sys, types
+                import kcl.loopy
+                from kcl.record import beside
+                if {attribute!r}:
+                    sys.modules["loopy"] = types.ModuleType("loopy")
+                print(json.dumps(beside.state()))
+                """
+            )
+            == ""
+        )

@@ -1,0 +1,241 @@
+"""The face of loopy: every public name gives something usable, with loopy imported and without."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import importlib
+import inspect
+import pickle
+import pydoc
+import typing
+
+import numpy as np
+import pytest
+
+import kcl.loopy as lp
+from kcl.record import face, table, unmade
+
+loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
+
+VERSION = {"lang_version": (2018, 2)}
+NAMES = sorted(set(loopy.__all__) | table.DEFERRED | table.TYPES | table.AT_ONCE)
+
+
+def thing(name):
+    """Return what stands for a thing of loopy's where loopy is not imported yet."""
+    return face.thing(name)
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_public_name(self, name):
+        """A name gives loopy's own, or what stands for it."""
+        found, own = getattr(lp, name), getattr(loopy, name)
+        assert getattr(face.face, name) is found
+        if isinstance(found, face.Function):
+            assert callable(own)
+            assert found.__doc__ == own.__doc__
+            assert inspect.signature(found) == inspect.signature(own)
+        elif isinstance(found, face.Thing):
+            assert found.real() is own
+        else:
+            assert found is own
+
+    def test_names_that_loopy_does_not_have(self):
+        """A name that loopy does not have raises AttributeError, on members, too."""
+        for holder in (lp, face.face, face.submodule("loopy.kernel.data"), thing("AddressSpace"), lp.AddressSpace):
+            with pytest.raises(AttributeError):
+                holder.NONEXISTENT  # noqa: B018
+            assert not hasattr(holder, "nonexistent")
+
+    def test_dir(self):
+        """`dir` lists loopy's names."""
+        assert {*loopy.__all__} <= {*dir(lp)}
+        assert dir(face.submodule("loopy.kernel.data")) == dir(loopy.kernel.data)
+
+    def test_modules(self):
+        """The modules of loopy whose public names are recorded are faces, at any depth; all others are loopy's."""
+        assert lp.kernel.data.AddressSpace.LOCAL == loopy.AddressSpace.LOCAL
+        assert isinstance(lp.transform.iname, face.Face)
+        assert lp.transform.iname.split_iname is lp.split_iname
+        assert lp.schedule is loopy.schedule
+        assert lp.kernel.tools is loopy.kernel.tools
+        assert lp.version.LOOPY_USE_LANGUAGE_VERSION_2018_2 == loopy.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
+        assert lp.transform.callable.rename_iname is loopy.transform.callable.rename_iname
+
+    def test_what_a_program_stores_in_a_module_of_loopy(self):
+        """An attribute that is set on the face is loopy's."""
+        module = face.submodule("loopy.kernel.data")
+        module.OF_A_TEST = 1
+        assert loopy.kernel.data.OF_A_TEST == module.OF_A_TEST == 1
+        del module.OF_A_TEST
+        assert not hasattr(loopy.kernel.data, "OF_A_TEST")
+
+    def test_help(self):
+        """Tools show loopy's own texts."""
+        assert "inner_length" in str(inspect.signature(lp.split_iname))
+        assert "outer_iname" in pydoc.plain(pydoc.render_doc(lp.split_iname))
+        assert "TranslationUnit" in pydoc.plain(pydoc.render_doc(lp.TranslationUnit))
+        assert inspect.getsource(inspect.unwrap(lp.make_kernel)) == inspect.getsource(loopy.make_kernel)
+
+
+class TestThings:
+    def test_extended(self):
+        """Classes of loopy can be extended: the bases are loopy's own."""
+
+        class Mine(thing("ScalarCallable")):
+            pass
+
+        class Target(lp.PyOpenCLTarget):
+            pass
+
+        class Both(thing("PyOpenCLTarget"), dict):
+            pass
+
+        assert Mine.__mro__[1] is loopy.ScalarCallable
+        assert Target.__bases__ == (loopy.PyOpenCLTarget,)
+        assert issubclass(Both, loopy.PyOpenCLTarget)
+        assert issubclass(Mine, thing("ScalarCallable"))
+        assert issubclass(Mine, (thing("InKernelCallable"), int))
+        assert not issubclass(int, thing("InKernelCallable"))
+
+    @pytest.mark.parametrize("made", [False, True])
+    def test_instances(self, made):
+        """`isinstance` answers for what was made, and for what was not."""
+        for _ in range(2):
+            unit = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i", name="made", **VERSION)
+            argument = lp.ArrayArg("a", np.float32, address_space=lp.AddressSpace.GLOBAL)
+        if made:
+            assert unit["made"] is not None
+            assert argument.name == "a"
+        assert (unmade.record_of(unit) is None) is made
+        for one, kinds, others in (
+            (unit, ["TranslationUnit"], ["LoopKernel", "ArrayArg"]),
+            (argument, ["ArrayArg", "KernelArgument"], ["ValueArg", "TranslationUnit"]),
+        ):
+            for name in kinds:
+                assert isinstance(one, thing(name))
+                assert isinstance(one, getattr(loopy, name))
+                assert isinstance(one, thing(name) | None)
+            for name in others:
+                assert not isinstance(one, thing(name))
+                assert not isinstance(one, getattr(loopy, name))
+                assert not isinstance(one, thing(name) | int)
+        assert not isinstance(3, thing("TranslationUnit"))
+
+    def test_unions(self):
+        """Unions are those of loopy's own types."""
+        union = thing("TranslationUnit") | None
+        assert union == loopy.TranslationUnit | None
+        assert hash(union) == hash(loopy.TranslationUnit | None)
+        assert (None | thing("TranslationUnit")).__args__ == (type(None), loopy.TranslationUnit)
+        assert (int | thing("TranslationUnit") | thing("LoopKernel") | str).__args__[2] is loopy.LoopKernel
+        assert isinstance(None, union)
+        assert isinstance(3, union | int)
+        assert issubclass(loopy.TranslationUnit, union)
+        assert not issubclass(int, union)
+        assert repr(union) == repr(loopy.TranslationUnit | None)
+        assert typing.Optional[thing("TranslationUnit")] is not None  # noqa: UP045
+        assert list[thing("TranslationUnit")].__args__[0] == loopy.TranslationUnit
+
+    def test_members_compare_as_loopys(self):
+        """Members are equal to loopy's, sort, hash, count and read as they do."""
+        for name in ("PRIVATE", "LOCAL", "GLOBAL"):
+            one, own = thing(f"AddressSpace.{name}"), loopy.AddressSpace[name]
+            assert one == own
+            assert own == one
+            assert not one != own  # noqa: SIM202
+            assert hash(one) == hash(own)
+            assert {own: 1}[one] == {one: 1}[own] == 1
+            assert (f"{one}", str(one), repr(one), int(one), bool(one), one.name, one.value) == (
+                *(f"{own}", str(own), repr(own), int(own), bool(own), own.name, own.value),
+            )
+            assert [10, 11, 12][one] == 10 + own
+            assert f"{one:03d}" == f"{own:03d}"
+            assert isinstance(one, thing("AddressSpace"))
+            assert isinstance(one, loopy.AddressSpace)
+            assert not isinstance(one, thing("KernelState"))
+        spaces = [thing(f"AddressSpace.{name}") for name in ("GLOBAL", "PRIVATE", "LOCAL")]
+        assert [one.name for one in sorted(spaces)] == [own.name for own in sorted(loopy.AddressSpace)]
+        assert max(spaces) == loopy.AddressSpace.GLOBAL
+        assert spaces[1] < loopy.AddressSpace.LOCAL <= spaces[2] < 2 <= spaces[0]
+        assert spaces[0] > loopy.AddressSpace.LOCAL >= spaces[2]
+        assert spaces[0] != spaces[1]
+        assert spaces[0] != "GLOBAL"
+
+    def test_enumerations(self):
+        """An enumeration is iterated, called, asked by name and for its length."""
+        kind = thing("AddressSpace")
+        assert [*kind] == [*loopy.AddressSpace]
+        assert len(kind) == 3
+        assert kind["LOCAL"] is kind(1) is loopy.AddressSpace.LOCAL
+        assert loopy.AddressSpace.LOCAL in kind
+        assert kind.stringify(kind.LOCAL) == loopy.AddressSpace.stringify(loopy.AddressSpace.LOCAL)
+        assert bool(kind)
+        assert repr(kind) == repr(loopy.AddressSpace)
+        assert issubclass(kind.real(), enum.IntEnum)
+
+    def test_members_that_are_values(self):
+        """Members of classes that are no enumerations mean what they mean in loopy."""
+        for name in ("MemoryOrdering.SEQ_CST", "MemoryScope.WORK_GROUP", "CountGranularity.WORKITEM"):
+            kind, _, member = name.partition(".")
+            own = getattr(getattr(loopy, kind), member)
+            assert thing(name) == own
+            assert hash(thing(name)) == hash(own)
+            assert str(thing(name)) == str(own)
+        assert thing("CountGranularity").ALL[0] == "workitem"
+
+    def test_classes_are_equal_to_loopys(self):
+        """A class from before the import of loopy is found again afterwards."""
+        assert thing("LoopKernel") == loopy.LoopKernel
+        assert loopy.LoopKernel == thing("LoopKernel")
+        assert hash(thing("LoopKernel")) == hash(loopy.LoopKernel)
+        assert thing("LoopKernel") != thing("TranslationUnit")
+        assert thing("LoopKernel") != loopy.TranslationUnit
+
+
+class TestCopies:
+    def test_pickles(self):
+        """Functions, classes and members are pickled by name, and come back as the face's."""
+        for one in (lp.split_iname, thing("AddressSpace.LOCAL"), thing("LoopKernel"), lp.CTarget, lp.get_op_map):
+            assert pickle.loads(pickle.dumps(one)) is one
+            assert copy.deepcopy(one) is one or copy.deepcopy(one) == one
+        assert pickle.loads(pickle.dumps(loopy.AddressSpace.LOCAL)) == thing("AddressSpace.LOCAL")
+
+    def test_functions_are_called_as_loopys(self):
+        """A function that raises says what loopy's says."""
+        with pytest.raises(TypeError) as mine:
+            lp.split_iname()
+        with pytest.raises(TypeError) as own:
+            loopy.split_iname()
+        assert str(mine.value) == str(own.value)
+
+
+WITHOUT = """
+    import json, sys
+    import kcl.loopy as lp
+
+    class Holder:
+        kind: lp.TranslationUnit | None = None
+        def method(self, space: lp.AddressSpace = lp.AddressSpace.LOCAL) -> None | lp.LoopKernel:
+            return None
+
+    functions = [lp.split_iname, lp.make_kernel, lp.get_op_map, lp.GlobalArg, lp.ArrayArg, lp.CTarget]
+    assert not isinstance(3, lp.TranslationUnit) and not isinstance(3, lp.TranslationUnit | None)
+    assert isinstance(None, lp.TranslationUnit | None)
+    assert lp.AddressSpace.LOCAL is lp.AddressSpace.LOCAL and lp.kernel.data.AddressSpace is lp.AddressSpace
+    assert lp.AddressSpace.LOCAL != lp.AddressSpace.GLOBAL
+    assert issubclass(lp.DirectCallUncachedWarning, lp.LoopyWarning)
+    assert lp.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
+    def keeps(kind=lp.auto, *, target=lp.PyOpenCLTarget): pass
+    assert "loopy" not in sys.modules, "loopy was imported"
+    import loopy
+    print(json.dumps(sorted(name for name in dir(lp) if name in ("make_kernel", "AddressSpace"))))
+"""
+
+
+class TestWithoutLoopy:
+    def test_naming_imports_nothing(self, child):
+        """What a program only names at its head leaves loopy alone."""
+        assert child.json(WITHOUT) == ["AddressSpace", "make_kernel"]

@@ -1,0 +1,145 @@
+"""Proofs: written for each file, read once, of everything that decides beside a record."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl import layers
+from kcl.record import beside, proofs
+
+SAID = proofs.Warned("builtins", "UserWarning", "said", "", 3)
+
+
+def new_process():
+    """Forget what this process knows; the stores keep it."""
+    proofs.reset()
+    layers.reset()
+
+
+def stored(name="driver.py", *digests):
+    """Prove records and publish that."""
+    for digest in digests:
+        proofs.add(digest, (), proofs.group(name))
+    proofs.group(name).write()
+
+
+class TestFinding:
+    def test_what_was_proven_is_found_by_a_later_process(self):
+        """Proofs come back with the warnings of their calls."""
+        group = proofs.group("driver.py")
+        assert proofs.find("a", group) is None
+        proofs.add("a", (SAID,), group)
+        proofs.add("b", (), group)
+        assert proofs.find("a", group) == (SAID,)
+        group.write()
+        new_process()
+        group = proofs.group("driver.py")
+        assert proofs.find("a", group) == (SAID,)
+        assert proofs.find("b", group) == ()
+        assert proofs.find("c", group) is None
+
+    def test_what_was_not_written_is_not_found(self):
+        """A proof that no process published is none."""
+        proofs.add("a", (), proofs.group("driver.py"))
+        new_process()
+        assert proofs.find("a", proofs.group("driver.py")) is None
+
+    def test_the_file_says_only_where_to_look(self):
+        """A record that another file's row proved is proven, once that row was read."""
+        stored("one.py", "a")
+        new_process()
+        assert proofs.find("a", proofs.group("two.py")) is None
+        assert proofs.find("a", proofs.group("one.py")) == ()
+        assert proofs.find("a", proofs.group("two.py")) == ()
+
+    def test_one_row_is_read_once(self, monkeypatch):
+        """A miss of one record after the other reads one row."""
+        stored("driver.py", "a")
+        new_process()
+        seen = []
+        look_up = layers.Layer.look_up
+        monkeypatch.setattr(layers.Layer, "look_up", lambda *given: (seen.append(1), look_up(*given))[1])
+        group = proofs.group("driver.py")
+        for digest in "abcd":
+            proofs.find(digest, group)
+        assert len(seen) == 1
+
+    @pytest.mark.parametrize("change", ["kcl", "distribution loopy", "python", "optimize"])
+    def test_what_decides_beside_a_record(self, monkeypatch, change):
+        """Another kcl, loopy or Python finds no proof of this one."""
+        stored("driver.py", "a")
+        new_process()
+        parts = tuple(part._replace(value="other") if part.name == change else part for part in beside.parts(True))
+        assert parts != beside.parts(True)
+        monkeypatch.setattr(beside, "parts", lambda _with_loopy: parts)
+        assert proofs.find("a", proofs.group("driver.py")) is None
+
+
+class TestWriting:
+    def test_two_processes_add_to_one_row(self):
+        """What another process published meanwhile stays."""
+        stored("driver.py", "a")
+        new_process()
+        group = proofs.group("driver.py")
+        proofs.find("x", group)
+        proofs.add("b", (), group)
+        stored_by_another = proofs.Group("driver.py")
+        stored_by_another.add("c", ())
+        stored_by_another.write()
+        group.write()
+        new_process()
+        assert [proofs.find(digest, proofs.group("driver.py")) for digest in "abc"] == [(), (), ()]
+
+    def test_nothing_new_writes_nothing(self, monkeypatch):
+        """A run that proved nothing new publishes nothing."""
+        stored("driver.py", "a")
+        new_process()
+        monkeypatch.setattr(layers.Layer, "publish", None)
+        group = proofs.group("driver.py")
+        proofs.find("a", group)
+        proofs.add("a", (), group)
+        group.write()
+        proofs.write()
+
+    def test_a_row_is_limited(self, monkeypatch):
+        """The oldest proofs make room for new ones."""
+        monkeypatch.setattr(proofs, "LIMIT", 3)
+        stored("driver.py", *"abcde")
+        new_process()
+        group = proofs.group("driver.py")
+        assert [proofs.find(digest, group) for digest in "abcde"] == [None, None, (), (), ()]
+
+    def test_switched_off(self, monkeypatch, tmp_path):
+        """With the generator layer off nothing is written at exit."""
+        proofs.add("a", (), proofs.group("driver.py"))
+        monkeypatch.setenv("KCL_NO_CACHE", "1")
+        new = proofs._groups
+        layers.reset()
+        proofs.write()
+        assert new
+        assert not (tmp_path / "cache").exists()
+
+
+class TestRowsOfAnotherForm:
+    @pytest.mark.parametrize(
+        "proven",
+        [
+            None,
+            [],
+            "text",
+            {"a": None},
+            {"a": [1]},
+            {"a": [[1, 2, 3]]},
+            {"a": [["builtins", "UserWarning", "said", "", "3"]]},
+            {"a": [[None, "UserWarning", "said", "", 3]]},
+        ],
+    )
+    def test_they_prove_nothing(self, proven):
+        """A row that another kcl wrote in another form is as none."""
+        from kcl.entry import Entry
+
+        group = proofs.group("driver.py")
+        key = group._key
+        layers.generator().publish(key.digest, Entry(key, {"kernel": "driver.py", "created": 1, "proven": proven}, {}))
+        new_process()
+        assert proofs.find("a", proofs.group("driver.py")) is None

@@ -1,0 +1,270 @@
+"""Records: digests, the order of their chains, what they are described as, what changed since the call."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from kcl.errors import UnknownInput
+from kcl.record import record as module
+from kcl.record import unmade
+from kcl.record.record import Place, Record
+
+PLACE = Place("/somewhere/driver.py", 7, {})
+LONG = 5000
+
+
+def call(function="make_kernel", *arguments, state="", **keywords):
+    """Record a call."""
+    return Record(function, arguments, keywords, state, PLACE)
+
+
+def unit(record):
+    """Return the unit that stands for what a record gives."""
+    return unmade.new(record, True)
+
+
+def chain(length, root=None):
+    """Return the last record of a chain of transformations."""
+    last = root or call("make_kernel", "{[i]: 0<=i<n}", "a[i] = 1")
+    for number in range(length):
+        last = call("prioritize_loops", unit(last), f"i{number}")
+    return last
+
+
+def listing(record, arguments, keywords):
+    """Carry a record out as a list of the functions that led to it."""
+    return [*(item for value in arguments if isinstance(value, list) for item in value), record.function, *keywords]
+
+
+@pytest.fixture
+def carried(monkeypatch):
+    """Have inputs made by `listing`; returns what was carried out."""
+    seen = []
+
+    def carry_out(record, arguments, keywords):
+        seen.append(record)
+        return listing(record, arguments, keywords)
+
+    from kcl.record import recorder
+
+    monkeypatch.setattr(recorder, "_carry_out", carry_out)
+    return seen
+
+
+class TestDigest:
+    def test_every_part_of_a_call_counts(self):
+        """Function, arguments, their names, their grouping and loopy's state all decide."""
+        calls = [
+            call("f", 1, 2),
+            call("g", 1, 2),
+            call("f", 1),
+            call("f", 1, 2, 3),
+            call("f", (1, 2)),
+            call("f", [1, 2]),
+            call("f", 1, b=2),
+            call("f", 1, c=2),
+            call("f", 1, "b", 2),
+            call("f", 1, b=2, c=2),
+            call("f", 1, 2, state="default target"),
+            call("f", "1", "2"),
+        ]
+        assert len({one.digest for one in calls}) == len(calls)
+
+    def test_neither_the_place_nor_the_order_of_keywords_counts(self):
+        """The same call from elsewhere is the same record."""
+        one = Record("f", (1,), {"a": 1, "b": 2}, "", PLACE)
+        other = Record("f", (1,), {"b": 2, "a": 1}, "", Place("/elsewhere.py", 9, {"x": 1}))
+        assert one.digest == other.digest
+
+    def test_a_record_counts_by_its_digest(self):
+        """What led to a unit counts; which object stands for it does not."""
+        one, other = call("make_kernel", "a"), call("make_kernel", "b")
+        assert call("f", unit(one)).digest == call("f", unit(call("make_kernel", "a"))).digest
+        assert call("f", unit(one)).digest != call("f", unit(other)).digest
+
+    def test_a_string_is_no_reference(self):
+        """A string that looks like the reference to a record has another digest."""
+        one = call("make_kernel", "a")
+        assert call("f", unit(one)).digest != call("f", f"<{one.digest}>").digest
+        assert call("f", [unit(one)]).digest != call("f", [f"<{one.digest}>"]).digest
+
+    def test_containers_are_those_of_the_call(self):
+        """A list that changes after the call changes nothing."""
+        held = [1, {"a": [2]}]
+        one = call("f", held)
+        held[1]["a"].append(3)
+        held.append(4)
+        assert one.arguments == ([1, {"a": [2]}],)
+        assert call("f", held).digest != one.digest
+
+    def test_without_a_text(self):
+        """An argument that has no text makes no record."""
+        with open(__file__) as stream, pytest.raises(UnknownInput):
+            call("f", stream)
+
+
+class TestChains:
+    def test_inputs_come_first(self, carried):
+        """Records are carried out in the order of their calls, each once."""
+        last = chain(3)
+        assert last.made(module_carry_out()) == ["make_kernel", *["prioritize_loops"] * 3]
+        assert [one.function for one in carried] == ["make_kernel", *["prioritize_loops"] * 3]
+        last.made(module_carry_out())
+        assert len(carried) == 4
+
+    def test_long_chains(self, carried):
+        """A chain longer than Python's stack is digested, made, described and let go of."""
+        assert sys.getrecursionlimit() < LONG
+        last = chain(LONG)
+        assert not last.changed()
+        assert len([*last.chain()]) == LONG + 1
+        described = last.described()
+        assert described["result"] == LONG + 1
+        assert described["calls"][-1]["arguments"][0][1] == f"call {LONG}"
+        last.made(module_carry_out())
+        assert len(carried) == LONG + 1
+        assert [one.is_made for one in last.chain()] == [True]
+
+    def test_diamonds(self, carried):
+        """A root that two chains share is one call, and is carried out once."""
+        root = call("make_kernel", "a")
+        left, right = call("rename_iname", unit(root), "i", "j"), call("rename_iname", unit(root), "i", "k")
+        both = call("fuse_kernels", [unit(left), unit(right), unit(left)], suffixes=["_l", "_r", "_m"])
+        described = both.described()
+        assert [one["function"] for one in described["calls"]] == [
+            *("make_kernel", "rename_iname", "rename_iname", "fuse_kernels")
+        ]
+        assert described["calls"][3]["arguments"][0] == ["1", "[call 2, call 3, call 2]"]
+        both.made(module_carry_out())
+        assert carried == [root, left, right, both] or carried == [root, right, left, both]
+
+    def test_deep_diamonds(self):
+        """A chain in which every record is used twice takes no time of the power of its length."""
+        last = call("make_kernel", "a")
+        for _ in range(300):
+            last = call("fuse_kernels", [unit(last), unit(last)])
+        assert len([*last.chain()]) == last.described()["result"] == 301
+        assert not last.changed()
+
+    def test_equal_calls_are_described_once(self):
+        """Two records of one digest are one call in the description."""
+        both = call("fuse_kernels", [unit(call("make_kernel", "a")), unit(call("make_kernel", "a"))])
+        assert [one["function"] for one in both.described()["calls"]] == ["make_kernel", "fuse_kernels"]
+
+    def test_two_threads(self, carried):
+        """Threads that need one record carry it out once."""
+        last = chain(50)
+        barrier = threading.Barrier(4)
+
+        def ask():
+            barrier.wait()
+            last.made(module_carry_out())
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(carried) == 51
+
+    def test_an_error_is_raised_again(self):
+        """A record that could not be carried out is carried out again when it is asked for again."""
+
+        def failing(record, *_given):
+            raise ValueError(record.function)
+
+        one = call("f", 1)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="f"):
+                one.made(failing)
+        assert not one.is_made
+
+
+def module_carry_out():
+    """Return what carries out a record now."""
+    from kcl.record import recorder
+
+    return recorder._carry_out
+
+
+class TestDescription:
+    def test_calls_and_arguments_have_names(self):
+        """A call is described with its place, the names of its parameters and the texts of its arguments."""
+        one = call("f", 1, "x", option=[2])
+        assert one.described(lambda _function, count: ["first", "second"][:count]) == {
+            "calls": [
+                {
+                    "function": "f",
+                    "place": "driver.py:7",
+                    "arguments": [["first", "1"], ["second", "'x'"], ["option", "[2]"]],
+                }
+            ],
+            "result": 1,
+            "beside": [],
+        }
+
+    def test_more_arguments_than_names(self):
+        """Arguments without a known name are numbered."""
+        (found,) = call("f", 1, 2, 3).described(lambda _function, _count: ["first"])["calls"]
+        assert [label for label, _text in found["arguments"]] == ["first", "2", "3"]
+
+    def test_strings_stay_as_they_are(self):
+        """What looks like a reference in a string of the user is not replaced."""
+        one = call("make_kernel", "a")
+        words = [f"<{one.digest}>", f"it's <{one.digest}>", f"\"<{one.digest}>'\\", f"\\'<{one.digest}>"]
+        last = call("f", [unit(one), words], words[1].encode(), {words[2]: unit(one)})
+        texts = [text for _label, text in last.described()["calls"][-1]["arguments"]]
+        assert texts[0] == f"[call 1, {words!r}]"
+        assert texts[1] == repr(words[1].encode())
+        assert texts[2] == f"{{{words[2]!r}: call 1}}"
+
+
+class Held:
+    """An object that loopy keeps by reference."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class TestChanged:
+    def test_arrays_and_objects(self):
+        """What loopy keeps by reference and was changed after the call is noticed, further up the chain, too."""
+        for thing, change in (
+            (np.zeros(8), lambda array: array.fill(1)),
+            (Held(1), lambda held: setattr(held, "value", 2)),
+            (Held([1]), lambda held: held.value.append(2)),
+        ):
+            root = call("make_kernel", [thing])
+            last = chain(3, root)
+            assert not last.changed()
+            change(thing)
+            assert root.changed()
+            assert last.changed()
+
+    def test_back_to_what_it_was(self):
+        """An array with its first content again has not changed."""
+        array = np.zeros(8)
+        one = call("f", array)
+        array += 1
+        array -= 1
+        assert not one.changed()
+
+    def test_plain_values_cannot_change(self):
+        """Nothing is kept of plain values and of containers that are copied."""
+        assert call("f", 1, "a", [2, {"b": (3,)}], np.float32, {4}).kept == []
+
+
+class TestReal:
+    @pytest.mark.usefixtures("carried")
+    def test_containers_keep_their_kinds(self):
+        """What stands for loopy's things is exchanged wherever it stands; all else is the same object."""
+        one = call("make_kernel", "a")
+        array = np.zeros(2)
+        found = module.real([unit(one), (unit(one),), {"a": unit(one)}, {1, 2}, array])
+        assert found[:3] == [["make_kernel"], (["make_kernel"],), {"a": ["make_kernel"]}]
+        assert found[3] == {1, 2}
+        assert found[4] is array
