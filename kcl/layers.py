@@ -33,6 +33,7 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _OWNERS = {"loopy": "loopy", "opencl": "pyopencl"}
 _MEMORY_LIMIT = 64 << 20
+_UNPACKED = 256  # entries
 
 
 class CacheWarning(UserWarning):
@@ -62,6 +63,7 @@ class Layer:
         self.place = disk.location
         self.notes: list[str] = []
         self.memory = Memory(_MEMORY_LIMIT)
+        self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # what the blobs in memory hold, verified before
         self._keeps_read = keeps_read
         self.strict = settings.strict
         self.promote = settings.promote
@@ -99,6 +101,9 @@ class Layer:
                 return Found(None, "error", str(faults[0]), 0)
             if blob is None:
                 return Found(None, "miss", "not in the cache", 0)
+        known = self._unpacked.get(address)
+        if known is not None and known[0] is blob and known[1].key == key:
+            return Found(known[1], "hit", "", len(blob))
         try:
             entry = Entry.unpack(blob, key)
         except Exception as error:
@@ -106,6 +111,9 @@ class Layer:
             return Found(None, "error", f"damaged entry set aside: {error}", 0)
         if self._keeps_read:
             self.memory.put(address, blob)
+            if len(self._unpacked) >= _UNPACKED:
+                self._unpacked.clear()
+            self._unpacked[address] = blob, entry
         return Found(entry, "hit", "", len(blob))
 
     def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> Flight | None:

@@ -83,6 +83,11 @@ class Place(NamedTuple):
         return found
 
 
+_KEPT = 256
+# What was made ready of the entries that memory holds: a recipe that is called for every launch finds it again.
+_readied: dict[str, tuple[Entry, str, Ready]] = {}
+
+
 def base_of(entry: Entry) -> Base:
     """Read the base from any row; raises KeyError or TypeError where it is not there."""
     base = entry.metadata["base"]
@@ -103,10 +108,17 @@ def belongs_elsewhere(entry: Entry, directory: str) -> bool:
 
 def ready(entry: Entry, directory: str) -> Ready:
     """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
+    known = _readied.get(entry.key.digest)
+    if known is not None and known[0] is entry and known[1] == directory:
+        return known[2]
     generated, code = from_entry(entry)
     options = tuple(_located(option, directory) for option in generated.options)
     generated = generated._replace(options=options)
-    return Ready(generated, instantiate(generated, code), generated.digest)
+    found = Ready(generated, instantiate(generated, code), generated.digest)
+    if len(_readied) >= _KEPT:
+        _readied.clear()
+    _readied[entry.key.digest] = entry, directory, found
+    return found
 
 
 def made_ready(generated: Generated) -> Ready:
