@@ -79,7 +79,8 @@ def main() -> None:
     queue.finish()
     found["seconds"] = seconds(side, queue, arrays, count, directory)
     found["checksum"] = f"{zlib.crc32(arrays['out'].get(queue).tobytes()):08x}"
-    found["hits"] = {name: layer["hits"] for name, layer in kcl.stats().items()} if side == "kcl" else {}
+    stats = kcl.stats() if side == "kcl" else {}
+    found["hits"] = {name: stats[name]["hits"] for name in ("generator", "binary") if name in stats}
     print(json.dumps(found))
 
 

@@ -36,6 +36,7 @@ PARTS = {
     "entries": "bytes on disk, and what compression would do",
     "listing": "commands on a large cache",
     "bookkeeping": "what statistics cost a warm run",
+    "recording": "recorded calls, imports, recipes called anew",
     "direct_key": "direct keys, and what observing a recipe costs",
 }
 

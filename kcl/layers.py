@@ -274,6 +274,7 @@ def _open(name: str) -> Layer:
 
 
 def _generator(settings: config.Settings) -> Layer:
+    import pytools  # before its submodule: threads that import them the other way round wait for each other
     import pytools.version
 
     from kcl.stores.directory import Directory

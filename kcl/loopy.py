@@ -21,9 +21,12 @@ def __getattr__(name: str) -> Any:
     """Return what the face has under a name of loopy."""
     if name.startswith("__") and name.endswith("__") and name != "__all__":  # what the import system asks for
         raise AttributeError(f"module 'kcl.loopy' has no attribute {name!r}")
-    from kcl.record.face import face
+    from kcl.record.face import Function, face
 
-    return getattr(face, name)
+    found = getattr(face, name)
+    if type(found) is Function:  # it is the same at every time
+        globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

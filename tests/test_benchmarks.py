@@ -29,6 +29,7 @@ PARTS = (
     "bookkeeping",
     "budget",
     "direct_key",
+    "recording",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 TABLES = ("run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
@@ -96,6 +97,11 @@ def document() -> dict:
         "listing": {
             "entries": 10_000,
             **{what: {title: [0.1 * times] for title, times in LISTED.items()} for what in ("wall", "cpu")},
+        },
+        "recording": {
+            "calls": {"recorded": [1e-4, 2e-4], "carried": [1e-2, 1e-2]},
+            "imports": {"kcl.loopy": [0.06, 0.07], "kcl": [0.06, 0.06]},
+            "launches": {"kept": [4e-5], "anew": [5e-4], "pure": [5e-4]},
         },
         "bookkeeping": {"count": 42, "cpu": {"recorded": [1.0, 1.1], "unrecorded": [1.0, 1.1]}, "own": [0.007, 0.008]},
         "budget": {

@@ -68,14 +68,12 @@ class TestUnit:
         assert program(code) == [["UnmadeUnit", True, "TranslationUnit", True], True]
 
     def test_dataclass_functions(self, program):
-        """`is_dataclass` and `replace` look at the type and refuse a unit before it is made; `fields` makes it."""
+        """`dataclasses` answers about a unit as loopy's does, and has it made."""
         code = """
         import dataclasses
-        before = dataclasses.is_dataclass(knl), raised(dataclasses.replace, knl), "loopy" in sys.modules
-        names = [field.name for field in dataclasses.fields(knl)]
-        found = [*before, "entrypoints" in names, dataclasses.is_dataclass(knl), raised(dataclasses.replace, knl)]
+        found = [dataclasses.is_dataclass(knl), raised(dataclasses.replace, knl), type(knl).__name__]
         """
-        assert program(code) == [[False, "TypeError", False, True, True, None], True]
+        assert program(code) == [[True, None, "TranslationUnit"], True]
 
     def test_class_attribute(self, program):
         """`knl.__class__` is kcl's before loopy is imported, and loopy's after that, made or not."""
@@ -176,9 +174,9 @@ class TestNames:
         """
         assert program(code) == [[False, False, True, 7, False], True]
 
-    def test_member_is_no_instance(self, program):
-        """A member of an enumeration that stands for loopy's is no instance of the enumeration."""
-        assert program("found = isinstance(lp.AddressSpace.LOCAL, lp.AddressSpace)") == [False, False]
+    def test_instance_of_an_enumeration(self, program):
+        """To ask whether a member is an instance of its enumeration imports loopy."""
+        assert program("found = isinstance(lp.AddressSpace.LOCAL, lp.AddressSpace)") == [True, True]
 
     def test_name_of_a_class_is_no_class(self, program):
         """A class that is only named is an object that stands for it; `inspect` and `singledispatch` see no class."""
@@ -203,14 +201,14 @@ class TestNames:
         assert program(code) == ["loopy.target.pyopencl", True]
 
     def test_functions(self, program):
-        """A function of the face is an object: no Python function, without loopy's docstring, not loopy's own."""
+        """A function of the face is an object and no Python function; its docstring is loopy's, and imports it."""
         code = """
         import inspect
         found = [inspect.isfunction(lp.split_iname), "tag" in (lp.split_iname.__doc__ or "")]
         real = importlib.import_module("loopy")
         found += [lp.split_iname is real.split_iname, str(inspect.signature(lp.split_iname))[:8]]
         """
-        assert program(code) == [[False, False, False, "(kernel:"], True]
+        assert program(code) == [[False, True, False, "(kernel:"], True]
 
     def test_function_as_a_class_attribute(self, program):
         """A function of the face does not become a method where a class holds it."""
@@ -222,13 +220,13 @@ class TestNames:
         assert program(code) == [True, False]
 
     def test_star(self, program):
-        """`from loopy import *` gives no names, since the list of names is loopy's."""
+        """`from loopy import *` imports loopy, since the list of names is loopy's."""
         code = """
         names = {}
         exec("from kcl.loopy import *", names)
         found = "make_kernel" in names
         """
-        assert program(code) == [False, False]
+        assert program(code) == [True, True]
 
 
 class TestErrors:

@@ -202,7 +202,7 @@ class TestThreads:
         assert run(
             child,
             """
-            import threading
+            import threading, traceback
             found, failed = [], []
             barrier = threading.Barrier(9)
             def by_statement():
@@ -219,7 +219,7 @@ class TestThreads:
                 try:
                     found.append(function())
                 except BaseException as error:
-                    failed.append(repr(error))
+                    failed.append("".join(traceback.format_exception(error))[-1500:])
             threads = [threading.Thread(target=run, args=(one,)) for one in (by_statement, by_name, by_question) * 3]
             [one.start() for one in threads]
             [one.join() for one in threads]

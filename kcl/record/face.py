@@ -271,7 +271,10 @@ class Face(ModuleType):
         if name.startswith("__") or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
         if module == "loopy" or is_known(name):
-            return attribute(name)
+            found = attribute(name)
+            if type(found) is Function:  # it is the same at every time
+                self.__dict__[name] = found
+            return found
         if f"{module}.{name}" in FACED:
             return submodule(f"{module}.{name}")
         return getattr(_module(module), name)

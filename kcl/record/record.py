@@ -79,7 +79,7 @@ class Record:
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:
         positional = [texts.take(value, taken) for value in arguments]
-        named = [(name, *texts.take(value, taken)) for name, value in sorted(keywords.items())]
+        named = [(name, *texts.take(value, taken)) for name, value in sorted(keywords.items())] if keywords else []
         self.arguments = tuple([copied for _text, copied in positional])
         self.keywords = {name: copied for name, _text, copied in named}
         self._texts = [text for text, _copied in positional], [(name, text) for name, text, _copied in named]

@@ -118,7 +118,8 @@ def _place(frame: Any) -> Place:
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
-    arguments, keywords = _each(texts.consumed, arguments, keywords)
+    if not _is_plain(arguments, keywords):
+        arguments, keywords = _each(texts.consumed, arguments, keywords)
     record = None
     if name in table.DEFERRED:
         try:
@@ -247,6 +248,8 @@ def _records(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
         return False
     if _is_replaced(name):
         return False
+    if _is_plain(arguments, keywords):
+        return True
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
     return not any(texts.calls_user(value) for place, value in given if place not in later)
@@ -256,6 +259,11 @@ def _is_replaced(name: str) -> bool:
     """Tell whether the program put a function of its own in the place of loopy's."""
     function = vars(sys.modules.get("loopy", operator)).get(name)
     return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
+
+
+def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tell whether there is nothing among arguments that holds others, is read once, or could be called."""
+    return texts.PLAIN.issuperset(map(type, arguments)) and texts.PLAIN.issuperset(map(type, keywords.values()))
 
 
 def _is_unit(value: Any) -> bool:

@@ -24,6 +24,10 @@ _MANY = 10_000
 _UNIT = "unit "  # begins the text of one of loopy's own
 
 
+# Classes whose objects hold no others, are no iterators, and are not called by loopy.
+PLAIN: set[type] = {str, *SIMPLE}
+
+
 class Taken:
     """What was found in the arguments of one call.
 
@@ -126,15 +130,13 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def calls_user(value: Any) -> bool:
     """Tell whether there is a callable in an argument that loopy could call: no class or object of a library."""
     kind = type(value)
-    if kind is str or kind in SIMPLE:
+    if kind in PLAIN:
         return False
     if kind in (list, tuple, set, frozenset):
         return any(map(calls_user, value))
     if kind is dict:
         return any(map(calls_user, value.values()))
     if not callable(value) or issubclass(kind, Standing):
-        return False
-    if kind.__module__ == "kcl.record.unmade":
         return False
     owner = value if isinstance(value, type) else kind
     return kind in _FUNCTIONS[:3] or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
@@ -177,9 +179,18 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 }
 
 
-def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
-    from kcl.record import unmade
+def know(kind: type, waiting: Callable[[Any], tuple[str, Any] | None], real: Callable[[Any], Any]) -> None:
+    """Have objects of a class count by what `waiting` returns, its text and a copy, and else as what `real` returns."""
 
+    def write(value: Any, taken: Taken) -> tuple[str, Any]:
+        found = waiting(value)
+        return _take(real(value), taken) if found is None else found
+
+    _CONTAINERS[kind] = write
+    PLAIN.add(kind)
+
+
+def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     if kind is Consumed:
         if value.rest is not None:
             raise UnknownInput("an iterator raises an error, or does not end")
@@ -187,11 +198,6 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
         return f"iter({text})", Consumed(items)
     if issubclass(kind, Standing):
         return value.text(), value
-    record = unmade.record_of(value)
-    if record is not None and not record.exposed:
-        return f"<{record.digest}>", unmade.twin(value)
-    value = unmade.real_of(value) if record is None else unmade.made(record)
-    kind = type(value)
     if hasattr(kind, "__next__"):
         raise UnknownInput("what an iterator gives is not known before it was asked")
     if isinstance(value, type):

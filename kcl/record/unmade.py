@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from kcl.record import imports
+from kcl.record import imports, texts
 from kcl.record.record import Record
 
 
@@ -206,3 +206,18 @@ def _become(value: Any, record: Record, made: Any) -> None:
         else:
             names["real"] = made
             del names["record"]
+
+
+def _waiting(value: Any) -> tuple[str, Any] | None:
+    """Return the text and a copy of what waits; None for what counts by its content."""
+    record = record_of(value)
+    return None if record is None or record.exposed else (f"<{record.digest}>", twin(value))
+
+
+def _real(value: Any) -> Any:
+    record = record_of(value)
+    return real_of(value) if record is None else made(record)
+
+
+for _kind in KINDS:
+    texts.know(_kind, _waiting, _real)

@@ -61,6 +61,7 @@ class Rows:
     name = "persistentdict"
 
     def __init__(self, container_dir: str | os.PathLike[str], identifier: str = IDENTIFIER) -> None:
+        import pytools  # noqa: F401  # before its submodule: see `kcl.layers`
         from pytools.version import VERSION
 
         self.identifier = identifier
