@@ -67,12 +67,11 @@ class Record:
         self.kept = taken.kept
         self.keeps = bool(self.kept)
         self.exposed = False  # whether a program holds parts of the unit that it may change
-        self.dependents: weakref.WeakSet[Record] | None = None
+        self.dependents: list[weakref.ref[Record]] = []
         for record in self.inputs():
             self.keeps = self.keeps or record.keeps
-            if record.dependents is None:
-                record.dependents = weakref.WeakSet()
-            record.dependents.add(self)
+            if record.function not in CONSTRUCTORS:
+                record.dependents.append(weakref.ref(self, record.dependents.remove))
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
         self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
@@ -165,7 +164,7 @@ class Record:
             record.exposed = True
             if not record.is_made:
                 found.append(record)
-            waiting += [*record.inputs(), *(record.dependents or ())]
+            waiting += [*record.inputs(), *filter(None, [link() for link in list(record.dependents)])]
         return found
 
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
