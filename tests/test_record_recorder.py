@@ -155,11 +155,12 @@ class TestAtOnce:
 class TestIterators:
     @pytest.mark.parametrize("kind", [iter, reversed, lambda listed: map(str, listed), itertools.chain])
     def test_all_kinds(self, kind):
-        """An iterator is read once, and counts as the list of what it gives."""
+        """An iterator is read once, counts by what it gives, and reaches loopy as an iterator."""
         given = ["a[i] = i", "b[i] = i"]
         first = lp.make_kernel("{[i]: 0<=i<16}", kind(given), **VERSION)
         assert not waits(first)
-        assert waits(lp.make_kernel("{[i]: 0<=i<16}", [*kind(given)], **VERSION))
+        assert waits(lp.make_kernel("{[i]: 0<=i<16}", kind(given), **VERSION))
+        assert not waits(lp.make_kernel("{[i]: 0<=i<16}", kind(["a[i] = i", "b[i] = 2*i"]), **VERSION))
         assert len(first.default_entrypoint.instructions) == 2
 
     def test_errors_of_a_generator_are_the_users(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import warnings
 
 import pytest
@@ -30,21 +31,49 @@ def heard(action, *filters):
     return [(one.category, str(one.message), one.filename, one.lineno) for one in found]
 
 
-def collected(action, names=None):
-    """Carry something out, and return what can be given again."""
-    with warned.collecting(place(names)) as said:
-        action()
-    return said()
+def collected(action):
+    """Carry something out as the recorder does, give what it warned of, and return what can be given again."""
+    found = []
+    try:
+        with warned.hearing() as found:
+            action()
+    finally:
+        warned.give(found, place())
+    return warned.kept(found)
+
+
+def under(file, text="mine", category=UserWarning):
+    """Warn as code in a file would."""
+    return lambda: warnings.warn_explicit(text, category, file, 3)
 
 
 class TestCollecting:
     def test_given_and_kept(self):
         """A warning reaches the user as it ends, and can be given again."""
         kept = []
-        first = heard(lambda: kept.append(collected(lambda: warnings.warn("mine", loopy.LoopyWarning, stacklevel=1))))
-        assert [(kind, text) for kind, text, _file, _line in first] == [(loopy.LoopyWarning, "mine")]
+        warning = under(loopy.kernel.creation.__file__, category=loopy.LoopyWarning)
+        first = heard(lambda: kept.append(collected(warning)))
+        assert first == [(loopy.LoopyWarning, "mine", loopy.kernel.creation.__file__, 3)]
         again = heard(lambda: warned.again(kept[0], place()))
-        assert again == first
+        assert again == [(loopy.LoopyWarning, "mine", "loopy/kernel/creation.py", 3)]
+
+    def test_code_of_the_user(self):
+        """A warning that code of the user gave is given where it was, and keeps the record from being proven."""
+        kept = []
+        assert heard(lambda: kept.append(collected(under(__file__)))) == [(UserWarning, "mine", __file__, 3)]
+        assert kept == [None]
+
+    def test_other_threads(self):
+        """What another thread warns of meanwhile reaches the user as ever, and is not collected."""
+        kept = []
+
+        def action():
+            thread = threading.Thread(target=under("/users/other.py", "theirs"))
+            thread.start()
+            thread.join()
+
+        assert heard(lambda: kept.append(collected(action))) == [(UserWarning, "theirs", "/users/other.py", 3)]
+        assert kept == [()]
 
     def test_also_where_the_call_fails(self):
         """What loopy warned of before an error is given, and the error is raised."""
@@ -62,33 +91,30 @@ class TestCollecting:
     def test_the_users_line(self):
         """A warning that names whoever called names the program's line."""
 
-        def action():
-            warnings.warn_explicit("mine", UserWarning, warned.__file__, 1)
-
         kept = []
-        assert heard(lambda: kept.append(collected(action))) == [(UserWarning, "mine", "/users/driver.py", 7)]
-        assert kept == [(Warned("builtins", "UserWarning", "mine", "", 1),)]
-        assert heard(lambda: warned.again(kept[0], place())) == [(UserWarning, "mine", "/users/driver.py", 7)]
+        expected = [(UserWarning, "mine", "/users/driver.py", 7)]
+        assert heard(lambda: kept.append(collected(under(warned.__file__)))) == expected
+        assert kept == [(Warned("builtins", "UserWarning", "mine", "", 3),)]
+        assert heard(lambda: warned.again(kept[0], place())) == expected
 
     def test_categories_that_are_not_known(self):
         """A warning of a class that a later process may not have keeps the record from being proven."""
         local = type("Local", (UserWarning,), {"__module__": "nowhere"})
         kept = []
-        heard(lambda: kept.append(collected(lambda: warnings.warn("x", local, stacklevel=1))))
+        heard(lambda: kept.append(collected(under(loopy.kernel.creation.__file__, category=local))))
         assert kept == [None]
 
     def test_places_of_installation_do_not_count(self):
         """The file of a warning begins with a package's name."""
-        file = loopy.kernel.creation.__file__
         kept = []
-        heard(lambda: kept.append(collected(lambda: warnings.warn_explicit("x", UserWarning, file, 3))))
+        heard(lambda: kept.append(collected(under(loopy.kernel.creation.__file__))))
         assert kept[0][0].file == "loopy/kernel/creation.py"
 
     def test_the_users_filters_are_as_before(self):
-        """Collecting changes no filter."""
-        before = [*warnings.filters]
+        """Collecting leaves the filters, and what shows warnings, as they were."""
+        before = [*warnings.filters], warnings.showwarning
         collected(lambda: None)
-        assert [*warnings.filters] == before
+        assert ([*warnings.filters], warnings.showwarning) == before
 
 
 class TestAgain:
