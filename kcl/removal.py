@@ -30,7 +30,7 @@ _FOLDERS = {"generator": "pytools", "binary": "pyopencl", "kept": "kcl"}
 _NAMES = {
     "generator": re.compile(r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
     "binary": re.compile(r"kcl-binary-v\d+"),
-    "kept": re.compile(r"flight|journal|listing|notes|orders|pending|quarantine|readings|tuning"),
+    "kept": re.compile(r"flight|journal|listing|notes|orders|pending|quarantine|readings|restless|tuning"),
 }
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0

@@ -267,7 +267,8 @@ class TestTheHook:
                 import loopy as lp
                 return lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i", lang_version=(2018, 2))
             import pyopencl as cl
-            queue = cl.CommandQueue(cl.Context([cl.get_platforms()[0].get_devices()[0]]))
+            context = cl.Context([cl.get_platforms()[0].get_devices()[0]])  # Intel's queues do not hold theirs
+            queue = cl.CommandQueue(context)
             print(json.dumps(recipe()(queue)[1][0].get().tolist()))
             """,
             head="",
