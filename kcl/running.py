@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl import frontends, manifest, observe
 from kcl.declarations import NOTHING, Declared, Task
+from kcl.direct import distributions
 from kcl.manifest import Read
 from kcl.record import recorder
 from kcl.rows import Outcome, Place
@@ -108,7 +109,9 @@ def _seen_in_generating(declared: Declared, observed: observe.Observed) -> str:
     refused = declared.refused(observed, "", "generating {}")
     if refused or declared.version is not None:
         return refused
-    for things, words in ((observed.files, "file "), (observed.links, "link "), (observed.variables, "variable ")):
+    # A traceback that is printed meanwhile reads the code that it shows.
+    files = [path for path in observed.files if not distributions.is_generators_code(path)]
+    for things, words in ((files, "file "), (observed.links, "link "), (observed.variables, "variable ")):
         for thing in things:
             return f"generating read the {words}{os.path.basename(thing)}: read it in the recipe"
     return "generating asked for the working directory: ask in the recipe" if observed.working_directory else ""

@@ -6,7 +6,6 @@ Nothing here imports loopy or pyopencl: a module's own switch counts only where 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -302,7 +301,6 @@ def with_usable_cache(load: Callable[[], object]) -> None:
             raise FileNotFoundError("this user has no home directory")
         load()
     except (OSError, sqlite3.Error):
-        gc.collect()  # what was half made speaks up as it goes, and not while a generator is watched
         with private_cache_home(_private_directory()):
             load()
 

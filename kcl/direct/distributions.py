@@ -367,6 +367,12 @@ def generator(name: str) -> str:
     return f"editable {content(place.path)}" if place is not None else ABSENT
 
 
+def is_generators_code(path: str) -> bool:
+    """Tell whether a file is Python code of one of `GENERATORS`, which every key of what they generate counts."""
+    _, installed, inside = path.rpartition(f"{os.sep}site-packages{os.sep}")
+    return bool(installed) and path.endswith(".py") and inside.partition(os.sep)[0] in GENERATORS
+
+
 def required(distribution: str) -> frozenset[str]:
     """Return the names of a distribution and of all that it requires by its metadata, directly or through others.
 
