@@ -85,14 +85,16 @@ class Recorded:
         from kcl.record import face  # noqa: F401  # no recipe's own time
 
         imports.watch()
-        before, inside, started = recorder.carried(), recorder.seconds(), time.thread_time()
+        before = recorder.carried()
         with recorder.recording(self._task.function):
+            inside, started = recorder.seconds(), time.perf_counter()
             value = self._task.function(**self._task.arguments)
+            seconds = time.perf_counter() - started - (recorder.seconds() - inside)
         carried = recorder.carried() - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
         else:
-            self.own_seconds = time.thread_time() - started - (recorder.seconds() - inside)
+            self.own_seconds = seconds
         if type(value) is not unmade.UnmadeUnit:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names what was returned
         return value

@@ -91,7 +91,7 @@ def carried() -> int:
 
 
 def seconds() -> float:
-    """Return how much processor time the calls of this thread took, in seconds."""
+    """Return how long the calls of this thread took, in seconds."""
     return _state.seconds
 
 
@@ -106,11 +106,11 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
     place = _place(frame)
     if not is_on():
         return at_once(name, arguments, keywords, place)
-    started = time.thread_time()
+    started = time.perf_counter()
     try:
         return _recorded(name, arguments, keywords, place, _state.group or _group_of(frame.f_code))
     finally:
-        _state.seconds += time.thread_time() - started
+        _state.seconds += time.perf_counter() - started
 
 
 def _place(frame: Any) -> Place:
