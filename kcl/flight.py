@@ -49,11 +49,11 @@ class Flight:
     `maker` lets other threads of this process wait, the file other processes.
     """
 
-    __slots__ = ("_descriptor", "_path", "_process", "by", "maker", "waited_for")
+    __slots__ = ("_held", "_path", "_process", "by", "maker", "waited_for")
 
     def __init__(self, path: str = "", descriptor: int = -1, waited_for: str = "", by: str = "") -> None:
         self._path = path
-        self._descriptor = descriptor
+        self._held = [descriptor] if descriptor >= 0 else []
         self._process = os.getpid()
         self.maker: Maker | None = None
         self.waited_for = waited_for
@@ -62,21 +62,23 @@ class Flight:
     @property
     def leads(self) -> bool:
         """Whether other processes wait for this one; a forked child leads nobody."""
-        return self._descriptor >= 0 and self._process == os.getpid()
+        return bool(self._held) and self._process == os.getpid()
 
     def land(self) -> None:
         """Let the others go on: the entry is published, or will not be. Landing twice is no error."""
-        leads, descriptor = self.leads, self._descriptor
-        self._descriptor = -1
-        if leads:
+        with suppress(IndexError):  # two threads may land it at once: one of them gets the descriptor
+            self._release(self._held.pop())
+        if self.maker is not None:
+            self.maker.land()
+
+    def _release(self, descriptor: int) -> None:
+        if self._process == os.getpid():
             with suppress(OSError):
                 os.unlink(self._path)
             with suppress(OSError):
                 # a child that another library forked holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             _close(descriptor)
-        if self.maker is not None:
-            self.maker.land()
 
     def __enter__(self) -> Flight:
         return self

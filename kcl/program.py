@@ -262,9 +262,9 @@ def launched(found: Built) -> None:
     """Tell that the program was launched: what the driver specialises will be there, so the entry can be completed."""
     jobs, found.jobs = found.jobs, ()
     completing.launched(jobs)
-    if found.flight is not None:
-        found.flight.land()
-        found.flight = None
+    flight, found.flight = found.flight, None
+    if flight is not None:
+        flight.land()
 
 
 def inspect(home: Home, generated: Generated) -> tuple[str, str]:

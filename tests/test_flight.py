@@ -18,6 +18,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
+from at_once import at_once
 from handle_recipes import add
 from project import NUMBERS, Run
 
@@ -283,6 +284,12 @@ class TestJoin:
 class TestThreads:
     """Threads of one process wait in memory; no thread waits for a lock file of its own process."""
 
+    def test_landed_by_all_at_once(self):
+        """Threads that land one flight at once release it once, and none of them raises."""
+        for _ in range(200):
+            with flight.join("b" * 64, "matmul") as joined:
+                at_once(lambda _number, landed=joined: landed.land())
+
     def test_one_leads(self):
         """Of two threads one leads; the other opens no lock file, and knows that a thread had the lead."""
         with flight.join("a" * 64, "matmul") as joined:
@@ -416,12 +423,12 @@ class TestWhoBuilds:
             joined = real(digest, what, *more)
             told.append(("leads" if joined.leads else "waited", number))
             if joined.leads:
-                numbers[joined._descriptor] = number
+                numbers[joined._held[0]] = number
             return joined
 
         def land(self):
             if self.leads:
-                told.append(("lands", numbers[self._descriptor]))
+                told.append(("lands", numbers[self._held[0]]))
             return landed(self)
 
         numbers, landed = {}, flight.Flight.land
