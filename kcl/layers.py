@@ -56,7 +56,7 @@ class Layer:
     """
 
     def __init__(
-        self, name: str, owners: dict[str, str], disk: Store, settings: config.Settings, keeps_read: bool = True
+        self, name: str, owners: dict[str, str], disk: Store, chosen: config.Settings, keeps_read: bool = True
     ) -> None:
         self.name = name
         self.disk: Store | None = disk
@@ -65,12 +65,12 @@ class Layer:
         self.memory = Memory(_MEMORY_LIMIT)
         self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # what the blobs in memory hold, verified before
         self._keeps_read = keeps_read
-        self.strict = settings.strict
-        self.promote = settings.promote
-        self.ahead = settings.ahead
-        self.verify = settings.verify
-        self.verify_results = settings.verify_results
-        self._by_name = f"KCL_NO_CACHE={settings.no_cache_value}" if name in settings.no_cache else ""
+        self.strict = chosen.strict
+        self.promote = chosen.promote
+        self.ahead = chosen.ahead
+        self.verify = chosen.verify
+        self.verify_results = chosen.verify_results
+        self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
         self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
@@ -274,14 +274,14 @@ def _why_off(owner: str) -> str:
 def _open(name: str) -> Layer:
     with _lock:
         if name not in _layers:
-            settings = config.read()
-            for text in settings.rejected:
+            chosen = config.read()
+            for text in chosen.rejected:
                 warn_once(text, text)
-            _layers[name] = _generator(settings) if name == "generator" else _binary(settings)
+            _layers[name] = _generator(chosen) if name == "generator" else _binary(chosen)
         return _layers[name]
 
 
-def _generator(settings: config.Settings) -> Layer:
+def _generator(chosen: config.Settings) -> Layer:
     import pytools  # before its submodule: threads that import them the other way round wait for each other
     import pytools.version
 
@@ -296,17 +296,17 @@ def _generator(settings: config.Settings) -> Layer:
     elif is_network(folder):
         notes.append("directory store: SQLite is not safe on a network file system")
     disk = Directory(os.path.join(folder, "kcl-generated-v1")) if notes else Rows(folder)
-    layer = Layer("generator", _OWNERS, disk, settings)
+    layer = Layer("generator", _OWNERS, disk, chosen)
     layer.notes += notes
     return layer
 
 
-def _binary(settings: config.Settings) -> Layer:
+def _binary(chosen: config.Settings) -> Layer:
     from kcl.stores.directory import Directory
 
     disk = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
     # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
-    return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, settings, keeps_read=False)
+    return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, chosen, keeps_read=False)
 
 
 def _quarantine() -> Quarantine:

@@ -17,15 +17,15 @@ ROOT = pathlib.Path(__file__).parent.parent
 class TestRead:
     def test_defaults(self):
         """Without a variable every cache is on, helpers work in the background, and nothing is rejected."""
-        settings = config.read()
-        assert settings.cache_dir is None
-        assert not settings.no_cache
-        assert settings.promote == "background"
-        assert not settings.report
-        assert not settings.strict
-        assert not settings.verify
-        assert not settings.verify_results
-        assert not settings.rejected
+        chosen = config.read()
+        assert chosen.cache_dir is None
+        assert not chosen.no_cache
+        assert chosen.promote == "background"
+        assert not chosen.report
+        assert not chosen.strict
+        assert not chosen.verify
+        assert not chosen.verify_results
+        assert not chosen.rejected
 
     @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
     def test_every_layer_off(self, monkeypatch, value):
@@ -59,16 +59,16 @@ class TestRead:
     def test_nonsense_counts_as_off(self, monkeypatch, value):
         """A value that is not understood switches all layers off, and is named."""
         monkeypatch.setenv("KCL_NO_CACHE", value)
-        settings = config.read()
-        assert settings.no_cache == frozenset(config.LAYERS)
-        assert "KCL_NO_CACHE" in settings.rejected[0]
+        chosen = config.read()
+        assert chosen.no_cache == frozenset(config.LAYERS)
+        assert "KCL_NO_CACHE" in chosen.rejected[0]
 
     def test_strict(self, monkeypatch):
         """KCL_STRICT takes both words; a word that it does not know is named, and the others count."""
         monkeypatch.setenv("KCL_STRICT", "hit, FAULT,warm")
-        settings = config.read()
-        assert settings.strict == {"hit", "fault"}
-        assert "'warm'" in settings.rejected[0]
+        chosen = config.read()
+        assert chosen.strict == {"hit", "fault"}
+        assert "'warm'" in chosen.rejected[0]
 
     def test_ahead(self, monkeypatch):
         """KCL_AHEAD is 1 or 0; anything else counts as 0 and is named; unset it is 1 with two processors."""
@@ -126,17 +126,17 @@ class TestRead:
     def test_verify(self, monkeypatch, value, fraction, results):
         """KCL_VERIFY takes a fraction, the word `results`, or both; results alone verifies every look-up."""
         monkeypatch.setenv("KCL_VERIFY", value)
-        settings = config.read()
-        assert (settings.verify, settings.verify_results) == (fraction, results)
-        assert not settings.rejected
+        chosen = config.read()
+        assert (chosen.verify, chosen.verify_results) == (fraction, results)
+        assert not chosen.rejected
 
     @pytest.mark.parametrize("value", ["2", "-0.5", "sometimes", "0.1,0.2", "nan"])
     def test_verify_nonsense(self, monkeypatch, value):
         """What is not understood verifies everything, and is named."""
         monkeypatch.setenv("KCL_VERIFY", value)
-        settings = config.read()
-        assert settings.verify == 1.0
-        assert "KCL_VERIFY" in settings.rejected[0]
+        chosen = config.read()
+        assert chosen.verify == 1.0
+        assert "KCL_VERIFY" in chosen.rejected[0]
 
     def test_relative_directory(self, monkeypatch):
         """A relative KCL_CACHE_DIR, which would be another place in each working directory, is ignored and named."""

@@ -37,13 +37,13 @@ class TestSettings:
     def test_typed(self):
         """A setting is named as its variable in lower case, and its value is written in TOML's own types."""
         write('strict = ["hit", "fault"]\nverify = 0.25\npromote = "off"\nreport = true\nno_cache = "binary"\n')
-        settings = config.read()
-        assert settings.strict == {"hit", "fault"}
-        assert settings.verify == 0.25
-        assert settings.promote == "off"
-        assert settings.report
-        assert settings.no_cache == {"binary"}
-        assert not settings.rejected
+        chosen = config.read()
+        assert chosen.strict == {"hit", "fault"}
+        assert chosen.verify == 0.25
+        assert chosen.promote == "off"
+        assert chosen.report
+        assert chosen.no_cache == {"binary"}
+        assert not chosen.rejected
 
     @pytest.mark.parametrize("setting", config.SETTINGS, ids=lambda setting: setting.variable)
     def test_every_setting(self, setting):
@@ -82,9 +82,9 @@ class TestSettings:
     def test_malformed(self, text):
         """A file that is no TOML is ignored with one text that names it."""
         path = write(text)
-        settings = config.read()
-        assert settings == config.Settings(**(settings._asdict() | {"no_cache": frozenset(), "cache_dir": None}))
-        (said,) = settings.rejected
+        chosen = config.read()
+        assert chosen == config.Settings(**(chosen._asdict() | {"no_cache": frozenset(), "cache_dir": None}))
+        (said,) = chosen.rejected
         assert str(path) in said
 
     def test_not_text(self):
@@ -96,9 +96,9 @@ class TestSettings:
     def test_unknown(self):
         """A setting that there is not, and a value that none can have, are named; the others count."""
         write('no_cach = "1"\nstrict = "hit"\nverify = {much = 1}\n')
-        settings = config.read()
-        assert settings.strict == {"hit"}
-        assert ["no_cach" in settings.rejected[0], "verify" in settings.rejected[1]] == [True, True]
+        chosen = config.read()
+        assert chosen.strict == {"hit"}
+        assert ["no_cach" in chosen.rejected[0], "verify" in chosen.rejected[1]] == [True, True]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
     def test_writable_by_others(self):
@@ -187,9 +187,9 @@ class TestCheckout:
     def test_not_recorded(self, checkout):
         """A cache that came with a clone is not used, and one text says so."""
         folder = make_cache(checkout)
-        settings = config.read()
-        assert settings.cache_dir is None
-        (said,) = settings.rejected
+        chosen = config.read()
+        assert chosen.cache_dir is None
+        (said,) = chosen.rejected
         assert folder in said
         assert "clone" in said
 

@@ -70,9 +70,9 @@ def contradictions() -> Iterator[Finding]:
         if off and on and len({_is_negative(s) for s in row.switches if s.variable in (*off, *on)}) == 1:
             says = " and ".join(f"{name}={given[name]}" for name in (*off, *on))
             yield Finding("contradictions", WARNING, f"{says} contradict: {row.title} is off", f"unset {on[0]}")
-    settings = config.read()
-    if "hit" in settings.strict and settings.no_cache:
-        words = f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={settings.no_cache_value} switches off"
+    chosen = config.read()
+    if "hit" in chosen.strict and chosen.no_cache:
+        words = f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off"
         yield Finding("contradictions", NOTE, words, "unset KCL_NO_CACHE")
 
 

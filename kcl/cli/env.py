@@ -96,9 +96,9 @@ def _show(as_json: bool) -> None:
         unset.setdefault(", ".join(line.read_by), []).append(line.variable)
     output.table(("not set, read by", "variables"), [(readers, " ".join(names)) for readers, names in unset.items()])
     click.echo()
-    settings = config.read()
+    chosen = config.read()
     click.echo(f"settings file: {config.settings_file()}{'' if os.path.exists(config.settings_file()) else ' (none)'}")
-    for text in settings.rejected:
+    for text in chosen.rejected:
         click.echo(text)
 
 
