@@ -81,7 +81,9 @@ def fresh(tmp_path, monkeypatch):
 
 
 def _forget():
-    from kcl import completing, events, layers, option
+    from kcl import events, option
+    from kcl.cache import layers
+    from kcl.drivers.pocl import completing
 
     completing.reset()
     option.reset()

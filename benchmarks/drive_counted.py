@@ -19,8 +19,8 @@ from typing import Any
 import kernels
 import pyopencl as cl
 
-from kcl.entry import Entry
-from kcl.promote import poclbin
+from kcl.cache.entry import Entry
+from kcl.drivers.pocl import poclbin
 
 
 def stored(directory: pathlib.Path) -> set[str]:

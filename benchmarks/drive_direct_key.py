@@ -20,11 +20,12 @@ import kernels
 import numpy as np
 
 import kcl
-from kcl import frontends, layers, running
-from kcl.declarations import PURE, Task
-from kcl.history import kept
-from kcl.origins.walked import reached
-from kcl.pipeline import Line
+from kcl.cache import layers
+from kcl.generate import frontends, run
+from kcl.generate.origins.walked import reached
+from kcl.line import Line
+from kcl.record import kept
+from kcl.record.declarations import PURE, Task
 
 RECIPES = 42
 
@@ -110,13 +111,13 @@ def observed(count: int) -> list[tuple[float, float]]:
 
 def with_observation(task: Task) -> None:
     """Run a recipe as on a miss."""
-    outcome = running.run(task, reached(task))
-    running.generate(task, outcome.result, dtypes(outcome.result))
+    outcome = run.run(task, reached(task))
+    run.generate(task, outcome.result, dtypes(outcome.result))
 
 
 def without_observation(task: Task) -> None:
     """Run a recipe and generate, loopy's disk caches off as on a miss, and nothing else."""
-    from kcl.frontends.loopy import quiet
+    from kcl.generate.frontends.loopy import quiet
 
     reached(task)
     with quiet():

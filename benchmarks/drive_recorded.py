@@ -13,7 +13,8 @@ from typing import Any
 
 import drive_kcl
 
-from kcl import events, reporting
+from kcl import events
+from kcl.inspect import report
 
 _spent = [0.0]
 
@@ -39,5 +40,5 @@ def say() -> None:
 if __name__ == "__main__":
     atexit.register(say)
     events.emit = timed(events.emit)
-    reporting._write_journal = timed(reporting._write_journal)
+    report._write_journal = timed(report._write_journal)
     drive_kcl.main()

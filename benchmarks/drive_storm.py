@@ -29,15 +29,15 @@ class Log:
 
 def take_down(log: Log) -> None:
     """Log each run of a recipe and each program that pyopencl makes of source."""
-    from kcl import running
+    from kcl.generate import run
 
-    run = running.run
+    run = run.run
 
     def logged(*arguments: Any, **keywords: Any) -> Any:
         log("recipe")
         return run(*arguments, **keywords)
 
-    running.run = logged
+    run.run = logged
 
     class Watched(cl._cl._Program):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **keywords: Any) -> None:

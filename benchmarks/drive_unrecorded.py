@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import drive_kcl
 
 from kcl import events
+from kcl.cache.key import Key
 from kcl.events import Event
-from kcl.key import Key
 
 _on_first = events.on_first
 

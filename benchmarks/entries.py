@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import measure
 from measure import Effort, spread
 
-from kcl import pieces
-from kcl.entry import Entry
-from kcl.stores.persistentdict import Rows
+from kcl.cache import pieces
+from kcl.cache.entry import Entry
+from kcl.cache.stores.persistentdict import Rows
 
 ROUNDS = 15
 

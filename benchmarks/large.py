@@ -18,7 +18,7 @@ from typing import Any
 import measure
 from measure import Effort, spread
 
-from kcl.entry import Entry
+from kcl.cache.entry import Entry
 
 SIDES = ("floor", "kcl", "loopy")
 BINARIES = pathlib.Path("pyopencl", "kcl-binary-v1")

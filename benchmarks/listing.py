@@ -26,11 +26,11 @@ import measure
 from measure import Effort, spread
 
 from kcl import events, option
-from kcl.entry import Entry
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
 from kcl.events import Event
-from kcl.history import journal
-from kcl.key import Key, Part
-from kcl.stores.base import address
+from kcl.inspect.history import journal
 
 START = 'python -c "import rich"'
 COMMANDS = ("status", "ls", "ls --json", "ls --limit 20", "stats", "explain")

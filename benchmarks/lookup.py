@@ -115,19 +115,19 @@ def _check_room(root: pathlib.Path, entries: int) -> None:
 
 
 def _key(number: int) -> Any:
-    from kcl.key import Key, Part
+    from kcl.cache.key import Key, Part
 
     return Key([Part("format", "1"), Part("kernel", f"kernel_{number % 100}"), Part("number", str(number))])
 
 
 def _addresses(key: Any, number: int) -> tuple[str, str]:
-    from kcl.stores.base import address
+    from kcl.cache.stores.base import address
 
     return key.digest, address(key.digest, FOLDER, f"kernel_{number % 100}")
 
 
 def _entry(number: int) -> tuple[Any, bytes]:
-    from kcl.entry import Entry
+    from kcl.cache.entry import Entry
 
     key = _key(number)
     metadata = {"created": number, "kernel": f"kernel_{number % 100}"}
@@ -136,7 +136,7 @@ def _entry(number: int) -> tuple[Any, bytes]:
 
 def fill(count: int) -> None:
     """Put entries into the stores of both layers as they would lie there, but many at once."""
-    from kcl import layers
+    from kcl.cache import layers
 
     rows, directory = layers.generator().disk, layers.binary().disk
     assert rows is not None
@@ -163,7 +163,7 @@ def fill(count: int) -> None:
 
 def serve(count: int) -> None:
     """For each number on standard input look up so many random entries; print medians in microseconds."""
-    from kcl import layers
+    from kcl.cache import layers
 
     generator, binary = layers.generator(), layers.binary()
     chosen = random.Random(count)

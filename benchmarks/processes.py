@@ -24,7 +24,7 @@ from typing import Any
 import measure
 from measure import Effort, spread
 
-from kcl.entry import Entry
+from kcl.cache.entry import Entry
 
 SIDES = ("floor", "kcl", "loopy")
 MOMENTS = ("cold", "second", "later")

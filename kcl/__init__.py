@@ -11,39 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl import option
-    from kcl.completing import flush
+    from kcl.cache.layers import CacheWarning
+    from kcl.drivers.pocl.completing import flush
     from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
     from kcl.events import Event, add_hook, stats
-    from kcl.frontends.opencl import Array, Local, Scalar, Source
+    from kcl.generate.frontends.opencl import Array, Local, Scalar, Source
     from kcl.handle import Kernel
-    from kcl.layers import CacheWarning
+    from kcl.inspect.report import report
     from kcl.recipe import Recipe, kernel, lazy
-    from kcl.reporting import report
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Array": "kcl.frontends.opencl",
+    "Array": "kcl.generate.frontends.opencl",
     "CacheFault": "kcl.errors",
     "CacheMiss": "kcl.errors",
-    "CacheWarning": "kcl.layers",
+    "CacheWarning": "kcl.cache.layers",
     "DamagedEntry": "kcl.errors",
     "Event": "kcl.events",
     "KclError": "kcl.errors",
     "Kernel": "kcl.handle",
-    "Local": "kcl.frontends.opencl",
+    "Local": "kcl.generate.frontends.opencl",
     "Recipe": "kcl.recipe",
     "RecipeError": "kcl.errors",
-    "Scalar": "kcl.frontends.opencl",
-    "Source": "kcl.frontends.opencl",
+    "Scalar": "kcl.generate.frontends.opencl",
+    "Source": "kcl.generate.frontends.opencl",
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
     "add_hook": "kcl.events",
-    "flush": "kcl.completing",
+    "flush": "kcl.drivers.pocl.completing",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
     "option": "kcl",
-    "report": "kcl.reporting",
+    "report": "kcl.inspect.report",
     "stats": "kcl.events",
 }
 

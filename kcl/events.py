@@ -8,14 +8,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import logging
 
-    from kcl.key import Key
 
 OUTCOMES = ("hit", "miss", "bypass", "error")
 
@@ -43,7 +42,7 @@ class Noted(NamedTuple):
 
     time: float
     event: Event
-    key: Key | None
+    key: Any  # kcl.cache.key.Key, or None
 
 
 class Collected(NamedTuple):
@@ -96,7 +95,7 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     return remove
 
 
-def emit(event: Event, key: Key | None = None, entries: Iterable[str] = ()) -> None:
+def emit(event: Event, key: Any = None, entries: Iterable[str] = ()) -> None:
     """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests."""
     now = time.time()
     with _lock:

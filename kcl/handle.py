@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import layers, program
-from kcl.declarations import NOTHING, Declared, Task
+from kcl.build import program
+from kcl.build.bind import launcher_of, learn
+from kcl.cache import layers
 from kcl.errors import UnknownInput
-from kcl.launch import Kernels, Launcher, MissingArguments, Play, unpack
-from kcl.origins import Origin
-from kcl.pipeline import Line, dtypes_of
+from kcl.generate.origins import Origin
+from kcl.generate.rows import Ready
+from kcl.launch import Launcher, MissingArguments, unpack
+from kcl.line import Line, dtypes_of
 from kcl.record import unmade
-from kcl.rows import Ready
+from kcl.record.declarations import NOTHING, Declared, Task
 
 if TYPE_CHECKING:
-    from kcl.generated import Generated
-    from kcl.key import Key
+    from kcl.cache.key import Key
 
 _ATTRIBUTE = "_kcl_bindings"
 _ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
 _lock = threading.RLock()  # a signal handler may launch in the same thread
-
-Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 
 
 class Bindings:
@@ -257,7 +256,7 @@ class Kernel:
         launcher = bindings.launchers.get(place)
         if launcher is None:
             found = program.built(bindings.home, ready.generated, ready.digest, arguments, lead)
-            launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, _learn)
+            launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, learn)
         return launcher
 
     def _verified(
@@ -270,14 +269,14 @@ class Kernel:
         arguments: dict[str, Any],
     ) -> Launcher:
         """Compare what a stored binary computes; returns the launcher of the program that is right."""
-        from kcl.verify import results
+        from kcl.build import results
 
         for event in wait_for or ():
             event.wait()
         right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
         if right is None:
             return launcher
-        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, _learn)
+        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, learn)
         return new
 
     def _missing(self, names: list[str]) -> Exception:
@@ -286,7 +285,7 @@ class Kernel:
         found = next(iter(self._ready.values()), None)
         if found is not None and found.generated.front_end == "opencl":
             return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
-        from kcl.frontends.loopy import missing_arguments
+        from kcl.generate.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
 
@@ -294,34 +293,12 @@ class Kernel:
 def _origin(task: Task) -> Origin:
     """Return what knows the key of a recipe: its walked code where it is pure, else what it returns."""
     if task.declared.pure:
-        from kcl.origins.walked import Walked
+        from kcl.generate.origins.walked import Walked
 
         return Walked(task)
-    from kcl.origins.recorded import Recorded
+    from kcl.generate.origins.recorded import Recorded
 
     return Recorded(task)
-
-
-def launcher_of(
-    ready: Ready, found: program.Built, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
-) -> Launcher:
-    """Return what launches the kernels of a program, with kernel objects that nobody else has."""
-    kernels = Kernels()
-    for name, kernel in found.kernels(ready.generated.kernels).items():
-        setattr(kernels, name, kernel)
-    return Launcher(ready.invoke, kernels, found, _required(ready.generated), own, learn)
-
-
-def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
-    # Imported when a kernel turns out to be called often.
-    from kcl.launch import replay
-
-    return replay.learn(launcher, queue, arguments)
-
-
-def _required(generated: Generated) -> frozenset[str]:
-    names = (argument.name for argument in generated.arguments if argument.required)
-    return frozenset(name for name in names if name not in generated.packed)
 
 
 def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
@@ -353,8 +330,8 @@ def _differences(
     origins: Mapping[str, tuple[str, int]] = MappingProxyType({}),
     record: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    from kcl.explain import Texts, misses
-    from kcl.explain.words import Origin
+    from kcl.inspect.explain import Texts, misses
+    from kcl.inspect.explain.words import Origin
 
     texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()}, record)
     return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]

@@ -37,7 +37,7 @@ def __dir__() -> list[str]:
 
 
 def _launching() -> Any:
-    from kcl import executor
+    from kcl.integrations import executor
 
     return executor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from kcl import config
+from kcl import settings
 
 _chosen: str | None = None
 _listeners: list[Callable[[], None]] = []
@@ -32,15 +32,15 @@ def get_cache_dir() -> str:
 
 def folder(name: str) -> str:
     """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
-    root = _chosen or config.read().cache_dir
-    return os.path.join(root, name) if root else config.user_cache_dir(name)
+    root = _chosen or settings.read().cache_dir
+    return os.path.join(root, name) if root else settings.user_cache_dir(name)
 
 
 def reason() -> str:
     """Say what decided where the files lie."""
     if _chosen:
         return "kcl.option.cache_dir()"
-    return config.read().cache_dir_reason or ("XDG_CACHE_HOME" if config.variable("XDG_CACHE_HOME") else "default")
+    return settings.read().cache_dir_reason or ("XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default")
 
 
 def on_change(listener: Callable[[], None]) -> None:
@@ -52,6 +52,6 @@ def reset() -> None:
     """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
     global _chosen
     _chosen = None
-    config.forget()
+    settings.forget()
     for listener in _listeners:
         listener()

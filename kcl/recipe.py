@@ -12,9 +12,9 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import kcl.loopy  # noqa: F401  # what recipes import as loopy is its face from now on
-from kcl import reporting
-from kcl.declarations import NOTHING, Declared, declare
+from kcl.inspect import report
 from kcl.record import imports
+from kcl.record.declarations import NOTHING, Declared, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -92,7 +92,7 @@ def kernel(
     vouch that the text, the parameters and the code that kcl sees decide what a pure recipe returns, whatever else it
     does. Raises TypeError for a declaration that cannot be meant.
     """
-    reporting.at_exit()
+    report.at_exit()
     if function is not None:
         return Recipe(function)
     declared = _effective(declare(reads, env, depends, version, pure))
@@ -108,7 +108,7 @@ def _effective(declared: Declared) -> Declared:
     ignored = [name for name in declared.made if name != "version"]
     if declared.pure or not ignored:
         return declared
-    from kcl import layers
+    from kcl.cache import layers
 
     words = " and ".join(filter(None, [", ".join(ignored[:-1]), ignored[-1]]))
     layers.warn_once(

@@ -1003,9 +1003,10 @@ def main(arguments) -> None:
             found[name]["hot"], found[name]["played"] = _hot(CASES[name], context)
     found["unknown_name"] = {"kcl": _outcome("kcl", (opened, {}, unknown_name), context)}
     if mode == "cold":
-        from kcl import option, promote
+        from kcl import option
+        from kcl.drivers import pocl
 
-        found["idle"] = promote.idle(option.folder("kcl"), 120.0)
+        found["idle"] = pocl.idle(option.folder("kcl"), 120.0)
     print(json.dumps(found))
 
 

@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import sys
 
-from kcl import promote
-from kcl.entry import Entry
-from kcl.stores.directory import Directory
-from kcl.stores.persistentdict import Rows
+from kcl.cache.entry import Entry
+from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.persistentdict import Rows
+from kcl.drivers import pocl
 
 TESTS = pathlib.Path(__file__).parent
 JOURNAL = ("kcl", os.path.join("kcl", "journal"))
@@ -111,7 +111,7 @@ class Project:
 
     def finish(self) -> None:
         """Wait for the helper."""
-        assert promote.idle(str(self.child.cache / "kcl"), 120)
+        assert pocl.idle(str(self.child.cache / "kcl"), 120)
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""

@@ -1,4 +1,4 @@
-"""What the tests of kcl.promote share: a process that ran real programs on PoCL, and jobs made of them."""
+"""What the tests of kcl.drivers.pocl share: a process that ran real programs on PoCL, and jobs made of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kcl import config, promote
-from kcl.entry import Entry
-from kcl.key import Key, Part
-from kcl.promote.jobs import STATES, Queue
-from kcl.stores.base import address
-from kcl.stores.directory import Directory
+from kcl import settings
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.drivers import pocl
+from kcl.drivers.pocl.jobs import STATES, Queue
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEADER = b"#define PART 5\n"
@@ -124,7 +125,7 @@ class Bench:
     def request(self, number: int, **metadata: Any) -> None:
         """Ask as a process would."""
         job = self.job(number, **metadata)
-        promote.request(self.folder, self.address(number), job, config.environment())
+        pocl.request(self.folder, self.address(number), job, settings.environment())
 
     def queued(self, number: int, **metadata: Any) -> None:
         """Write a job while no helper can start."""
@@ -144,8 +145,8 @@ class Bench:
 
     def helper(self, **options: Any) -> subprocess.Popen[bytes]:
         """Start a helper as a child of this process; it is less patient than others."""
-        environment = {**config.environment(), "PYTHONPATH": str(ROOT), **options.pop("variables", {})}
-        code = "import sys; from kcl.promote import helper; helper.IDLE_SECONDS = 0.1; helper.main(sys.argv[1:])"
+        environment = {**settings.environment(), "PYTHONPATH": str(ROOT), **options.pop("variables", {})}
+        code = "import sys; from kcl.drivers.pocl import helper; helper.IDLE_SECONDS = 0.1; helper.main(sys.argv[1:])"
         return subprocess.Popen([sys.executable, "-c", code, self.folder], env=environment, cwd=self.root, **options)
 
     def work(self, **options: Any) -> None:
@@ -187,7 +188,7 @@ def run(pocl: pathlib.Path, programs: Any, options: list[str]) -> dict[str, Any]
 def python(code: str, *arguments: str, **variables: str) -> Any:
     """Run code in a new process; return what its last line says in JSON."""
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
-    environment = {**config.environment(), "PYTHONPATH": str(ROOT), **variables}
+    environment = {**settings.environment(), "PYTHONPATH": str(ROOT), **variables}
     done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=5 * LIMIT_SECONDS)
     assert done.returncode == 0, f"the process ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])

@@ -209,7 +209,7 @@ sys.path.insert(0, {kcl!r})
 sys.path.insert(0, {root!r})
 {before}
 import {module}
-from kcl.direct.reach import reach
+from kcl.record.callables.reach import reach
 from kcl.errors import UnknownInput
 {action}
 arguments = dict({arguments})

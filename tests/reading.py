@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from kcl.direct import code, readings, scan
+from kcl.record.callables import code, readings, scan
 
 SOURCE = """
 def recipe(n, m=2):

@@ -1,4 +1,4 @@
-"""kcl.adapters: foreign caches, each by its owner's own rules."""
+"""kcl.caches: foreign caches, each by its owner's own rules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from kcl import adapters
-from kcl.adapters import contents, table
-from kcl.adapters.table import ROWS, Places
+from kcl import caches
+from kcl.caches import contents, table
+from kcl.caches.table import ROWS, Places
 
 WORDS = ["1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON", "", "2", " 1", "sure"]
 
@@ -42,7 +42,7 @@ class TestTable:
     def test_sources(self):
         """Above each row stands where its facts were read."""
         text = inspect.getsource(table)
-        for name in adapters.names():
+        for name in caches.names():
             before = text.partition(f'    "{name}": Row(')[0].splitlines()[-1]
             assert before.startswith("    # "), name
 
@@ -72,7 +72,7 @@ class TestState:
         except ValueError:
             off = refused = True
         monkeypatch.setenv(variable, word)
-        state = adapters.state("pyopencl" if variable.startswith("PY") else "loopy")
+        state = caches.state("pyopencl" if variable.startswith("PY") else "loopy")
         assert state.on is not off
         assert ("rejects" in state.reason) is refused
         assert not off or state.reason.startswith(f"{variable}={word}")
@@ -81,14 +81,14 @@ class TestState:
     def test_pocl(self, monkeypatch, value, on):
         """PoCL's cache is on only if the value starts with 1: the word true turns it off."""
         monkeypatch.setenv("POCL_KERNEL_CACHE", value)
-        assert adapters.state("pocl").on is on
+        assert caches.state("pocl").on is on
 
     def test_nvidia(self, monkeypatch):
         """NVIDIA's cache is off for the value 1 alone."""
         monkeypatch.setenv("CUDA_CACHE_DISABLE", "true")
-        assert adapters.state("cuda").on
+        assert caches.state("cuda").on
         monkeypatch.setenv("CUDA_CACHE_DISABLE", "1")
-        assert not adapters.state("cuda").on
+        assert not caches.state("cuda").on
 
     @pytest.mark.parametrize(
         ("name", "variable", "off", "on"),
@@ -111,74 +111,74 @@ class TestState:
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
         for value in off:
             monkeypatch.setenv(variable, value)
-            assert adapters.state(name).reason.startswith(f"{variable}={value}"), value
+            assert caches.state(name).reason.startswith(f"{variable}={value}"), value
         for value in on:
             monkeypatch.setenv(variable, value)
-            assert adapters.state(name) == (True, ""), value
+            assert caches.state(name) == (True, ""), value
 
     def test_directory_that_must_exist(self, monkeypatch, tmp_path):
         """Intel's driver goes without a cache where the directory that it is told is not there."""
         monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path))
-        assert adapters.state("neo").on
+        assert caches.state("neo").on
         monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path / "none"))
-        assert "no such directory" in adapters.state("neo").reason
+        assert "no such directory" in caches.state("neo").reason
 
     def test_unset(self):
         """Without a variable every cache is on, but JAX's, which has no place unless it is told one."""
-        assert {name for name in ROWS if adapters.state(name) != (True, "")} == {"jax"}
-        assert adapters.state("jax").reason.startswith("JAX_COMPILATION_CACHE_DIR (not set")
+        assert {name for name in ROWS if caches.state(name) != (True, "")} == {"jax"}
+        assert caches.state("jax").reason.startswith("JAX_COMPILATION_CACHE_DIR (not set")
 
     def test_flag_of_pyopencl(self, monkeypatch):
         """pyopencl's own flag, flipped after its import, counts."""
         import pyopencl
 
         monkeypatch.setattr(pyopencl, "_PYOPENCL_NO_CACHE", True)
-        assert not adapters.state("pyopencl").on
+        assert not caches.state("pyopencl").on
 
     def test_call_of_loopy(self):
         """loopy.set_caching_enabled(False) counts as off, with the words of the call as the reason."""
         import loopy
 
         with loopy.CacheMode(False):
-            assert adapters.state("loopy") == (False, "loopy.set_caching_enabled(False)")
-        assert adapters.state("loopy").on
+            assert caches.state("loopy") == (False, "loopy.set_caching_enabled(False)")
+        assert caches.state("loopy").on
 
     def test_own_misses_are_no_wish(self):
         """While kcl itself runs loopy without its disk caches, loopy's cache is not off by the user's wish."""
         import loopy
 
-        with adapters.loopy_disk_caches_off():
+        with caches.loopy_disk_caches_off():
             assert loopy.CACHING_ENABLED is False
-            assert adapters.state("loopy").on
+            assert caches.state("loopy").on
         assert loopy.CACHING_ENABLED is True
-        with loopy.CacheMode(False), adapters.loopy_disk_caches_off():
-            assert not adapters.state("loopy").on
+        with loopy.CacheMode(False), caches.loopy_disk_caches_off():
+            assert not caches.state("loopy").on
 
 
 class TestDirectory:
     def test_pocl(self, monkeypatch):
         """PoCL's directory: its own variable, then XDG_CACHE_HOME as it is, then HOME, then /tmp."""
         monkeypatch.setenv("POCL_CACHE_DIR", "/p")
-        assert adapters.directory("pocl") == "/p"
+        assert caches.directory("pocl") == "/p"
         monkeypatch.delenv("POCL_CACHE_DIR")
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-        assert adapters.directory("pocl") == os.path.join("relative", "pocl", "kcache")
+        assert caches.directory("pocl") == os.path.join("relative", "pocl", "kcache")
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setenv("HOME", "/h")
-        assert adapters.directory("pocl") == "/h/.cache/pocl/kcache"
+        assert caches.directory("pocl") == "/h/.cache/pocl/kcache"
         monkeypatch.delenv("HOME")
-        assert adapters.directory("pocl") == "/tmp/pocl/kcache"
+        assert caches.directory("pocl") == "/tmp/pocl/kcache"
 
     def test_nvidia(self, monkeypatch):
         """NVIDIA's directory: its own variable, else below the home directory."""
         monkeypatch.setenv("HOME", "/h")
-        assert adapters.directory("cuda") == "/h/.nv/ComputeCache"
+        assert caches.directory("cuda") == "/h/.nv/ComputeCache"
         monkeypatch.setenv("CUDA_CACHE_PATH", "/c")
-        assert adapters.directory("cuda") == "/c"
+        assert caches.directory("cuda") == "/c"
 
     def test_pytools(self, tmp_path):
         """loopy and pyopencl keep theirs in pytools' directory."""
-        assert adapters.directory("loopy") == adapters.directory("pyopencl") == str(tmp_path / "cache" / "pytools")
+        assert caches.directory("loopy") == caches.directory("pyopencl") == str(tmp_path / "cache" / "pytools")
 
 
 class TestPlace:
@@ -220,13 +220,13 @@ class TestPlace:
         words = {"home": tmp_path / "home", "xdg": tmp_path / "cache", "tmp": tmp_path}
         for variable, value in variables.items():
             monkeypatch.setenv(variable, value.format(**words))
-        assert adapters.place(name) == (path.format(**words), why)
+        assert caches.place(name) == (path.format(**words), why)
 
 
 def filled(name, *paths):
     """Make files below the directory of a cache; a path that ends in a slash is an empty directory."""
     for path in paths:
-        place = os.path.join(adapters.directory(name), path)
+        place = os.path.join(caches.directory(name), path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if not path.endswith("/"):
             with open(place, "wb") as stream:
@@ -238,32 +238,32 @@ class TestFiles:
         """In a directory of several owners each has its own files, and those of nobody known are nobody's."""
         filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-a.sqlite-journal", "pdict-v5-pyopencl-b.sqlite")
         filled("loopy", "pdict-v5-kcl-generated-v1.sqlite", "pdict-v5-pytato-c.sqlite", "other")
-        assert [os.path.basename(path) for path in adapters.files("loopy")] == [
+        assert [os.path.basename(path) for path in caches.files("loopy")] == [
             "pdict-v5-loopy-a.sqlite",
             "pdict-v5-loopy-a.sqlite-journal",
         ]
-        assert [os.path.basename(path) for path in adapters.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
+        assert [os.path.basename(path) for path in caches.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
 
     def test_never_a_link(self, tmp_path):
         """A link that has the name of something of the cache is none of its files."""
         filled("pocl", "AB/")
-        os.symlink(tmp_path, os.path.join(adapters.directory("pocl"), "CD"))
-        assert [os.path.basename(path) for path in adapters.files("pocl")] == ["AB"]
+        os.symlink(tmp_path, os.path.join(caches.directory("pocl"), "CD"))
+        assert [os.path.basename(path) for path in caches.files("pocl")] == ["AB"]
 
     def test_what_lies_inside(self, monkeypatch, tmp_path):
         """A directory that happens to have such a name, with something else inside, is not the cache's."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
         filled("pocl", "AB/" + "C" * 37 + "/program.bc", "DE/thesis.tex", "notes.txt")
-        assert adapters.files("pocl") == (str(tmp_path / "AB"),)
+        assert caches.files("pocl") == (str(tmp_path / "AB"),)
 
     def test_nothing(self):
         """A cache whose directory is not there has no files, and neither has one without a directory."""
-        assert adapters.files("triton") == adapters.files("intel") == ()
+        assert caches.files("triton") == caches.files("intel") == ()
 
     def test_single_file(self):
         """Where the cache is one file, that and what SQLite keeps beside it are its own."""
         filled("tinygrad", "cache.db", "cache.db-wal", "downloads/x")
-        assert [os.path.basename(path) for path in adapters.files("tinygrad")] == ["cache.db", "cache.db-wal"]
+        assert [os.path.basename(path) for path in caches.files("tinygrad")] == ["cache.db", "cache.db-wal"]
 
 
 class TestLooksLike:
@@ -271,12 +271,12 @@ class TestLooksLike:
         """A directory that holds something of a cache looks like it: not an empty one, a link, or another cache's."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
         filled("pocl", "AB/" + "C" * 37 + "/program.bc")
-        assert adapters.looks_like("pocl", str(tmp_path / "pocl"))
-        assert not adapters.looks_like("triton", str(tmp_path / "pocl"))
+        assert caches.looks_like("pocl", str(tmp_path / "pocl"))
+        assert not caches.looks_like("triton", str(tmp_path / "pocl"))
         os.symlink(tmp_path / "pocl", tmp_path / "link")
         os.mkdir(tmp_path / "empty")
         for path in ("link", "empty", "none"):
-            assert not adapters.looks_like("pocl", str(tmp_path / path))
+            assert not caches.looks_like("pocl", str(tmp_path / path))
 
     @pytest.mark.parametrize("place", ["/", "{home}", "{above}"])
     def test_too_wide(self, monkeypatch, tmp_path, place):
@@ -288,7 +288,7 @@ class TestLooksLike:
         if path != "/":
             monkeypatch.setenv("POCL_CACHE_DIR", path)
             filled("pocl", "AB/" + "C" * 37 + "/program.bc")
-        assert not adapters.looks_like("pocl", path)
+        assert not caches.looks_like("pocl", path)
 
 
 class TestMeasure:
@@ -296,7 +296,7 @@ class TestMeasure:
         """Entries are the files that stand for one; bytes and times are those of all files."""
         filled("pocl", *(f"AB/{letter * 37}/program.bc" for letter in "CDE"), "AB/" + "C" * 37 + "/k/0-0-0/k.so")
         filled("pocl", "tempfile_x.cl", "unknown")
-        oldest = os.path.join(adapters.directory("pocl"), "AB", "D" * 37, "program.bc")
+        oldest = os.path.join(caches.directory("pocl"), "AB", "D" * 37, "program.bc")
         os.utime(oldest, (1e9, 1e9))
         measured = contents.measure("pocl")
         assert measured[:3] == (3, 25, 1e9)
@@ -305,7 +305,7 @@ class TestMeasure:
     def test_rows(self):
         """The entries of a dictionary are its rows; a file that is no database is said, and the others still count."""
         filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-b.sqlite")
-        good = os.path.join(adapters.directory("loopy"), "pdict-v5-loopy-b.sqlite")
+        good = os.path.join(caches.directory("loopy"), "pdict-v5-loopy-b.sqlite")
         os.unlink(good)
         with contextlib.closing(sqlite3.connect(good)) as database, database:
             database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
@@ -316,25 +316,25 @@ class TestMeasure:
 
     def test_writes_nothing(self):
         """Measuring makes no file, not even where the cache is absent."""
-        before = {name: adapters.files(name) for name in ROWS}
+        before = {name: caches.files(name) for name in ROWS}
         assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
-        assert {name: adapters.files(name) for name in ROWS} == before
-        assert not os.path.exists(adapters.directory("triton"))
+        assert {name: caches.files(name) for name in ROWS} == before
+        assert not os.path.exists(caches.directory("triton"))
 
 
 LATE = """
 import json, os, sys
-from kcl import adapters
-from kcl.adapters import late
+from kcl import caches
+from kcl.caches import late_switches
 import loopy, pyopencl as cl, pyopencl.invoker
 cl.get_platforms()
-adapters.state("pocl")  # as when a layer is first used
-changed = [adapters.changed()]
+caches.state("pocl")  # as when a layer is first used
+changed = [caches.changed()]
 for pair in sys.argv[1:]:
     name, _, value = pair.partition("=")
     os.environ[name] = value
-changed.append(adapters.changed())
-print(json.dumps([changed, late.find()]))
+changed.append(caches.changed())
+print(json.dumps([changed, late_switches.find()]))
 """
 
 
@@ -368,11 +368,11 @@ class TestLate:
 class TestCodeVariables:
     def test_only_set_ones(self, monkeypatch):
         """Variables that change generated code are listed with their values where they are set, sorted."""
-        assert adapters.code_variables() == []
+        assert caches.code_variables() == []
         monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
         monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7")
         monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
-        assert adapters.code_variables() == [
+        assert caches.code_variables() == [
             ("CL_CONFIG_CPU_TARGET_ARCH", "corei7"),
             ("POCL_WORK_GROUP_METHOD", "loops"),
         ]
@@ -385,7 +385,7 @@ class TestPrivateCacheHome:
         monkeypatch.delenv("XDG_CACHE_HOME")
         if before:
             monkeypatch.setenv("XDG_CACHE_HOME", before)
-        with contextlib.suppress(ImportError), adapters.private_cache_home("/private"):
+        with contextlib.suppress(ImportError), caches.private_cache_home("/private"):
             assert os.environ["XDG_CACHE_HOME"] == "/private"
             raise ImportError
         assert os.environ.get("XDG_CACHE_HOME") == before
@@ -398,7 +398,7 @@ class TestImportAnyway:
             """
             import json, os, tempfile
             tempfile.tempdir = os.getcwd()
-            from kcl.adapters import import_anyway
+            from kcl.caches import import_anyway
             import_anyway("pyopencl.invoker")
             import pyopencl.invoker
             print(json.dumps([pyopencl.invoker.invoker_cache.container_dir, os.environ["XDG_CACHE_HOME"]]))
@@ -412,4 +412,4 @@ class TestImportAnyway:
     def test_other_errors(self):
         """An import that fails for another reason fails as ever."""
         with pytest.raises(ModuleNotFoundError):
-            adapters.import_anyway("no_such_module_of_anybody")
+            caches.import_anyway("no_such_module_of_anybody")

@@ -1,4 +1,4 @@
-"""kcl.advice: a recipe that takes long in a warm run is named once."""
+"""kcl.generate.advice: a recipe that takes long in a warm run is named once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import kcl
-from kcl import advice
+from kcl.generate import advice
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""kcl.ahead: programs that are made before they are asked for. PoCL only."""
+"""kcl.drivers.pocl.prebuild: programs that are made before they are asked for. PoCL only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import signal
 import pytest
 
 from conftest import Child, platforms
-from kcl import ahead
-from kcl.entry import Entry
-from kcl.history import orders as history
+from kcl.cache.entry import Entry
+from kcl.drivers.pocl import orders as history
+from kcl.drivers.pocl import prebuild
 
 TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
 # Each program adds its number. The driver prints sums, the look-ups of the binary layer, how many programs were built
@@ -23,9 +23,10 @@ DRIVER = """
     import numpy as np
     import pyopencl as cl
     import kcl
-    from kcl import ahead, building
+    from kcl.drivers.pocl import prebuild
+    from kcl.build import compiler
 
-    ahead.WINDOW, ahead.FIRST, ahead.BATCH, ahead.PASSED, ahead.BATCH_SECONDS = 6, 4, 2, 2, 60.0
+    prebuild.WINDOW, prebuild.FIRST, prebuild.BATCH, prebuild.PASSED, prebuild.BATCH_SECONDS = 6, 4, 2, 2, 60.0
 
     TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
 
@@ -39,7 +40,7 @@ DRIVER = """
             local_size="(16,)",
         )
 
-    make, build, threads = building.of_binaries, building.built_silently, collections.Counter()
+    make, build, threads = compiler.of_binaries, compiler.built_silently, collections.Counter()
     handed, makers = [], collections.Counter()
 
     def noted(context, devices, entries):
@@ -51,7 +52,7 @@ DRIVER = """
         threads[threading.current_thread().name] += 1
         return build(*arguments)
 
-    building.of_binaries, building.built_silently = noted, counted
+    compiler.of_binaries, compiler.built_silently = noted, counted
     context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(context)
 
@@ -153,7 +154,7 @@ class TestTaken:
     def test_who_reads(self, run):
         """Who asks for a program reads the next ones: the other thread does nothing that it would have to wait for."""
         code = """
-    from kcl.entry import Entry
+    from kcl.cache.entry import Entry
     unpack = Entry.unpack
 
     def unpacked(*arguments):
@@ -199,7 +200,7 @@ class TestTaken:
 
     def test_slow(self, run):
         """Where it takes long to read no more entries are read than are asked for, and one at first."""
-        ran = run(NUMBERS[:4], "    ahead.BATCH_SECONDS = -1\n" + ONE_BY_ONE)
+        ran = run(NUMBERS[:4], "    prebuild.BATCH_SECONDS = -1\n" + ONE_BY_ONE)
         assert ran.sums == sums(NUMBERS[:4])
         assert ran.events == [["hit", ""], *[AHEAD] * 3]
         assert ran.makers == {"MainThread": 5}
@@ -209,7 +210,7 @@ class TestTaken:
         orders(child)[0].unlink()
         run([0, 1])  # what follows is not in this order
         code = """
-    from kcl import program
+    from kcl.build import program
     sums = launch(numbers)
     wait()
     (home,) = program._homes
@@ -304,7 +305,7 @@ class TestOrder:
         """No more than a number of orders are kept: the oldest goes."""
         (path,) = orders(child)
         os.utime(path, (1, 1))
-        code = "    from kcl.history import remembered\n    remembered.KEPT = 1\n" + LAUNCH
+        code = "    from kcl.inspect.history import remembered\n    remembered.KEPT = 1\n" + LAUNCH
         run([1, 0], code)
         assert len(orders(child)) == 1
         assert orders(child) != [path]
@@ -345,7 +346,7 @@ class TestRight:
     def test_other_key(self, run):
         """What was made of the entry of another key is not taken, wherever it lies."""
         code = """
-    from kcl import program
+    from kcl.build import program
     sums = launch([0])
     wait()
     (home,) = program._homes
@@ -365,7 +366,7 @@ class TestRight:
         blob = path.read_bytes()
         path.write_bytes(entry(child, 2).read_bytes())
         code = f"""
-    from kcl import layers
+    from kcl.cache import layers
     layers.binary().memory.put({place!r}, {blob!r})
 """
         ran = run([0, 1], code + ONE_BY_ONE)
@@ -389,7 +390,7 @@ class TestRight:
             {fails}
         return counted(*arguments)
 
-    building.built_silently = failing
+    compiler.built_silently = failing
 """
         ran = run(code=code + LAUNCH)
         assert ran.sums == sums(NUMBERS)
@@ -398,7 +399,7 @@ class TestRight:
     def test_hangs(self, run):
         """Nobody waits long for a program that the second thread does not finish."""
         code = """
-    ahead._PATIENCE = 0.1
+    prebuild._PATIENCE = 0.1
     begun, go_on = threading.Event(), threading.Event()
 
     def hangs(*arguments):
@@ -407,7 +408,7 @@ class TestRight:
             go_on.wait(60)
         return counted(*arguments)
 
-    building.built_silently = hangs
+    compiler.built_silently = hangs
     sums = launch(numbers[:1])
     begun.wait()
     sums += launch(numbers[1:])
@@ -423,7 +424,8 @@ class TestRight:
         """What a signal handler launches may come in between at any point."""
         code = """
     import signal
-    from kcl import layers, program
+    from kcl.cache import layers
+    from kcl.build import program
     look, slots = program.slots_of, []
 
     def looked(home, generated):
@@ -505,7 +507,7 @@ class TestRight:
     def test_cannot_begin(self, child, run):
         """Where nothing can be made ahead that is said once, and the run goes on."""
         code = """
-    from kcl.history import orders
+    from kcl.drivers.pocl import orders
 
     def fail(*arguments):
         raise ValueError("no orders today")
@@ -538,7 +540,7 @@ class TestContexts:
         """For contexts that come and go few programs are made, and what was made goes with them."""
         code = """
     import gc
-    from kcl import program
+    from kcl.build import program
     sums = []
     for _ in range(10):
         queue = cl.CommandQueue(cl.Context(context.devices))
@@ -549,7 +551,7 @@ class TestContexts:
     assert not list(program._homes)
     end(sums)
 """
-        ran = run([0], "    ahead.WINDOW, ahead.BATCH, ahead.PASSED = 12, 12, 12\n" + code)
+        ran = run([0], "    prebuild.WINDOW, prebuild.BATCH, prebuild.PASSED = 12, 12, 12\n" + code)
         assert ran.sums == [0] * 10
         assert ran.builds["kcl-ahead"] <= 10 * FIRST
 
@@ -564,7 +566,7 @@ class TestContexts:
             go_on.wait(60)
         return counted(*arguments)
 
-    building.built_silently = waits
+    compiler.built_silently = waits
     sums = launch(numbers)
     begun.wait()
     queue = None
@@ -635,7 +637,7 @@ class TestEnd:
         """Children that are forked as programs are made end well, take nothing of theirs, and write no order."""
         code = f"""
     import signal, time
-    from kcl import program
+    from kcl.build import program
     look, slots = program.slots_of, []
 
     def looked(home, generated):
@@ -670,12 +672,12 @@ class TestEnd:
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
     def test_nested_fork(self, monkeypatch):
         """A fork within a fork, as a signal handler may do, leaves the lock free in both processes."""
-        monkeypatch.setattr(ahead, "_FORK_SECONDS", 0.05)
-        ahead._before_fork()
+        monkeypatch.setattr(prebuild, "_FORK_SECONDS", 0.05)
+        prebuild._before_fork()
         one = os.fork()
         if not one:
-            os._exit(ahead._Step.lock.locked())
+            os._exit(prebuild._Step.lock.locked())
         assert os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0
-        assert ahead._Step.lock.locked()
-        ahead._after_fork()
-        assert not ahead._Step.lock.locked()
+        assert prebuild._Step.lock.locked()
+        prebuild._after_fork()
+        assert not prebuild._Step.lock.locked()

@@ -1,4 +1,4 @@
-"""kcl.buildoptions: what of the build options counts, and what the driver gets."""
+"""kcl.build.options: what of the build options counts, and what the driver gets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pyopencl as cl
 import pytest
 
-from kcl.buildoptions import build_options, parsed, passed
+from kcl.build.options import build_options, parsed, passed
 from kcl.errors import UnknownInput
 
 

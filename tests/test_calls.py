@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.explain import calls
-from kcl.explain.calls import differences, read, unlike
+from kcl.inspect.explain import calls
+from kcl.inspect.explain.calls import differences, read, unlike
 
 LOOPS = "'{[i]: 0<=i<n}'"
 FUNCTIONS = ("split_iname", "tag_inames", "add_prefetch", "prioritize_loops")

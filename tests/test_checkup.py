@@ -1,4 +1,4 @@
-"""kcl.checkup: each check against the thing itself: variables, directories, databases, distributions."""
+"""kcl.inspect.doctor: each check against the thing itself: variables, directories, databases, distributions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import closing
 
 import pytest
 
-from kcl import adapters, checkup, option
-from kcl.adapters.late import Late
-from kcl.adapters.table import ROWS
-from kcl.checkup import files, switches, system
-from kcl.entry import Entry
-from kcl.history import notes
-from kcl.key import Key, Part
-from kcl.promote.jobs import Queue
-from kcl.stores import trust
+from kcl import caches, option, trust
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.caches.late_switches import Late
+from kcl.caches.table import ROWS
+from kcl.drivers.pocl.jobs import Queue
+from kcl.inspect import doctor
+from kcl.inspect.doctor import files, switches, system
+from kcl.inspect.history import notes
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +38,8 @@ class TestRun:
     def test_fine(self, monkeypatch, tmp_path):
         """Each check says something, in the order of the list; where nothing is wrong, that."""
         monkeypatch.setenv("HOME", str(tmp_path))
-        found = list(checkup.run())
-        assert list(dict.fromkeys(finding.check for finding in found)) == list(checkup.CHECKS)
+        found = list(doctor.run())
+        assert list(dict.fromkeys(finding.check for finding in found)) == list(doctor.CHECKS)
         assert {finding.severity for finding in found} <= {"ok", "note"}
         assert not (tmp_path / "cache").exists()
 
@@ -73,7 +73,7 @@ class TestSystem:
     def test_no_platform(self, child):
         """Where there is no device the cure is a package, and the folder of drivers is named."""
         (child.directory / "empty").mkdir()
-        code = "import json; from kcl.checkup import system; print(json.dumps(list(system.platforms())))"
+        code = "import json; from kcl.inspect.doctor import system; print(json.dumps(list(system.platforms())))"
         # PoCL, which is found without such a folder, disappears where it cannot make its directory
         found = child.json(code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere")
         finding = found[-1]
@@ -202,7 +202,7 @@ class TestProcessIds:
         """A directory that names the process around it, as the shell of a job, is never warm."""
         code = """
             import json
-            from kcl.checkup import switches
+            from kcl.inspect.doctor import switches
             print(json.dumps([finding.words for finding in switches.process_ids()]))
             """
         (words,) = child.json(code, POCL_CACHE_DIR=f"/scratch/pocl-{os.getpid()}")
@@ -266,7 +266,7 @@ class TestFiles:
 
     def test_damaged_database(self):
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
-        folder = adapters.directory("loopy")
+        folder = caches.directory("loopy")
         os.makedirs(folder, 0o700)
         with closing(sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))) as database:
             database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
@@ -280,14 +280,14 @@ class TestFiles:
 
     def test_damaged_pocl(self):
         """An empty file where PoCL keeps code is a problem."""
-        place = os.path.join(adapters.directory("pocl"), "AB", "C" * 37, "k", "8-1-1", "k.so")
+        place = os.path.join(caches.directory("pocl"), "AB", "C" * 37, "k", "8-1-1", "k.so")
         os.makedirs(os.path.dirname(place))
         open(place, "w").close()
         assert only(files.damaged()).cure == "kcl purge pocl"
 
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
-        path = os.path.join(adapters.directory("pyopencl-binary"), "pyopencl-compiler-cache-v2-py3.11", "lock")
+        path = os.path.join(caches.directory("pyopencl-binary"), "pyopencl-compiler-cache-v2-py3.11", "lock")
         os.makedirs(os.path.dirname(path))
         assert list(files.locks()) == []
         open(path, "w").close()

@@ -6,8 +6,8 @@ import json
 
 from click.testing import CliRunner
 
-from kcl import checkup
 from kcl.cli import main
+from kcl.inspect import doctor as checks
 
 
 def doctor(*arguments):
@@ -21,7 +21,7 @@ class TestDoctor:
         monkeypatch.setenv("HOME", str(tmp_path))
         done = doctor()
         assert done.exit_code == 0, done.output
-        assert all(f"  {check}" in done.output for check in checkup.CHECKS)
+        assert all(f"  {check}" in done.output for check in checks.CHECKS)
         assert done.output.endswith("0 problems, 0 warnings, 0 notes\n")
 
     def test_warning(self, monkeypatch):

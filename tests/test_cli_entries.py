@@ -11,14 +11,15 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kcl import cli, events, inventory, option
+from kcl import cli, events, option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
 from kcl.cli import ls as ls_module
 from kcl.cli.assembly import NoAssembly, assembly
-from kcl.entry import Entry
-from kcl.history import journal
-from kcl.key import Key
-from kcl.stores.base import address
-from kcl.stores.directory import Directory
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
 
 pytestmark = pytest.mark.one_platform
 

@@ -1,4 +1,4 @@
-"""`kcl env` and kcl.wishes: what is set and what it does; the lines that switch caches and move them."""
+"""`kcl env` and kcl.caches.shell: what is set and what it does; the lines that switch caches and move them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kcl import adapters, config, option, wishes
+from kcl import caches, option, settings
+from kcl.caches import shell
 from kcl.cli import main
 
 
@@ -30,9 +31,9 @@ class TestShow:
     def test_every_variable(self):
         """Each setting of kcl and each variable of every other cache is there, with those who read it."""
         lines = shown()
-        assert {setting.variable for setting in config.SETTINGS} <= set(lines)
-        for name in adapters.names():
-            row = adapters.row(name)
+        assert {setting.variable for setting in settings.SETTINGS} <= set(lines)
+        for name in caches.names():
+            row = caches.row(name)
             switches = [switch.variable for switch in row.switches]
             for variable in (*switches, *row.limits, *row.code_variables):
                 assert name in lines[variable]["read_by"], variable
@@ -53,7 +54,7 @@ class TestShow:
 
     def test_settings_file(self):
         """A setting of the settings file stands beside the variables; what is wrong with the file is said."""
-        path = pathlib.Path(config.settings_file())
+        path = pathlib.Path(settings.settings_file())
         path.parent.mkdir(parents=True, mode=0o700)
         path.write_text('strict = "hit"\nstrickt = 1\n')
         path.chmod(0o600)
@@ -70,44 +71,44 @@ class TestShow:
 
 
 class TestWishes:
-    @pytest.mark.parametrize("name", adapters.names())
+    @pytest.mark.parametrize("name", caches.names())
     def test_off(self, name, monkeypatch):
         """What switches a cache off is taken as off by its owner's own parser, and --on takes it back."""
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
-        if not adapters.row(name).switches:
+        if not caches.row(name).switches:
             with pytest.raises(ValueError, match="no variable"):
-                wishes.made([name], [], None)
+                shell.made([name], [], None)
             assert env("--off", name).exit_code == 2
             return
-        wish = wishes.made([name], [], None)
+        wish = shell.made([name], [], None)
         for variable, value in wish.set.items():
             monkeypatch.setenv(variable, value)
-        assert not adapters.state(name).on
-        for variable in wishes.made([], [name], None).unset:
+        assert not caches.state(name).on
+        for variable in shell.made([], [name], None).unset:
             monkeypatch.delenv(variable, raising=False)
-        assert adapters.state(name).on
+        assert caches.state(name).on
 
     def test_own_layers(self, monkeypatch):
         """Layers of kcl that are off stay off, unless they are wished on."""
-        assert wishes.made(["binary"], [], None).set == {"KCL_NO_CACHE": "binary"}
+        assert shell.made(["binary"], [], None).set == {"KCL_NO_CACHE": "binary"}
         monkeypatch.setenv("KCL_NO_CACHE", "generator")
-        assert wishes.made(["binary"], [], None).set == {"KCL_NO_CACHE": "1"}
-        wish = wishes.made([], ["generator"], None)
+        assert shell.made(["binary"], [], None).set == {"KCL_NO_CACHE": "1"}
+        wish = shell.made([], ["generator"], None)
         assert (wish.set, wish.unset) == ({}, ["KCL_NO_CACHE"])
 
     def test_dir(self, monkeypatch, tmp_path):
         """Under a wished directory lie kcl's files and every cache below it; no variable says otherwise."""
         target = str(tmp_path / "wished")
-        wish = wishes.made([], [], target)
+        wish = shell.made([], [], target)
         for variable in wish.unset:
             monkeypatch.delenv(variable)
         for variable, value in wish.set.items():
             monkeypatch.setenv(variable, value)
         assert option.get_cache_dir() == target
         if sys.platform != "win32":
-            for name in adapters.names():
-                if not adapters.row(name).neighbour and adapters.place(name).path:
-                    assert adapters.place(name).path.startswith(target), name
+            for name in caches.names():
+                if not caches.row(name).neighbour and caches.place(name).path:
+                    assert caches.place(name).path.startswith(target), name
 
     def test_json(self):
         """As JSON: what to set and what to unset."""
@@ -129,20 +130,20 @@ class TestWishes:
         assert done.exit_code == 2
         assert not done.stdout
 
-    @pytest.mark.parametrize("shell", wishes.SHELLS)
-    def test_shells(self, shell, tmp_path):
+    @pytest.mark.parametrize("name", shell.SHELLS)
+    def test_shells(self, name, tmp_path):
         """The lines set and unset what they say in their shell, whatever characters a path has."""
-        program = shutil.which({"powershell": "pwsh"}.get(shell, shell))
+        program = shutil.which({"powershell": "pwsh"}.get(name, name))
         odd = 'it\'s $HOME `x` \\ "q"'
-        wish = wishes.Wish({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"], [])
-        text = "\n".join(wishes.lines(wish, shell))
+        wish = shell.Wish({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"], [])
+        text = "\n".join(shell.lines(wish, name))
         assert "KCL_CACHE_DIR" in text
         assert "KCL_NO_CACHE" in text
         if program is None:
             return
         code = "import os; print(os.environ.get('KCL_NO_CACHE'), os.environ['KCL_CACHE_DIR'], sep='|')"
         (tmp_path / "code.py").write_text(code)
-        call = "& " if shell == "powershell" else ""
+        call = "& " if name == "powershell" else ""
         script = f"{text}\n{call}'{sys.executable}' '{tmp_path / 'code.py'}'\n"
         environment = {**os.environ, "KCL_NO_CACHE": "1"}
         done = subprocess.run([program, "-c", script], env=environment, text=True, capture_output=True, timeout=60)

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from kcl import promote
-from kcl.entry import Entry
-from kcl.key import Key
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.drivers import pocl
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -146,9 +146,9 @@ class TestExplain:
 
     def test_words_for_all(self, filled):
         """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
-        from kcl.explain import words
-        from kcl.explain.words import About, sentence
-        from kcl.key import Difference
+        from kcl.cache.key import Difference
+        from kcl.inspect.explain import words
+        from kcl.inspect.explain.words import About, sentence
 
         for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
             for address in store.scan():
@@ -158,7 +158,7 @@ class TestExplain:
                     known = part.name in words._WHOLE or first in words._FIRST or first in words._PLACES
                     assert known, part.name
                     assert said
-        assert promote.idle(str(filled.project.child.cache / "kcl"), 60)
+        assert pocl.idle(str(filled.project.child.cache / "kcl"), 60)
 
 
 def _entry(store, address):

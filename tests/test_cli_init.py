@@ -11,14 +11,15 @@ import warnings
 import pytest
 from click.testing import CliRunner
 
-from kcl import config, layers, option
+from kcl import option, settings
+from kcl.cache import layers
 from kcl.cli import main
 
 
 def init(*words: str):
     """Run `kcl init` in the working directory."""
     done = CliRunner().invoke(main, ["init", *words])
-    config.forget()
+    settings.forget()
     return done
 
 
@@ -44,7 +45,7 @@ class TestInit:
         assert (folder / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
         if sys.platform != "win32":
             assert folder.stat().st_mode & 0o777 == 0o700
-        assert str(checkout) in pathlib.Path(config.settings_file()).read_text()
+        assert str(checkout) in pathlib.Path(settings.settings_file()).read_text()
 
     def test_used(self, checkout):
         """kcl's three folders lie in it from then on, for whoever works below the root."""
@@ -63,11 +64,11 @@ class TestInit:
     def test_twice(self):
         """A second time changes nothing."""
         init()
-        before = pathlib.Path(config.settings_file()).read_text()
+        before = pathlib.Path(settings.settings_file()).read_text()
         done = init()
         assert done.exit_code == 0
         assert "already" in done.output
-        assert pathlib.Path(config.settings_file()).read_text() == before
+        assert pathlib.Path(settings.settings_file()).read_text() == before
 
     def test_worktree(self, checkout):
         """A file .git, as a worktree or a submodule has it, marks a checkout too."""
@@ -89,7 +90,7 @@ class TestInit:
         target = pathlib.Path(os.path.realpath(tmp_path)) / "moved"
         checkout.rename(target)
         monkeypatch.chdir(target)
-        config.forget()
+        settings.forget()
         assert not option.get_cache_dir().startswith(str(target))
         assert init().exit_code == 0
         assert option.get_cache_dir() == str(target / ".kcl_cache")
@@ -103,7 +104,7 @@ class TestRefused:
         done = init()
         assert done.exit_code == 1
         assert "clone" in done.output
-        assert not os.path.exists(config.settings_file())
+        assert not os.path.exists(settings.settings_file())
         with pytest.warns(layers.CacheWarning, match="clone"):
             assert not layers.binary().place.startswith(str(checkout))
         with warnings.catch_warnings():  # once
@@ -120,7 +121,7 @@ class TestRefused:
 
     def test_settings_that_cannot_be_used(self, checkout):
         """Where the settings file is broken nothing is made, and it stays as it is."""
-        path = pathlib.Path(config.settings_file())
+        path = pathlib.Path(settings.settings_file())
         path.parent.mkdir(parents=True, mode=0o700)
         path.write_text("strict = ")
         done = init()
@@ -147,7 +148,7 @@ class TestUndo:
         done = init("--undo")
         assert done.exit_code == 0, done.output
         assert sorted(os.listdir(checkout)) == [".git", "deep"]
-        assert str(checkout) not in pathlib.Path(config.settings_file()).read_text()
+        assert str(checkout) not in pathlib.Path(settings.settings_file()).read_text()
         assert not option.get_cache_dir().startswith(str(checkout))
 
     def test_nothing_to_undo(self, checkout):
@@ -170,7 +171,7 @@ class TestUndo:
         """Whoever removes the directory by hand has undone it; the record can go later."""
         init()
         shutil.rmtree(checkout / ".kcl_cache")
-        config.forget()
+        settings.forget()
         assert not option.get_cache_dir().startswith(str(checkout))
-        assert not config.read().rejected
+        assert not settings.read().rejected
         assert init("--undo").exit_code == 0

@@ -157,7 +157,7 @@ def _junk(project) -> pathlib.Path:
 
 
 def _kernels(project) -> set[str]:
-    from kcl.entry import Entry
+    from kcl.cache.entry import Entry
 
     found = set()
     for store in (project.binaries, project.rows):
@@ -173,6 +173,6 @@ def _processes(project) -> list[str]:
             line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        if "kcl.promote.helper" in line and str(project.child.cache) in line:
+        if "kcl.drivers.pocl.helper" in line and str(project.child.cache) in line:
             found.append(line)
     return found

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from printed import differs
 
 from kcl import cli, option
-from kcl.adapters.late import Late
+from kcl.caches.late_switches import Late
 from kcl.cli.schema import SCHEMA
-from kcl.history import notes
+from kcl.inspect.history import notes
 
 pytestmark = pytest.mark.one_platform
 

@@ -8,13 +8,13 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from kcl import adapters, option
-from kcl.adapters.late import Late
+from kcl import caches, option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.caches.late_switches import Late
 from kcl.cli import main
-from kcl.entry import Entry
-from kcl.history import notes
-from kcl.key import Key, Part
-from kcl.promote.jobs import Queue
+from kcl.drivers.pocl.jobs import Queue
+from kcl.inspect.history import notes
 
 
 def status(*arguments, code=0):
@@ -37,7 +37,7 @@ class TestJson:
         monkeypatch.setenv("XDG_CACHE_HOME", str(warm.child.cache))
         monkeypatch.delenv("POCL_CACHE_DIR")
         document, rows = said()
-        assert [row["layer"] for row in document["layers"]] == ["generator", "binary", *adapters.names()]
+        assert [row["layer"] for row in document["layers"]] == ["generator", "binary", *caches.names()]
         generator, binary = rows["generator"], rows["binary"]
         assert generator["on"] is binary["on"] is True
         assert binary["directory"] == warm.binaries.location

@@ -11,8 +11,8 @@ import pytest
 from printed import differs
 
 import kcl
-from kcl.entry import Entry
-from kcl.verify import rebuilding
+from kcl.cache.entry import Entry
+from kcl.inspect.verify import rebuilding
 
 
 def verify(project, *options):

@@ -1,4 +1,4 @@
-"""kcl.direct.code: the digest of a code object."""
+"""kcl.record.callables.code: the digest of a code object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.direct.code import digest
+from kcl.record.callables.code import digest
 
 SOURCES = ("textwrap", "shlex", "heapq", "bisect", "contextlib", "functools", "dataclasses")
 
@@ -231,7 +231,7 @@ class TestLayout:
     def test_hash_seed(self) -> None:
         """Sets among the constants do not depend on the hash seed."""
         program = (
-            "import sys; sys.path[:0] = sys.argv[1:]; from kcl.direct.code import digest\n"
+            "import sys; sys.path[:0] = sys.argv[1:]; from kcl.record.callables.code import digest\n"
             "def f(a): return a in {'x', 'y', 'z', 'w', b'u', 1, (2, 'v')}\n"
             "print(digest(f.__code__))"
         )
@@ -343,6 +343,6 @@ def _mutate(node: ast.AST) -> bool:
 
 def test_standard_library_alone() -> None:
     """The digest needs nothing that is installed."""
-    program = f"import sys; sys.path[:0] = [{os.getcwd()!r}]; import kcl.direct.code; print(*sys.modules)"
+    program = f"import sys; sys.path[:0] = [{os.getcwd()!r}]; import kcl.record.callables.code; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True).stdout
     assert not {"numpy", "pyopencl", "loopy", "dis", "inspect"} & set(modules.split())

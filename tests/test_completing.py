@@ -1,4 +1,4 @@
-"""kcl.completing: when entries are completed, and what is done about a hit that was a partial one. PoCL only."""
+"""kcl.drivers.pocl.completing: when entries are completed, and what is done about a hit that was a partial one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from kcl.promote import poclbin
+from kcl.drivers.pocl import poclbin
 
 SIZES = """
     import json, sys

@@ -1,4 +1,4 @@
-"""kcl.config: every variable, typed; what is not understood is said and never trusted."""
+"""kcl.settings: every variable, typed; what is not understood is said and never trusted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kcl import adapters, config
+from kcl import caches, settings
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 class TestRead:
     def test_defaults(self):
         """Without a variable every cache is on, helpers work in the background, and nothing is rejected."""
-        chosen = config.read()
+        chosen = settings.read()
         assert chosen.cache_dir is None
         assert not chosen.no_cache
         assert chosen.promote == "background"
@@ -31,15 +31,15 @@ class TestRead:
     def test_every_layer_off(self, monkeypatch, value):
         """Any usual word for yes switches all layers off."""
         monkeypatch.setenv("KCL_NO_CACHE", value)
-        assert config.read().no_cache == frozenset(config.LAYERS)
-        assert not config.read().rejected
+        assert settings.read().no_cache == frozenset(settings.LAYERS)
+        assert not settings.read().rejected
 
     @pytest.mark.parametrize("value", ["", "0", "false", "No", "off"])
     def test_every_layer_on(self, monkeypatch, value):
         """Any usual word for no leaves all layers on."""
         monkeypatch.setenv("KCL_NO_CACHE", value)
-        assert config.read().no_cache == frozenset()
-        assert not config.read().rejected
+        assert settings.read().no_cache == frozenset()
+        assert not settings.read().rejected
 
     @pytest.mark.parametrize(
         ("value", "layers"),
@@ -53,20 +53,20 @@ class TestRead:
     def test_list_of_layers(self, monkeypatch, value, layers):
         """A list names the layers that are off, in any order and case."""
         monkeypatch.setenv("KCL_NO_CACHE", value)
-        assert config.read().no_cache == layers
+        assert settings.read().no_cache == layers
 
     @pytest.mark.parametrize("value", ["2", "binaries", "generator;binary", "generator,tuning"])
     def test_nonsense_counts_as_off(self, monkeypatch, value):
         """A value that is not understood switches all layers off, and is named."""
         monkeypatch.setenv("KCL_NO_CACHE", value)
-        chosen = config.read()
-        assert chosen.no_cache == frozenset(config.LAYERS)
+        chosen = settings.read()
+        assert chosen.no_cache == frozenset(settings.LAYERS)
         assert "KCL_NO_CACHE" in chosen.rejected[0]
 
     def test_strict(self, monkeypatch):
         """KCL_STRICT takes both words; a word that it does not know is named, and the others count."""
         monkeypatch.setenv("KCL_STRICT", "hit, FAULT,warm")
-        chosen = config.read()
+        chosen = settings.read()
         assert chosen.strict == {"hit", "fault"}
         assert "'warm'" in chosen.rejected[0]
 
@@ -74,25 +74,25 @@ class TestRead:
         """KCL_AHEAD is 1 or 0; anything else counts as 0 and is named; unset it is 1 with two processors."""
         for value, expected in (("1", True), ("0", False), ("sometimes", False)):
             monkeypatch.setenv("KCL_AHEAD", value)
-            assert config.read().ahead is expected
-        assert "KCL_AHEAD" in config.read().rejected[0]
+            assert settings.read().ahead is expected
+        assert "KCL_AHEAD" in settings.read().rejected[0]
         monkeypatch.delenv("KCL_AHEAD")
         for processors, expected in ((1, False), (2, True)):
-            monkeypatch.setattr(config, "_processors", lambda count=processors: count)
-            assert config.read().ahead is expected
+            monkeypatch.setattr(settings, "_processors", lambda count=processors: count)
+            assert settings.read().ahead is expected
 
     def test_promote(self, monkeypatch):
         """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off under a scheduler."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
-        assert config.read().promote == "off"
+        assert settings.read().promote == "off"
         monkeypatch.setenv("KCL_PROMOTE", "sometimes")
-        assert config.read().promote == "off"
-        assert "KCL_PROMOTE" in config.read().rejected[0]
+        assert settings.read().promote == "off"
+        assert "KCL_PROMOTE" in settings.read().rejected[0]
         monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
         monkeypatch.setenv("KCL_PROMOTE", "exit")
-        assert config.read().promote == "exit"
+        assert settings.read().promote == "exit"
         monkeypatch.delenv("KCL_PROMOTE")
-        assert config.read().promote == "off"
+        assert settings.read().promote == "off"
 
     def test_report(self, monkeypatch):
         """KCL_REPORT asks for the table, the explanations or both; what is not understood does not, and is named."""
@@ -103,11 +103,11 @@ class TestRead:
             ("0", set()),
         ):
             monkeypatch.setenv("KCL_REPORT", value)
-            assert config.read().report == asked
-            assert not config.read().rejected
+            assert settings.read().report == asked
+            assert not settings.read().rejected
         monkeypatch.setenv("KCL_REPORT", "perhaps")
-        assert not config.read().report
-        assert config.read().rejected
+        assert not settings.read().report
+        assert settings.read().rejected
 
     @pytest.mark.parametrize(
         ("value", "fraction", "results"),
@@ -126,7 +126,7 @@ class TestRead:
     def test_verify(self, monkeypatch, value, fraction, results):
         """KCL_VERIFY takes a fraction, the word `results`, or both; results alone verifies every look-up."""
         monkeypatch.setenv("KCL_VERIFY", value)
-        chosen = config.read()
+        chosen = settings.read()
         assert (chosen.verify, chosen.verify_results) == (fraction, results)
         assert not chosen.rejected
 
@@ -134,22 +134,22 @@ class TestRead:
     def test_verify_nonsense(self, monkeypatch, value):
         """What is not understood verifies everything, and is named."""
         monkeypatch.setenv("KCL_VERIFY", value)
-        chosen = config.read()
+        chosen = settings.read()
         assert chosen.verify == 1.0
         assert "KCL_VERIFY" in chosen.rejected[0]
 
     def test_relative_directory(self, monkeypatch):
         """A relative KCL_CACHE_DIR, which would be another place in each working directory, is ignored and named."""
         monkeypatch.setenv("KCL_CACHE_DIR", "cache")
-        assert config.read().cache_dir is None
-        assert "KCL_CACHE_DIR" in config.read().rejected[0]
+        assert settings.read().cache_dir is None
+        assert "KCL_CACHE_DIR" in settings.read().rejected[0]
 
     def test_read_anew(self, monkeypatch, tmp_path):
         """Variables are read when asked for, not at import."""
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path))
-        assert config.read().cache_dir == str(tmp_path)
+        assert settings.read().cache_dir == str(tmp_path)
         monkeypatch.delenv("KCL_CACHE_DIR")
-        assert config.read().cache_dir is None
+        assert settings.read().cache_dir is None
 
 
 class TestUserCacheDir:
@@ -164,7 +164,7 @@ class TestUserCacheDir:
         else:
             monkeypatch.setenv("XDG_CACHE_HOME", value)
         expected = platformdirs.user_cache_dir("pytools", "pytools")
-        assert os.path.normpath(config.user_cache_dir("pytools")) == os.path.normpath(expected)
+        assert os.path.normpath(settings.user_cache_dir("pytools")) == os.path.normpath(expected)
 
 
 class TestHome:
@@ -175,20 +175,20 @@ class TestHome:
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         monkeypatch.delenv("XDG_CACHE_HOME")
         private = str(tmp_path / f"kcl-{os.getuid()}")
-        assert config.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
-        assert os.path.isabs(config.user_cache_dir("kcl"))
-        assert all(os.path.isabs(adapters.place(name).path or "/") for name in ("hidet", "pyopencl", "cuda"))
+        assert settings.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
+        assert os.path.isabs(settings.user_cache_dir("kcl"))
+        assert all(os.path.isabs(caches.place(name).path or "/") for name in ("hidet", "pyopencl", "cuda"))
 
 
 class TestSettings:
     def test_documented(self):
         """Every variable has a row with values, default and effect, in order."""
-        names = [setting.variable for setting in config.SETTINGS]
+        names = [setting.variable for setting in settings.SETTINGS]
         assert names == sorted(set(names))
-        assert all(setting.values and setting.default and setting.effect for setting in config.SETTINGS)
+        assert all(setting.values and setting.default and setting.effect for setting in settings.SETTINGS)
 
     def test_complete(self):
         """No KCL_ variable is read that has no row."""
         text = (ROOT / "kcl" / "config.py").read_text()
         read = set(re.findall(r'"(KCL_[A-Z_]+)"', text))
-        assert read == {setting.variable for setting in config.SETTINGS}
+        assert read == {setting.variable for setting in settings.SETTINGS}

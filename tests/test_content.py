@@ -23,7 +23,7 @@ from loopys_own import loopy as lp
 from pytools import ImmutableRecord
 from pytools.tag import Tag
 
-from kcl.key import Key
+from kcl.cache.key import Key
 from kcl.record.content import Content, content_key
 
 MEMOS = {"_cache_manager", "_cached_written_variables", "_cached_hash", "_hash_value"}

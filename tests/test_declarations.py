@@ -1,4 +1,4 @@
-"""kcl.declarations: what a user declares of a recipe's inputs, what it cures, and what it does not."""
+"""kcl.record.declarations: what a user declares of a recipe's inputs, what it cures, and what it does not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import kcl
-from kcl import declarations, layers, manifest
+from kcl.cache import layers
+from kcl.record import declarations, manifest
 
 HERE = pathlib.Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""kcl.device: the facts that decide whether a binary fits."""
+"""kcl.drivers.identity: the facts that decide whether a binary fits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from kcl import device as devices
-from kcl.key import Key
+from kcl.cache.key import Key
+from kcl.drivers import identity as devices
 
 MARKS = {"pocl": "pocl", "intel": "intelocl"}
 
@@ -53,8 +53,8 @@ class TestIdentity:
         code = """
             import json, os, sys
             import pyopencl as cl
-            from kcl.device import identity
-            from kcl.key import Key
+            from kcl.drivers.identity import identity
+            from kcl.cache.key import Key
             os.chdir("/")
             (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
             print(json.dumps([Key(identity(device)).digest for device in platform.get_devices()]))

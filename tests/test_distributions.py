@@ -1,4 +1,4 @@
-"""kcl.direct.distributions: whose a module is, and what of a distribution counts."""
+"""kcl.record.callables.distributions: whose a module is, and what of a distribution counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import pytest
 from reaching import ROOT, Project
 
-from kcl.direct import distributions
+from kcl.record.callables import distributions
 
 RECIPE = "import thing\ndef build(n):\n    return thing.make(n)"
 MODULE = "def make(n):\n    return n + 1\n"
@@ -295,7 +295,7 @@ class TestGenerators:
     def test_light(self) -> None:
         """Neither importlib.metadata nor a generator is imported."""
         program = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.direct import distributions as d\n"
+            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.record.callables import distributions as d\n"
             "[d.generator(name) for name in d.GENERATORS]; print(*sys.modules)"
         )
         child = subprocess.run([sys.executable, "-c", program, str(ROOT)], capture_output=True, text=True, check=True)
@@ -307,7 +307,7 @@ class TestGenerators:
         package.mkdir()
         program = (
             "import sys; sys.path[:0] = sys.argv[1:]\n"
-            "from kcl.direct.distributions import generator as g; print(g('loopy'))"
+            "from kcl.record.callables.distributions import generator as g; print(g('loopy'))"
         )
         seen = []
         for text in "A = 1", "A = 2", "A = 2":
@@ -332,7 +332,7 @@ class TestOwner:
 
     def test_ours(self) -> None:
         """kcl's own modules, and this one, which is a user's."""
-        assert distributions.owner("kcl.direct.reach").kind == distributions.KCL
+        assert distributions.owner("kcl.record.callables.reach").kind == distributions.KCL
         assert distributions.owner(__name__).kind == distributions.USER
         assert distributions.owner("__main__").kind == distributions.USER
         assert distributions.owner("a_module_that_nobody_has").kind == distributions.ABSENT

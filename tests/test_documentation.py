@@ -20,7 +20,8 @@ from sybil import Sybil
 from sybil.parsers.myst import CodeBlockParser
 
 import kcl
-from kcl import adapters, config, promote
+from kcl import caches, settings
+from kcl.drivers import pocl
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
@@ -85,7 +86,7 @@ class Reader:
         """Let the helper process end its work, as it does while a reader reads."""
         for root in (self.environment["XDG_CACHE_HOME"], str(self.directory / "mine")):
             if os.path.isdir(os.path.join(root, "kcl", "pending")):
-                assert promote.idle(os.path.join(root, "kcl"), 60.0)
+                assert pocl.idle(os.path.join(root, "kcl"), 60.0)
 
 
 def blocks(text: str) -> list[str]:
@@ -147,15 +148,15 @@ class TestReference:
         documented = "".join(
             (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "doc/reference/environment.md")
         )
-        rows = adapters.ROWS.values()
-        variables = {setting.variable for setting in config.SETTINGS}
+        rows = caches.ROWS.values()
+        variables = {setting.variable for setting in settings.SETTINGS}
         variables |= {name for row in rows for name in row.variables} - {"HOME"}
         variables |= {name for row in rows for name in row.code_variables}
         assert {name for name in variables if not re.search(rf"`\$?{name}[`/?]", documented)} == set()
 
     def test_no_variable_is_made_up(self):
         """Every KCL_ variable that a page names is a setting, or a definition that a page explains."""
-        known = {setting.variable for setting in config.SETTINGS} | {"KCL_HEADERS_"}
+        known = {setting.variable for setting in settings.SETTINGS} | {"KCL_HEADERS_"}
         for path in DOCUMENTS:
             named = set(re.findall(r"\bKCL_[A-Z_]+", path.read_text(encoding="utf-8")))
             assert named <= known, path
@@ -164,7 +165,7 @@ class TestReference:
         """The README's table of switches has every setting of kcl."""
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         table = readme.partition("## Switches")[2].partition("\n## ")[0]
-        assert {setting.variable for setting in config.SETTINGS} <= set(re.findall(r"`(KCL_\w+)`", table))
+        assert {setting.variable for setting in settings.SETTINGS} <= set(re.findall(r"`(KCL_\w+)`", table))
 
 
 class TestWords:

@@ -1,4 +1,4 @@
-"""kcl.entry: packing, verification and header of entries."""
+"""kcl.cache.entry: packing, verification and header of entries."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, Entry, peek, read_header
+from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, Entry, peek, read_header
+from kcl.cache.key import Key
+from kcl.cache.pieces import LIMIT, PIECE
 from kcl.errors import DamagedEntry
-from kcl.key import Key
-from kcl.pieces import LIMIT, PIECE
 
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
 keys = st.lists(st.tuples(texts, texts), max_size=5).map(Key)
@@ -65,7 +65,7 @@ class TestPack:
     def test_deterministic(self) -> None:
         """The order of metadata, the process and the hash seed do not change a byte."""
         code = (
-            "import sys; from kcl.entry import Entry; from kcl.key import Key;"
+            "import sys; from kcl.cache.entry import Entry; from kcl.cache.key import Key;"
             "entry = Entry(Key([('a', 'b')]), {n: {m: 1 for m in 'xy'} for n in %r}, {'p': b'q'});"
             "sys.stdout.buffer.write(entry.pack())"
         )

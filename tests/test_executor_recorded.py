@@ -12,7 +12,8 @@ import pyopencl.array
 import pytest
 
 import kcl.loopy as lp
-from kcl import events, executor
+from kcl import events
+from kcl.integrations import executor
 from kcl.record import proofs, recorder, unmade
 
 loopy = importlib.import_module("loopy")
@@ -187,7 +188,7 @@ class TestExecutors:
         """Where the layer is off by the time of the launch loopy launches."""
         unit = typed()
         monkeypatch.setenv("KCL_NO_CACHE", "1")
-        from kcl import layers
+        from kcl.cache import layers
 
         layers.reset()
         run = unit.executor(queue)

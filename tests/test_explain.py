@@ -14,13 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kcl
-from kcl import events, inventory, layers, rows
-from kcl.entry import Entry
+from kcl import events
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
 from kcl.events import Event
-from kcl.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of
-from kcl.explain.words import Origin
-from kcl.history import journal
-from kcl.key import Key
+from kcl.generate import rows
+from kcl.inspect import inventory
+from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of
+from kcl.inspect.explain.words import Origin
+from kcl.inspect.history import journal
 
 ROOT = pathlib.Path(__file__).parent.parent
 HEAD = [("kcl", "1"), ("python", "cpython 3.11")]

@@ -120,7 +120,7 @@ class TestUnit:
         found = [type(executor).__module__, isinstance(executor, lp.ExecutorBase)]
         """
         variables = {"PYOPENCL_CTX": PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]}
-        assert program(code, **variables)[0] == ["kcl.executor", False]
+        assert program(code, **variables)[0] == ["kcl.integrations.executor", False]
 
 
 class TestArguments:

@@ -15,7 +15,7 @@ import pytest
 from project import NUMBERS, TESTS, X
 
 from conftest import PLATFORMS
-from kcl.entry import Entry
+from kcl.cache.entry import Entry
 
 PAIR = {name: NUMBERS[name] for name in ("typed", "control")}
 SINGLE = ["control", "body", "helped", "elsewhere", "closed", "defaulted", "from_global", "from_class"]
@@ -25,7 +25,7 @@ RAISING = {
     "control": "import no_such_module_of_anybody",
     "body": "from kcl.errors import NameOfAnotherKcl",
     "helped": "raise RuntimeError('at module level')",
-    "elsewhere": "import kcl; kcl.generated.no_such_name",
+    "elsewhere": "import kcl; kcl.generate.code.no_such_name",
     "closed": "raise __import__('kcl').RecipeError('of stored code')",
 }
 

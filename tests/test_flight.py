@@ -1,4 +1,4 @@
-"""kcl.flight: one process makes what many miss at once, and no holder can keep the others from going on."""
+"""kcl.cache.flight: one process makes what many miss at once, and no holder can keep the others from going on."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from handle_recipes import add
 from project import NUMBERS, Run
 
 from conftest import PLATFORMS
-from kcl import flight, layers, makers, option
+from kcl import option
+from kcl.cache import flight, layers, makers
 
 LEAD = """
     import sys, time
-    from kcl import flight
+    from kcl.cache import flight
     joined = flight.join("a" * 64, "matmul")
     print("leads", flush=True)
     sys.stdin.read()
@@ -35,7 +36,7 @@ LEAD = """
 """
 WAIT = """
     import json, sys
-    from kcl import flight
+    from kcl.cache import flight
     joined = flight.join("a" * 64, "matmul")
     print(json.dumps([joined.waited_for, joined.leads]))
 """
@@ -43,7 +44,7 @@ WAIT = """
 # On a busy machine the helper that completes PoCL's entries is slower than a process waits for it.
 PATIENT = """
 import sys, driver
-from kcl import program
+from kcl.build import program
 program._PATIENCE = program._PATIENCE_IN_ALL = 120.0
 driver.main(*sys.argv[1:])
 """
@@ -135,7 +136,7 @@ class TestJoin:
         leader.send_signal(signal.SIGSTOP)
         code = """
         import os, signal, sys, time
-        from kcl import flight
+        from kcl.cache import flight
         with flight.join("a" * 64, "matmul") as heir:
             print(heir.leads, heir.waited_for)
         def never(seconds):
@@ -206,7 +207,7 @@ class TestJoin:
         found = child.json(
             """
             import json, os, signal
-            from kcl import flight
+            from kcl.cache import flight
             joined = flight.join("a" * 64, "matmul")
             pid = os.fork()
             if not pid:
@@ -224,7 +225,8 @@ class TestJoin:
         found = child.json(
             """
             import json, os, sys
-            from kcl import flight, option
+            from kcl.cache import flight
+            from kcl import option
             joined = flight.join("a" * 64, "matmul")
             pid = os.fork()
             if not pid:
@@ -244,7 +246,7 @@ class TestJoin:
         """The lead of a process that is killed passes on though a child that it forked lives."""
         code = """
             import os, signal, sys
-            from kcl import flight
+            from kcl.cache import flight
             joined = flight.join("a" * 64, "matmul")
             pid = os.fork()
             if pid:
@@ -314,7 +316,7 @@ class TestThreads:
         """While a thread waits for another process the other threads of its process wait for that thread."""
         code = """
         import json, threading
-        from kcl import flight
+        from kcl.cache import flight
         found = []
         def join():
             with flight.join("a" * 64, "matmul") as joined:

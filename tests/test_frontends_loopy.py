@@ -1,4 +1,4 @@
-"""kcl.frontends.loopy: which recipe results it takes, what it leaves open, what it generates and what it refuses."""
+"""kcl.generate.frontends.loopy: what it takes, leaves open, generates and refuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loopys_own import loopy as lp
 
 import kcl
 from conftest import PLATFORMS
-from kcl.frontends.loopy import LoopyResult
+from kcl.generate.frontends.loopy import LoopyResult
 
 HERE = str(pathlib.Path(__file__).parent)
 F4, F8, I4, I8 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8"))

@@ -1,4 +1,4 @@
-"""kcl.frontends.opencl: declarations of a Source, and the invoker that is made from them."""
+"""kcl.generate.frontends.opencl: declarations of a Source, and the invoker that is made from them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import pytest
 from pyopencl import cltypes
 
 import kcl
-from kcl import layers, option, promote
-from kcl.frontends import opencl
-from kcl.frontends.opencl import SourceResult
-from kcl.generated import instantiate
+from kcl import option
+from kcl.cache import layers
+from kcl.drivers import pocl
+from kcl.generate.code import instantiate
+from kcl.generate.frontends import opencl
+from kcl.generate.frontends.opencl import SourceResult
 
 POINT = np.dtype([("x", np.float32), ("count", np.int32), ("mass", np.float64)], align=True)
 
@@ -426,7 +428,7 @@ class TestFiles:
     def computed(self, queue, **parameters):
         """Launch a new Kernel on zeros."""
         _event, (x,) = from_file(**parameters)(queue, x=np.zeros(4, np.int32))
-        assert promote.idle(option.folder("kcl"), 60)
+        assert pocl.idle(option.folder("kcl"), 60)
         return x.tolist()
 
     def test_include_directories(self, queue, tmp_path):

@@ -14,10 +14,13 @@ from handle_recipes import ADD, add, scaled
 
 import kcl
 from conftest import PLATFORMS
-from kcl import layers, option, program, promote
-from kcl.entry import Entry
-from kcl.explain import misses
-from kcl.history import journal
+from kcl import option
+from kcl.build import program
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.drivers import pocl
+from kcl.inspect.explain import misses
+from kcl.inspect.history import journal
 
 HERE = str(pathlib.Path(__file__).parent)
 
@@ -102,14 +105,15 @@ TWO_DEVICES = """
     if sys.argv[2] == "warm":
         forbid.compilation()
     import handle_recipes
-    from kcl import option, promote
+    from kcl import option
+    from kcl.drivers import pocl
     (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
     context, kernel, found = cl.Context(platform.get_devices()), handle_recipes.add(), []
     assert len(context.devices) == 2
     for device in context.devices:
         _event, (out,) = kernel(cl.CommandQueue(context, device), x=np.zeros(8, np.float32), a=2)
         found.append(out.tolist())
-    assert promote.idle(option.folder("kcl"), 60)
+    assert pocl.idle(option.folder("kcl"), 60)
     print(json.dumps(found))
 """
 
@@ -173,7 +177,7 @@ class TestCall:
         with pytest.raises(ValueError, match="shape mismatch"):
             kernel(queue, x=np.zeros(9, np.float32), a=1)
         kernel(queue, x=np.zeros(8, np.float32), a=1)
-        assert promote.idle(option.folder("kcl"), 60)
+        assert pocl.idle(option.folder("kcl"), 60)
         assert len([*layers.binary().disk.scan()]) == 1
 
 
@@ -216,7 +220,7 @@ class TestShown:
         assert "generator: miss" in before
         assert "first time seen" in before
         pure_add().prepare(context)
-        assert promote.idle(option.folder("kcl"), 60)
+        assert pocl.idle(option.folder("kcl"), 60)
         after = pure_add().explain(context)
         assert "generator: hit" in after
         assert "binary: hit" in after
@@ -465,7 +469,7 @@ class TestFailures:
                 kernel(queue, x=np.zeros(8, np.float32), a=1)
             assert type(error.value) is type(own.value)
             assert "BUILD_PROGRAM_FAILURE" in str(error.value)
-        assert promote.idle(option.folder("kcl"), 60)
+        assert pocl.idle(option.folder("kcl"), 60)
         assert list(layers.binary().disk.scan()) == []
 
     def test_program_that_is_mended(self, queue, tmp_path):

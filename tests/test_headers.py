@@ -1,4 +1,4 @@
-"""kcl.headers: which files a program includes, and what is in them."""
+"""kcl.build.headers: which files a program includes, and what is in them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from kcl.buildoptions import BuildOptions
+from kcl.build.headers import ABSENT, header_parts
+from kcl.build.options import BuildOptions
+from kcl.build.preprocessor import may_read
 from kcl.errors import RecipeError, UnknownInput
-from kcl.headers import ABSENT, header_parts
-from kcl.preprocessor import may_read
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""kcl.inventory and kcl.inventory.listing: what lies in the layers, by headers alone."""
+"""kcl.inspect.inventory and kcl.inspect.inventory.listing: what lies in the layers, by headers alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import shutil
 
 import pytest
 
-from kcl import inventory, option
-from kcl.entry import Entry
+from kcl import option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.persistentdict import Rows
 from kcl.errors import DamagedEntry
-from kcl.inventory import Fault, listing
-from kcl.key import Key, Part
-from kcl.stores.base import address
-from kcl.stores.directory import Directory
-from kcl.stores.persistentdict import Rows
+from kcl.inspect import inventory
+from kcl.inspect.inventory import Fault, listing
 
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
@@ -113,7 +114,7 @@ class TestSummaries:
         found = child.json(
             """
             import json, sys
-            from kcl import inventory
+            from kcl.inspect import inventory
             count = len([*inventory.summaries(), *inventory.entries()])
             print(json.dumps([count, sorted({"pyopencl", "numpy", "loopy", "pytools"} & set(sys.modules))]))
             """,

@@ -1,4 +1,4 @@
-"""kcl.history.journal: statistics and misses that outlive a process, written by many at once."""
+"""kcl.inspect.history.journal: statistics and misses that outlive a process, written by many at once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 import pytest
 
 from kcl import events, option
+from kcl.cache.key import Key, Part
 from kcl.events import Event
-from kcl.history import journal, records
-from kcl.key import Key, Part
+from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
 MISS = Event("binary", "axpy", KEY.digest, "miss", "not in the cache", 0.5, 100)
@@ -226,9 +226,9 @@ class TestFaults:
 WRITERS = """
 import json, os, sys
 from kcl import events, option
-from kcl.history import journal, records
+from kcl.inspect.history import journal, records
 from kcl.events import Event
-from kcl.key import Key
+from kcl.cache.key import Key
 option.cache_dir(sys.argv[1])
 gate, start = os.pipe()
 children = []
@@ -266,7 +266,7 @@ class TestProcesses:
         code = """
             import os, signal, sys
             from kcl import events, option
-            from kcl.history import journal, records
+            from kcl.inspect.history import journal, records
             option.cache_dir(sys.argv[1])
             events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
             journal.flush()
@@ -332,7 +332,7 @@ class TestRuns:
 
     def test_not_imported(self, filled):
         """A warm run imports the journal only as it ends."""
-        assert not {"kcl.history.journal", "kcl.history.records"} & set(filled.second.said["modules"])
+        assert not {"kcl.inspect.history.journal", "kcl.inspect.history.records"} & set(filled.second.said["modules"])
 
 
 def test_json(root):

@@ -1,4 +1,4 @@
-"""kcl.history.kept: what a run has read off code is kept for the next one."""
+"""kcl.record.kept: what a run has read off code is kept for the next one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import reading
 from reading import SOURCE, compiled, count, told
 
 from kcl import option
-from kcl.direct import readings
-from kcl.entry import Entry
-from kcl.history import kept as history
+from kcl.cache.entry import Entry
+from kcl.record import kept as history
+from kcl.record.callables import readings
 
 
 def paths():
@@ -65,7 +65,7 @@ class TestKept:
     def test_hash_seed(self, child):
         """Another hash seed, which changes the order of constant sets, is no other code."""
         script = """
-        from kcl.direct import readings
+        from kcl.record.callables import readings
 
         def recipe(a):
             return a in {"x", "y", "z", 1, 2.5}, [b for b in a if b in {"p", "q", "r"}]
@@ -139,15 +139,15 @@ class TestKept:
         """The modules in the key are all of kcl's own that reading imports."""
         script = """
 import sys
-from kcl.direct import distributions, readings
+from kcl.record.callables import distributions, readings
 def recipe(): return sys.argv
 assert readings.references(recipe.__code__).chains and readings.digest(recipe.__code__)
 assert distributions.owner("numpy").kind == "distribution" and distributions.identity("numpy")
 print(*(name for name in sys.modules if name.startswith("kcl.")))
 """
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        below = {"kcl.direct", "kcl.namedtuple"}
-        assert set(done.stdout.split()) - below <= {f"kcl.direct.{name}" for name in history._MODULES}
+        below = {"kcl.record.callables", "kcl.namedtuple"}
+        assert set(done.stdout.split()) - below <= {f"kcl.record.callables.{name}" for name in history._MODULES}
 
     @pytest.mark.parametrize("content", [b"", b"not an entry", b"kclentry" + b"\0" * 100])
     def test_damaged(self, content):

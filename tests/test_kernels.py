@@ -1,4 +1,4 @@
-"""kcl.launch.kernels: kernel objects for which pyopencl generates nothing."""
+"""kcl.build.kernels: kernel objects for which pyopencl generates nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyopencl.array
 import pyopencl.invoker
 import pytest
 
-from kcl import postponed
-from kcl.launch import kernels
-from kcl.launch.kernels import new_kernel
+from kcl.build import kernels
+from kcl.build.kernels import new_kernel
+from kcl.caches import postponed
 
 SOURCE = "kernel void add(global float *y, float a, int b) { y[0] += a + b; }"
 
@@ -174,7 +174,7 @@ class TestNewKernel:
 NOT_IMPORTED = """
 import json, os, sys, threading
 import numpy as np, pyopencl as cl, pyopencl.array
-from kcl.launch.kernels import new_kernel
+from kcl.build.kernels import new_kernel
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 program = cl.Program(context, sys.argv[1]).build()

@@ -1,4 +1,4 @@
-"""kcl.key: encoding, digest and difference of keys."""
+"""kcl.cache.key: encoding, digest and difference of keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcl.key import Difference, Key, Part
+from kcl.cache.key import Difference, Key, Part
 
 # lone surrogates included: file names and string parameters may hold them
 texts = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -90,7 +90,7 @@ class TestEncoding:
 
     def test_same_digest_in_other_processes(self) -> None:
         """The digest depends neither on the hash seed nor on the working directory."""
-        code = "from kcl.key import Key; print(Key([('a', 'ü'), ('b', '\\ud800')]).digest)"
+        code = "from kcl.cache.key import Key; print(Key([('a', 'ü'), ('b', '\\ud800')]).digest)"
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         digests = set()
         for seed, directory in (("0", "/"), ("1", root)):

@@ -14,7 +14,8 @@ from executor_cases import error_of
 from hot_calls import launcher_on, on
 
 import kcl
-from kcl import launch, layers
+from kcl import launch
+from kcl.cache import layers
 from kcl.launch import recording, replay, waiting
 
 COMPLETE = cl.command_execution_status.COMPLETE

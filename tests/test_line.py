@@ -11,53 +11,53 @@ import sys
 import pytest
 from project import NUMBERS, PROGRAMS, X, files
 
-from kcl.key import Key
+from kcl.cache.key import Key
 
 GENERATORS = {"loopy", "islpy", "pymbolic", "genpy", "cgen"}
 # what a warm start of a driver with recipes of both front ends imports of kcl
 WARM_MODULES = [
     "kcl",
-    "kcl.adapters",
-    "kcl.adapters.table",
-    "kcl.building",
-    "kcl.buildoptions",
-    "kcl.completing",
-    "kcl.config",
-    "kcl.declarations",
-    "kcl.device",
-    "kcl.direct",
-    "kcl.direct.distributions",
-    "kcl.direct.plain",
-    "kcl.direct.readings",
-    "kcl.direct.references",
-    "kcl.entry",
+    "kcl.caches",
+    "kcl.caches.table",
+    "kcl.build.compiler",
+    "kcl.build.options",
+    "kcl.drivers.pocl.completing",
+    "kcl.settings",
+    "kcl.record.declarations",
+    "kcl.drivers.identity",
+    "kcl.record.callables",
+    "kcl.record.callables.distributions",
+    "kcl.record.callables.plain",
+    "kcl.record.callables.readings",
+    "kcl.record.callables.references",
+    "kcl.cache.entry",
     "kcl.errors",
     "kcl.events",
-    "kcl.frontends",
-    "kcl.frontends.opencl",
-    "kcl.generated",
+    "kcl.generate.frontends",
+    "kcl.generate.frontends.opencl",
+    "kcl.generate.code",
     "kcl.handle",
-    "kcl.headers",  # a recipe of this driver has an include directory
-    "kcl.history",
-    "kcl.history.kept",
-    "kcl.history.remembered",
-    "kcl.key",
+    "kcl.build.headers",  # a recipe of this driver has an include directory
+    "kcl.inspect.history",
+    "kcl.record.kept",
+    "kcl.cache.run_memo",
+    "kcl.cache.key",
     "kcl.launch",
-    "kcl.launch.kernels",
-    "kcl.layers",
+    "kcl.build.kernels",
+    "kcl.cache.layers",
     "kcl.loopy",
-    "kcl.makers",
-    "kcl.manifest",
+    "kcl.cache.makers",
+    "kcl.record.manifest",
     "kcl.namedtuple",
     "kcl.option",
-    "kcl.origins",
-    "kcl.origins.recorded",
-    "kcl.pieces",
-    "kcl.pipeline",
-    "kcl.plainjson",
-    "kcl.postponed",
-    "kcl.preprocessor",
-    "kcl.program",
+    "kcl.generate.origins",
+    "kcl.generate.origins.recorded",
+    "kcl.cache.pieces",
+    "kcl.line",
+    "kcl.cache.plainjson",
+    "kcl.caches.postponed",
+    "kcl.build.preprocessor",
+    "kcl.build.program",
     "kcl.recipe",
     "kcl.record",
     "kcl.record.beside",
@@ -69,17 +69,17 @@ WARM_MODULES = [
     "kcl.record.table",
     "kcl.record.texts",
     "kcl.record.unmade",
-    "kcl.reporting",
-    "kcl.rows",
-    "kcl.stores",
-    "kcl.stores.base",
-    "kcl.stores.directory",
-    "kcl.stores.generatordict",
-    "kcl.stores.memory",
-    "kcl.stores.persistentdict",
-    "kcl.stores.trust",
+    "kcl.inspect.report",
+    "kcl.generate.rows",
+    "kcl.cache.stores",
+    "kcl.cache.stores.base",
+    "kcl.cache.stores.directory",
+    "kcl.cache.stores.generatordict",
+    "kcl.cache.stores.memory",
+    "kcl.cache.stores.persistentdict",
+    "kcl.trust",
 ]
-AHEAD_MODULES = ["kcl.ahead", "kcl.history.orders"]  # on PoCL, with two processors
+AHEAD_MODULES = ["kcl.drivers.pocl.prebuild", "kcl.drivers.pocl.orders"]  # on PoCL, with two processors
 
 # kernel -> file, text, other text, the number that follows
 CHANGES = {
@@ -324,7 +324,7 @@ class _Bomb:
 
 
 def _keys(store) -> list[Key]:
-    from kcl.entry import Entry
+    from kcl.cache.entry import Entry
 
     return [Entry.unpack(store.get(address)).key for address in store.scan()]
 
@@ -345,6 +345,6 @@ def _helpers(cache: pathlib.Path) -> list[str]:
             line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        if "kcl.promote.helper" in line and str(cache) in line:
+        if "kcl.drivers.pocl.helper" in line and str(cache) in line:
             found.append(line)
     return found

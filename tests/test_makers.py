@@ -1,4 +1,4 @@
-"""kcl.makers: the threads of a process wait for one maker in memory, never for themselves, and never for long."""
+"""kcl.cache.makers: the threads of a process wait for one maker in memory, never for themselves, and never for long."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from at_once import at_once
 
 from conftest import PLATFORMS
-from kcl import makers
-from kcl.makers import Makers
+from kcl.cache import makers
+from kcl.cache.makers import Makers
 
 
 def nothing():
@@ -118,7 +118,7 @@ class TestWait:
         found = child.json(
             """
             import json, os, threading
-            from kcl.makers import Makers
+            from kcl.cache.makers import Makers
             table = Makers()
             led = threading.Event()
             mine = []

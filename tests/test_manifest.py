@@ -1,4 +1,4 @@
-"""Tests of kcl.manifest: places that hold in a copy of the project, and contents as of now."""
+"""Tests of kcl.record.manifest: places that hold in a copy of the project, and contents as of now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kcl import manifest
+from kcl.record import manifest
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""kcl.direct.memo: a key that needs no walk is the key that a walk would find."""
+"""kcl.record.callables.memo: a key that needs no walk is the key that a walk would find."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kcl.direct import memo
-from kcl.direct.reach import reach
-from kcl.key import Key, encoding
+from kcl.cache.key import Key, encoding
+from kcl.record.callables import memo
+from kcl.record.callables.reach import reach
 
 FILES = {
     "recipes": """

@@ -13,8 +13,8 @@ import os
 
 import pytest
 
-from kcl import adapters
-from kcl.adapters import contents
+from kcl import caches
+from kcl.caches import contents
 
 pytestmark = pytest.mark.neighbours
 
@@ -92,11 +92,11 @@ def neighbour(child, monkeypatch):
 
     def run(name, code, **variables):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed here: pip install {adapters.row(name).package}")
+            pytest.skip(f"{name} is not installed here: pip install {caches.row(name).package}")
         monkeypatch.setenv("HOME", str(child.home))
         monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
         variables.setdefault("TMPDIR", str(child.directory))
-        for variable in adapters.row(name).variables:
+        for variable in caches.row(name).variables:
             if variable not in ("HOME", "XDG_CACHE_HOME"):
                 monkeypatch.delenv(variable, raising=False)
         for variable, value in variables.items():
@@ -116,10 +116,10 @@ class TestNumba:
     def test_named(self, neighbour, child):
         """Numba keeps its files below NUMBA_CACHE_DIR, in a directory that the row knows, and they are counted."""
         place, written, version = neighbour("numba", NUMBA, NUMBA_CACHE_DIR=str(child.directory / "numba"))
-        assert adapters.place("numba") == (place, "NUMBA_CACHE_DIR")
-        assert adapters.files("numba") == (written,)
+        assert caches.place("numba") == (place, "NUMBA_CACHE_DIR")
+        assert caches.files("numba") == (written,)
         assert contents.measure("numba").entries == 1
-        assert adapters.looks_like("numba", place)
+        assert caches.looks_like("numba", place)
         assert contents.version("numba") == version
 
     @pytest.mark.usefixtures("source")
@@ -127,7 +127,7 @@ class TestNumba:
         """Without it they lie in the module's __pycache__, and the user's directory, which the row names, is empty."""
         _place, written, _version = neighbour("numba", NUMBA)
         assert os.path.basename(written) == "__pycache__"
-        assert adapters.files("numba") == ()
+        assert caches.files("numba") == ()
 
     def test_of_the_user(self, neighbour):
         """The user's directory is where Numba's own locator puts it, also where XDG_CACHE_HOME is empty."""
@@ -136,21 +136,21 @@ class TestNumba:
             from numba.misc.appdirs import AppDirs
             print(json.dumps(AppDirs(appname="numba", appauthor=False).user_cache_dir))
             """
-        assert neighbour("numba", code) == adapters.place("numba").path
-        assert neighbour("numba", code, XDG_CACHE_HOME="") == adapters.place("numba").path
+        assert neighbour("numba", code) == caches.place("numba").path
+        assert neighbour("numba", code, XDG_CACHE_HOME="") == caches.place("numba").path
 
 
 class TestJax:
     def test_named(self, neighbour, child):
         """JAX keeps its files in JAX_COMPILATION_CACHE_DIR; the row finds and counts them."""
         place, on, version = neighbour("jax", JAX, JAX_COMPILATION_CACHE_DIR=str(child.directory / "jax"))
-        assert adapters.place("jax") == (place, "JAX_COMPILATION_CACHE_DIR")
-        assert adapters.state("jax").on is on is True
+        assert caches.place("jax") == (place, "JAX_COMPILATION_CACHE_DIR")
+        assert caches.state("jax").on is on is True
         measured = contents.measure("jax")
         written = os.listdir(place)
         assert measured.entries == sum(name.endswith("-cache") for name in written) > 0
-        assert len(adapters.files("jax")) == len(written)
-        assert adapters.looks_like("jax", place)
+        assert len(caches.files("jax")) == len(written)
+        assert caches.looks_like("jax", place)
         assert contents.version("jax") == version
 
     @pytest.mark.parametrize("value", ["0", "false", "1", "True"])
@@ -159,30 +159,30 @@ class TestJax:
         place = str(child.directory / "jax")
         named = {"JAX_COMPILATION_CACHE_DIR": place, "JAX_ENABLE_COMPILATION_CACHE": value}
         _place, on, _version = neighbour("jax", JAX, **named)
-        assert adapters.state("jax").on is on
-        assert bool(adapters.files("jax")) is on
+        assert caches.state("jax").on is on
+        assert bool(caches.files("jax")) is on
 
     def test_refused_word(self, neighbour, child):
         """A word that JAX does not know makes its import fail; the row counts it as off."""
         code = "import json\ntry:\n    import jax\nexcept ValueError as error:\n    print(json.dumps(str(error)))"
         named = {"JAX_COMPILATION_CACHE_DIR": str(child.directory / "jax"), "JAX_ENABLE_COMPILATION_CACHE": "x"}
         assert "invalid truth value" in neighbour("jax", code, **named)
-        assert "rejects" in adapters.state("jax").reason
+        assert "rejects" in caches.state("jax").reason
 
     def test_unset(self, neighbour):
         """Without a directory JAX keeps no cache."""
         place, _on, _version = neighbour("jax", JAX)
         assert place is None
-        assert not adapters.state("jax").on
+        assert not caches.state("jax").on
 
 
 class TestTorch:
     def test_named(self, neighbour, child):
         """Inductor keeps its files in TORCHINDUCTOR_CACHE_DIR; the row finds all of them."""
         place, off, version = neighbour("torch", TORCH, TORCHINDUCTOR_CACHE_DIR=str(child.directory / "torch"))
-        assert adapters.place("torch") == (place, "TORCHINDUCTOR_CACHE_DIR")
-        assert adapters.state("torch").on is not off
-        assert len(adapters.files("torch")) == len(os.listdir(place))
+        assert caches.place("torch") == (place, "TORCHINDUCTOR_CACHE_DIR")
+        assert caches.state("torch").on is not off
+        assert len(caches.files("torch")) == len(os.listdir(place))
         assert contents.measure("torch").entries > 0
         assert contents.version("torch") == version.partition("+")[0]
 
@@ -191,7 +191,7 @@ class TestTorch:
         """TORCHINDUCTOR_FORCE_DISABLE_CACHES means to inductor what the row says."""
         named = {"TORCHINDUCTOR_CACHE_DIR": str(child.directory / "torch"), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": value}
         _place, off, _version = neighbour("torch", TORCH, **named)
-        assert adapters.state("torch").on is not off
+        assert caches.state("torch").on is not off
 
     def test_default(self, neighbour):
         """The default is a directory of the user among those for temporary files."""
@@ -200,7 +200,7 @@ class TestTorch:
             from torch._inductor.runtime.cache_dir_utils import default_cache_dir
             print(json.dumps(default_cache_dir()))
             """
-        assert neighbour("torch", code) == adapters.place("torch").path
+        assert neighbour("torch", code) == caches.place("torch").path
 
 
 class TestTriton:
@@ -210,14 +210,14 @@ class TestTriton:
     def test_place(self, neighbour, child, name):
         """Its directory is where the row says, whichever variable decides."""
         place, _compiles, version = neighbour("triton", TRITON, **({name: str(child.directory)} if name else {}))
-        assert adapters.place("triton") == (place, name or "default")
+        assert caches.place("triton") == (place, name or "default")
         assert contents.version("triton") == version
 
     @pytest.mark.parametrize("value", ["0", "1", "false", "on", "yes", "x", ""])
     def test_switch(self, neighbour, value):
         """TRITON_ALWAYS_COMPILE means to Triton what the row says."""
         _place, compiles, _version = neighbour("triton", TRITON, TRITON_ALWAYS_COMPILE=value)
-        assert adapters.state("triton").on is not compiles
+        assert caches.state("triton").on is not compiles
 
 
 class TestTaichi:
@@ -231,17 +231,17 @@ class TestTaichi:
         """Its files are where the row says, and counted."""
         named = {name: str(child.directory / "named")} if name else {}
         place, on, version = neighbour("taichi", TAICHI, **named)
-        assert adapters.place("taichi") == (place, name or "XDG_CACHE_HOME")
-        assert adapters.state("taichi").on is on is True
+        assert caches.place("taichi") == (place, name or "XDG_CACHE_HOME")
+        assert caches.state("taichi").on is on is True
         assert contents.measure("taichi").entries == 1
-        assert len(adapters.files("taichi")) == len(os.listdir(place))
+        assert len(caches.files("taichi")) == len(os.listdir(place))
         assert contents.version("taichi") == ".".join(map(str, version))
 
     @pytest.mark.parametrize("value", ["0", "1", "2"])
     def test_switch(self, neighbour, value):
         """TI_OFFLINE_CACHE means to Taichi what the row says."""
         _place, on, _version = neighbour("taichi", TAICHI, TI_OFFLINE_CACHE=value)
-        assert adapters.state("taichi").on is on
+        assert caches.state("taichi").on is on
 
 
 class TestWarp:
@@ -250,8 +250,8 @@ class TestWarp:
         """Its directory, with one for each version in it, is where the row says."""
         (child.directory / "compiled.py").write_text(WARP_MODULE)
         place, version = neighbour("warp", WARP, **({name: str(child.directory / "named")} if name else {}))
-        assert adapters.place("warp") == (os.path.dirname(place), name or "XDG_CACHE_HOME")
-        assert adapters.files("warp") == (place,)
+        assert caches.place("warp") == (os.path.dirname(place), name or "XDG_CACHE_HOME")
+        assert caches.files("warp") == (place,)
         assert contents.measure("warp").entries == 1
         assert contents.version("warp") == version
 
@@ -261,13 +261,13 @@ class TestTinygrad:
     def test_place(self, neighbour, child, name):
         """Its database is where the row says."""
         place, on = neighbour("tinygrad", TINYGRAD, **({name: str(child.directory / "named.db")} if name else {}))
-        assert adapters.place("tinygrad") == (place, name or "XDG_CACHE_HOME")
-        assert adapters.state("tinygrad").on is on is True
-        assert place in adapters.files("tinygrad")
+        assert caches.place("tinygrad") == (place, name or "XDG_CACHE_HOME")
+        assert caches.state("tinygrad").on is on is True
+        assert place in caches.files("tinygrad")
 
     @pytest.mark.parametrize("switch", ["CACHELEVEL=0", "CACHELEVEL=1", "CCACHE=0", "CCACHE=1"])
     def test_switch(self, neighbour, switch):
         """CACHELEVEL and CCACHE mean to tinygrad what the row says."""
         variable, _, value = switch.partition("=")
         _place, on = neighbour("tinygrad", TINYGRAD, **{variable: value})
-        assert adapters.state("tinygrad").on is on
+        assert caches.state("tinygrad").on is on

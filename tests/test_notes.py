@@ -1,4 +1,4 @@
-"""kcl.history.notes: what a later command should still say."""
+"""kcl.inspect.history.notes: what a later command should still say."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import time
 
 from kcl import option
-from kcl.adapters.late import Late
-from kcl.history import notes
+from kcl.caches.late_switches import Late
+from kcl.inspect.history import notes
 
 LATE = Late("pocl", "POCL_CACHE_DIR", "/x", "words", True)
 

@@ -1,4 +1,4 @@
-"""kcl.observe: what a recipe does while it runs."""
+"""kcl.record.observe: what a recipe does while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import warnings
 
 import pytest
 
-from kcl import observe
+from kcl.record import observe
 
 
 def seen(function, *arguments):
@@ -126,7 +126,9 @@ class TestFiles:
     def test_threads_of_kcl(self, tmp_path):
         """What a thread does that kcl starts meanwhile is not the recipe's."""
         (tmp_path / "table.txt").write_text("1")
-        by_kcl = types.FunctionType(_in_thread.__code__, {"__name__": "kcl.ahead", "threading": threading})
+        by_kcl = types.FunctionType(
+            _in_thread.__code__, {"__name__": "kcl.drivers.pocl.prebuild", "threading": threading}
+        )
         observed = seen(by_kcl, (tmp_path / "table.txt").read_text)
         assert not observed.files
 
@@ -279,11 +281,11 @@ class TestHook:
         """A process without a miss has no audit hook of kcl."""
         done = child.json(
             """
-            import json, kcl, kcl.observe
-            before = kcl.observe._installed
-            with kcl.observe.observing():
+            import json, kcl, kcl.record.observe
+            before = kcl.record.observe._installed
+            with kcl.record.observe.observing():
                 pass
-            print(json.dumps([before, kcl.observe._installed]))
+            print(json.dumps([before, kcl.record.observe._installed]))
             """
         )
         assert done == [False, True]

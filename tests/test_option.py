@@ -7,7 +7,8 @@ import os
 import pytest
 
 import kcl
-from kcl import layers, option
+from kcl import option
+from kcl.cache import layers
 
 
 class TestCacheDir:

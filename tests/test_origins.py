@@ -9,10 +9,10 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
-from kcl.declarations import NOTHING, PURE, Declared, Task
-from kcl.origins.recorded import Recorded
-from kcl.origins.walked import Walked
+from kcl.generate.origins.recorded import Recorded
+from kcl.generate.origins.walked import Walked
 from kcl.record import proofs, recorder, unmade
+from kcl.record.declarations import NOTHING, PURE, Declared, Task
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}
@@ -156,7 +156,7 @@ class TestRecorded:
 
     def test_build_options_of_this_run(self):
         """Stored code of a kcl.Source is built with the options that the recipe gave now."""
-        from kcl import rows
+        from kcl.generate import rows
 
         one = origin(source, options=("-DX=1",))
         one.key()

@@ -1,4 +1,4 @@
-"""kcl.plainjson: what json reads and writes, without importing it."""
+"""kcl.cache.plainjson: what json reads and writes, without importing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcl import plainjson
+from kcl.cache import plainjson
 
 TEXTS = st.text(st.characters(codec=None))
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
@@ -66,9 +66,9 @@ def test_json_is_not_imported(child):
     done = child.run(
         """
         import sys
-        from kcl.entry import Entry
-        from kcl.history import records
-        from kcl.key import Key
+        from kcl.cache.entry import Entry
+        from kcl.inspect.history import records
+        from kcl.cache.key import Key
         key = Key([("a", "b")])
         blob = bytes.fromhex(sys.argv[1])
         assert Entry.unpack(blob, key).metadata == {"of": [1, 2.5, "x"]}
@@ -89,8 +89,8 @@ def test_damage_where_json_is_not_imported(child):
     done = child.run(
         """
         import sys
-        from kcl import plainjson
-        from kcl.entry import Entry, peek
+        from kcl.cache import plainjson
+        from kcl.cache.entry import Entry, peek
         from kcl.errors import DamagedEntry
         def refused(kind, use, *given):
             try:
@@ -110,7 +110,7 @@ def test_damage_where_json_is_not_imported(child):
 
 def packed() -> str:
     """Return an entry, in hex: packing it imports json."""
-    from kcl.entry import Entry
-    from kcl.key import Key
+    from kcl.cache.entry import Entry
+    from kcl.cache.key import Key
 
     return Entry(Key([("a", "b")]), {"of": [1, 2.5, "x"]}, {"binary": b"1"}).pack().hex()

@@ -1,4 +1,4 @@
-"""kcl.postponed: modules that are imported when somebody asks them for something."""
+"""kcl.caches.postponed: modules that are imported when somebody asks them for something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from at_once import at_once
 
-from kcl import postponed
+from kcl.caches import postponed
 
 BODY = "import counted\ncounted.times.append(__name__)\ncounted.step()\nanswer, other = 42, 1\n"
 COUNTED = "times = []\ndef step(): pass\n"

@@ -1,4 +1,4 @@
-"""kcl.program: the program key, part by part, and programs from source or binary."""
+"""kcl.build.program: the program key, part by part, and programs from source or binary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ import pyopencl as cl
 import pytest
 
 import kcl
-from kcl import building, layers, option, program, promote
-from kcl import device as devices
-from kcl.buildoptions import BuildOptions, build_options, passed
-from kcl.entry import Entry
+from kcl import option
+from kcl.build import compiler, program
+from kcl.build.options import BuildOptions, build_options, passed
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.directory import Directory
+from kcl.drivers import identity as devices
+from kcl.drivers import pocl
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generated import Generated
-from kcl.key import Key
-from kcl.stores.directory import Directory
+from kcl.generate.code import Generated
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
 INCLUDING = '#include "addend.h"\n' + ADD
@@ -51,7 +54,7 @@ def fill(context, made):
     built = program.built(program.Home(context), made, made.digest)
     result = computed(built)
     program.launched(built)
-    assert promote.idle(option.folder("kcl"), 60)
+    assert pocl.idle(option.folder("kcl"), 60)
     layers.reset()
     return result
 
@@ -244,14 +247,14 @@ class TestBuilt:
         header = tmp_path / "addend.h"
         header.write_text("#define ADDEND 1\n")
         code = generated(INCLUDING, (f"-I{tmp_path}",))
-        compile_now = building.from_source
+        compile_now = compiler.from_source
 
         def compile_later(*arguments):
             header.write_text("#define ADDEND 7\n")
             return compile_now(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(building, "from_source", compile_later)
+            patch.setattr(compiler, "from_source", compile_later)
             fill(context, code)
         header.write_text("#define ADDEND 1\n")
         assert fill(cl.Context(context.devices), code) == [2.0] * 4
@@ -337,9 +340,9 @@ class TestBuiltSilently:
     def test_options(self, context):
         """The driver gets the options that pyopencl's wrapper would pass."""
         made = generated()
-        binaries = building.from_source(context, made).get_info(cl.program_info.BINARIES)
+        binaries = compiler.from_source(context, made).get_info(cl.program_info.BINARIES)
         silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
-        assert building.built_silently(silent, build_options(context, made.options))
+        assert compiler.built_silently(silent, build_options(context, made.options))
         wrapped.build(options=passed(made.options))
         silent, wrapped = (
             [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
@@ -350,12 +353,12 @@ class TestBuiltSilently:
 
     def test_refused(self, context):
         """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
-        binaries = building.from_source(context, generated()).get_info(cl.program_info.BINARIES)
+        binaries = compiler.from_source(context, generated()).get_info(cl.program_info.BINARIES)
         made, wrong = generated(options=("-bogus",)), BuildOptions("-bogus")
-        assert not building.built_silently(cl.Program(context, context.devices, binaries), wrong)
+        assert not compiler.built_silently(cl.Program(context, context.devices, binaries), wrong)
         entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
         with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
-            building.finish(building.of_binaries(context, context.devices, entries), made, entries, wrong)
+            compiler.finish(compiler.of_binaries(context, context.devices, entries), made, entries, wrong)
 
     def test_logs(self, monkeypatch):
         """What the compiler said of all devices is said once."""
@@ -363,13 +366,13 @@ class TestBuiltSilently:
         entries = [Entry(Key([]), {}, {"build.log": log}) for log in (b"look here", b"look here", b" \n", b"and there")]
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            building._replay_logs(entries, [""] * 4)
+            compiler._replay_logs(entries, [""] * 4)
         assert [str(one.message).rpartition("\n")[2] for one in said] == ["look here", "and there"]
 
     @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
-        assert not building.built_silently(SimpleNamespace(_prg=inner), build_options(context, ()))
+        assert not compiler.built_silently(SimpleNamespace(_prg=inner), build_options(context, ()))
 
 
 class TestInspect:
@@ -390,7 +393,8 @@ DEVICES = """
         forbid.compilation()
     import numpy as np, pyopencl as cl
     import handle_recipes, kcl
-    from kcl import option, promote
+    from kcl import option
+    from kcl.drivers import pocl
 
     events = []
     kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
@@ -401,7 +405,7 @@ DEVICES = """
     for queue in queues:
         _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
         found.append(out.tolist())
-    assert promote.idle(option.folder("kcl"), 60)
+    assert pocl.idle(option.folder("kcl"), 60)
     print(json.dumps([found, events]))
 """
 
@@ -410,13 +414,15 @@ UNREADABLE = """
 import sys, warnings
 import numpy as np, pyopencl as cl
 import kcl
-from kcl import flight, publishing, running
-from kcl.direct import witness
+from kcl.cache import flight
+from kcl.build import publishing
+from kcl.generate import run
+from kcl.record.callables import witness
 
 class Unreadable:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name == "kcl.promote":
+        if name == "kcl.drivers.pocl":
             raise OSError(24, "Too many open files", name)
 
 @kcl.kernel
@@ -431,7 +437,8 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     doubled()(cl.CommandQueue(context), x=x)
     kcl.flush(1)
-print(x.tolist(), "kcl.promote" in sys.modules, len([one for one in said if one.category is kcl.layers.CacheWarning]))
+warned = [one for one in said if one.category is kcl.cache.layers.CacheWarning]
+print(x.tolist(), "kcl.drivers.pocl" in sys.modules, len(warned))
 """
 
 

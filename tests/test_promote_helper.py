@@ -1,4 +1,4 @@
-"""kcl.promote and its helper: one process per folder, that ends by itself and survives whatever happens to it."""
+"""kcl.drivers.pocl and its helper: one process per folder, that ends by itself and survives whatever happens to it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ import time
 import pytest
 from promote_bench import LIMIT_SECONDS, ROOT, Bench, User, make_user, python, snapshot, until
 
-from kcl import config, promote
-from kcl.promote.jobs import AGAIN, NEW, TRYING, WORK_PREFIX
+from kcl import settings
+from kcl.drivers import pocl
+from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, WORK_PREFIX
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
     import json, sys, time
-    from kcl import config, promote
-    from kcl.entry import Entry
+    from kcl import settings
+    from kcl.drivers import pocl
+    from kcl.cache.entry import Entry
 
     folder, names = sys.argv[1], json.loads(sys.argv[2])
     for address, path in names:
         with open(path, "rb") as stream:
-            promote.request(folder, address, Entry.unpack(stream.read()), config.environment())
-    print(json.dumps(promote.idle(folder, 60)))
+            pocl.request(folder, address, Entry.unpack(stream.read()), settings.environment())
+    print(json.dumps(pocl.idle(folder, 60)))
 """
 
 
@@ -59,7 +61,7 @@ class TestLife:
         """When the work is done the helper ends and leaves no directory, no job and no temporary file."""
         for number in range(3):
             bench.request(number)
-        assert promote.idle(bench.folder, LIMIT_SECONDS)
+        assert pocl.idle(bench.folder, LIMIT_SECONDS)
         until(lambda: not bench.queue.has_helper() and not works(bench), "the helper's end")
         assert bench.left() == []
         assert all(bench.entry(number) for number in range(3))
@@ -67,8 +69,8 @@ class TestLife:
     def test_by_hand(self, bench: Bench) -> None:
         """The helper can be started by hand, as the module's docstring says."""
         bench.queued(1)
-        command = [sys.executable, "-m", "kcl.promote.helper", bench.folder]
-        environment = {**config.environment(), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "kcl.drivers.pocl.helper", bench.folder]
+        environment = {**settings.environment(), "PYTHONPATH": str(ROOT)}
         assert subprocess.run(command, env=environment, cwd=bench.root, timeout=LIMIT_SECONDS).returncode == 0
         assert bench.entry(1) is not None
 
@@ -109,7 +111,7 @@ class TestLife:
         bench.request(1)
         with pytest.raises(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
-        assert promote.idle(bench.folder, LIMIT_SECONDS)
+        assert pocl.idle(bench.folder, LIMIT_SECONDS)
 
     def test_other_variables(self, bench: Bench) -> None:
         """A job of a process with other variables of the driver is done under those."""
@@ -141,7 +143,7 @@ class TestKilled:
         until(lambda: TRYING in states(bench), "the first job")
         helper.kill()
         assert helper.wait() == -signal.SIGKILL
-        assert promote.pending(bench.folder, bench.key(2).digest)
+        assert pocl.pending(bench.folder, bench.key(2).digest)
         bench.work()
         assert bench.left() == []
         for number in range(3):
@@ -178,32 +180,32 @@ class TestWait:
     def test_nothing_pending(self, bench: Bench) -> None:
         """Without a job nothing is pending, waiting ends at once, and no directory is made."""
         digest = bench.key(0).digest
-        assert not promote.pending(bench.folder, digest)
-        assert promote.wait(bench.folder, digest, 1)
-        assert promote.idle(bench.folder, 1)
-        promote.start(bench.folder, config.environment())
+        assert not pocl.pending(bench.folder, digest)
+        assert pocl.wait(bench.folder, digest, 1)
+        assert pocl.idle(bench.folder, 1)
+        pocl.start(bench.folder, settings.environment())
         assert not os.path.exists(bench.folder)
 
     def test_until_published(self, bench: Bench) -> None:
         """Whoever waits finds the entry when the job has gone."""
         bench.request(1)
-        assert promote.pending(bench.folder, bench.key(1).digest)
-        assert promote.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
-        assert not promote.pending(bench.folder, bench.key(1).digest)
+        assert pocl.pending(bench.folder, bench.key(1).digest)
+        assert pocl.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
+        assert not pocl.pending(bench.folder, bench.key(1).digest)
         assert bench.entry(1) is not None
 
     def test_nobody_works(self, bench: Bench) -> None:
         """An old job without a helper is not waited for."""
         bench.queued(1)
         self._age(bench)
-        assert not promote.wait(bench.folder, bench.key(1).digest, 3600)
+        assert not pocl.wait(bench.folder, bench.key(1).digest, 3600)
 
     def test_starts_a_helper(self, bench: Bench) -> None:
         """Whoever waits can start a helper for the work that a killed one left."""
         bench.queued(1)
-        promote._last_starts.clear()
+        pocl._last_starts.clear()
         self._age(bench)
-        assert promote.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, config.environment())
+        assert pocl.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, settings.environment())
         assert bench.entry(1) is not None
 
     def test_failing_job(self, bench: Bench) -> None:
@@ -212,14 +214,14 @@ class TestWait:
         (job,) = bench.queue.jobs()
         bench.queue.move(job, AGAIN)
         with bench.locked():
-            assert not promote.wait(bench.folder, bench.key(1).digest, 3600)
+            assert not pocl.wait(bench.folder, bench.key(1).digest, 3600)
 
     def test_time_is_over(self, bench: Bench) -> None:
         """Waiting ends when time is over, whatever the helper does."""
         bench.queued(1)
         with bench.locked():
-            assert not promote.wait(bench.folder, bench.key(1).digest, 0.05)
-            assert not promote.idle(bench.folder, 0.05)
+            assert not pocl.wait(bench.folder, bench.key(1).digest, 0.05)
+            assert not pocl.idle(bench.folder, 0.05)
 
     def test_stopped(self, bench: Bench) -> None:
         """A helper that is stopped is waited for once, for a moment; when it goes on it is waited for again."""
@@ -230,13 +232,13 @@ class TestWait:
             digest = bench.key(1).digest
             try:
                 if bench.queue.state(digest) is not None:  # else it was faster
-                    assert not promote.wait(bench.folder, digest, 3600)
-                    assert not promote.wait(bench.folder, digest, 3600)
-                    assert promote._left_behind == {str(helper.pid)}
+                    assert not pocl.wait(bench.folder, digest, 3600)
+                    assert not pocl.wait(bench.folder, digest, 3600)
+                    assert pocl._left_behind == {str(helper.pid)}
             finally:
                 helper.send_signal(signal.SIGCONT)
-            assert promote.wait(bench.folder, digest, LIMIT_SECONDS)
-            promote._left_behind.clear()
+            assert pocl.wait(bench.folder, digest, LIMIT_SECONDS)
+            pocl._left_behind.clear()
 
     def _age(self, bench: Bench) -> None:
         (job,) = bench.queue.jobs()
@@ -289,18 +291,18 @@ class TestFaults:
         shutil.rmtree(bench.folder, ignore_errors=True)
         helper.wait(LIMIT_SECONDS)
         bench.request(1)
-        assert promote.idle(bench.folder, LIMIT_SECONDS)
+        assert pocl.idle(bench.folder, LIMIT_SECONDS)
         assert bench.entry(1) is not None
 
     def test_folder_made_anew(self, bench: Bench) -> None:
         """A helper whose folder was removed under it leaves the jobs of the new folder to a new helper."""
         for _ in range(3):
             bench.request(1)
-            assert promote.idle(bench.folder, LIMIT_SECONDS)
+            assert pocl.idle(bench.folder, LIMIT_SECONDS)
             assert bench.entry(1) is not None
             shutil.rmtree(bench.folder, ignore_errors=True)  # under the helper, which waits for more jobs by now
             shutil.rmtree(bench.store.location)
-            promote._last_starts.clear()
+            pocl._last_starts.clear()
 
     def test_damaged_job(self, bench: Bench) -> None:
         """Jobs that are damaged, or lack what a job has, are dropped; the others are done."""

@@ -1,4 +1,4 @@
-"""kcl.promote.jobs: the queue on disk and its lock."""
+"""kcl.drivers.pocl.jobs: the queue on disk and its lock."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from kcl.entry import Entry
-from kcl.key import Key
-from kcl.promote.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, Queue, node, remove_tree
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.drivers.pocl.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, Queue, node, remove_tree
 
 
 def entry(name: str) -> Entry:

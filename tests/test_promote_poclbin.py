@@ -1,4 +1,4 @@
-"""kcl.promote.poclbin and stub: reading PoCL's container, cutting it, and the library that stands in."""
+"""kcl.drivers.pocl.poclbin and stub: reading PoCL's container, cutting it, and the library that stands in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.promote import poclbin, stub
+from kcl.drivers.pocl import poclbin, stub
 
 PLACE = "AB/CDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDEFG"
 

@@ -1,4 +1,4 @@
-"""kcl.direct.reach: everything that decides what a recipe returns."""
+"""kcl.record.callables.reach: everything that decides what a recipe returns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reaching import FILES, ROOT, Project
 
-from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
+from kcl.record.callables.reach import reach
 
 
 class Edit(NamedTuple):
@@ -191,7 +191,7 @@ class TestProcesses:
         """Imported, as a script, as a module: one key."""
         standalone = FILES[R] + (
             "\n\ndef key():\n    import sys\n    sys.path.insert(0, sys.argv[1])\n"
-            "    from kcl.direct.reach import reach\n"
+            "    from kcl.record.callables.reach import reach\n"
             "    print(reach(build, {'block': 16}).parts)\n\n\nif __name__ == '__main__':\n    key()\n"
         )
         project = Project(tmp_path, {**FILES, "standalone.py": standalone})

@@ -1,4 +1,4 @@
-"""kcl.direct.readings: what is read off code, and remembered."""
+"""kcl.record.callables.readings: what is read off code, and remembered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import reading
 from reading import SOURCE, compiled, count, told
 
-from kcl.direct import code, readings, scan
+from kcl.record.callables import code, readings, scan
 
 # what readings are made of, and another value for it, of the code below
 CAUGHT = """

@@ -176,8 +176,8 @@ class TestLazy:
             import lazily
             if sys.argv[1] == "later":
                 importlib.import_module("loopy")
-            from kcl.direct.reach import reach
-            from kcl.key import Key
+            from kcl.record.callables.reach import reach
+            from kcl.cache.key import Key
             print(json.dumps([Key(reach(lazily.built.function, {}).parts).digest, "loopy" in sys.modules]))
         """
         digests = [child.json(code, when) for when in ("first", "later", "never")]

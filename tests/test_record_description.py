@@ -8,9 +8,9 @@ import numpy as np
 
 import kcl
 import kcl.loopy as lp
-from kcl.declarations import NOTHING, Task
-from kcl.key import Key, Part
+from kcl.cache.key import Key, Part
 from kcl.record import description, unmade
+from kcl.record.declarations import NOTHING, Task
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcl import layers
+from kcl.cache import layers
 from kcl.record import beside, proofs
 
 SAID = proofs.Warned("builtins", "UserWarning", "said", "", 3)
@@ -136,7 +136,7 @@ class TestRowsOfAnotherForm:
     )
     def test_they_prove_nothing(self, proven):
         """A row that another kcl wrote in another form is as none."""
-        from kcl.entry import Entry
+        from kcl.cache.entry import Entry
 
         group = proofs.group("driver.py")
         key = group._key

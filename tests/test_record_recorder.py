@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import kcl.loopy as lp
-from kcl import events, layers
+from kcl import events
+from kcl.cache import layers
 from kcl.errors import CacheFault
 from kcl.record import recorder, unmade
 

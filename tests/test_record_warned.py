@@ -10,14 +10,14 @@ import pytest
 
 from kcl.record import warned
 from kcl.record.proofs import Warned
-from kcl.record.record import Place
+from kcl.record.record import CallSite
 
 loopy = importlib.import_module("loopy")
 
 
 def place(names=None):
     """Return a place in a program."""
-    return Place("/users/driver.py", 7, {"__name__": "driver"} if names is None else names)
+    return CallSite("/users/driver.py", 7, {"__name__": "driver"} if names is None else names)
 
 
 def heard(action, *filters):

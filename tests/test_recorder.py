@@ -17,7 +17,7 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
-from kcl import layers
+from kcl.cache import layers
 from kcl.errors import CacheFault
 from kcl.record import proofs, recorder, unmade
 
@@ -715,7 +715,7 @@ def _in_itself():
 class TestFaults:
     """An exception inside the recorder never reaches the user."""
 
-    @pytest.mark.filterwarnings("ignore::kcl.layers.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.layers.CacheWarning")
     @pytest.mark.parametrize("make", [Raises, Lies, lambda: Items(a=1), _in_itself, threading.Lock, sys._getframe])
     def test_arguments(self, real, make):
         """loopy says what it thinks of an argument, as without kcl."""
@@ -782,7 +782,7 @@ class TestFaults:
         (group,) = [one for one in proofs._groups.values() if one._before]
         key, layer = group._key, layers.generator()
         for strange in ({"proven": []}, {"proven": {"a": 1}}, {"proven": {"a": [["short"]]}}, {}):
-            from kcl.entry import Entry
+            from kcl.cache.entry import Entry
 
             layer.publish(key.digest, Entry(key, {"kernel": "damaged", "created": 1, **strange}, {}))
             proofs.reset()
@@ -792,7 +792,7 @@ class TestFaults:
             assert recorder.carried() > before
         assert launch(unit()) == 240.0
 
-    @pytest.mark.filterwarnings("ignore::kcl.layers.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.layers.CacheWarning")
     def test_read_only_cache(self, launch, tmp_path, monkeypatch):
         """A cache that cannot be written proves nothing, and nothing fails."""
         blocked = tmp_path / "file"
@@ -885,7 +885,7 @@ class TestSwitches:
         assert recorder.carried() == before + 3
         assert looks[0] == ("generator", "hit", "verified")
         looks.clear()
-        from kcl.frontends.loopy import LoopyResult
+        from kcl.generate.frontends.loopy import LoopyResult
 
         generate = LoopyResult.generate
 

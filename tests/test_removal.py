@@ -1,4 +1,4 @@
-"""kcl.removal: what can be removed of each cache, and that nothing else ever is."""
+"""kcl.inspect.removal: what can be removed of each cache, and that nothing else ever is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import time
 
 import pytest
 
-from kcl import adapters, option, removal
-from kcl.entry import Entry
-from kcl.history import journal, records
-from kcl.key import Key
-from kcl.promote.jobs import Queue, node
-from kcl.stores.base import address
-from kcl.stores.directory import Directory
-from kcl.stores.persistentdict import Rows
+from kcl import caches, option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.persistentdict import Rows
+from kcl.drivers.pocl.jobs import Queue, node
+from kcl.inspect import removal
+from kcl.inspect.history import journal, records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 DAY = 86400.0
@@ -120,7 +121,7 @@ class TestItems:
         monkeypatch.setenv("CUDA_CACHE_PATH", os.path.expanduser(place))
         items, refusals = found("cuda")
         assert not items
-        assert refusals or not adapters.files("cuda")
+        assert refusals or not caches.files("cuda")
 
 
 class TestRemove:

@@ -1,12 +1,13 @@
-"""kcl.reporting: the table of a process."""
+"""kcl.inspect.report: the table of a process."""
 
 from __future__ import annotations
 
 import pytest
 
 import kcl
-from kcl import events, layers, option
-from kcl.reporting import table
+from kcl import events, option
+from kcl.cache import layers
+from kcl.inspect.report import table
 
 
 def rows(text):

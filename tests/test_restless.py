@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 import kcl
-from kcl import layers
-from kcl.history import journal, restless
+from kcl.cache import layers
+from kcl.inspect.history import journal, restless
 from kcl.record import proofs
 
 pytestmark = pytest.mark.one_platform

@@ -1,4 +1,4 @@
-"""Tests of kcl.running: a recipe is run once, and what it imports does not read unseen."""
+"""Tests of kcl.generate.run: a recipe is run once, and what it imports does not read unseen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from kcl import manifest, running
-from kcl.declarations import PURE, Task
-from kcl.origins.walked import reached
-from kcl.running import _touched_since
+from kcl.generate import run
+from kcl.generate.origins.walked import reached
+from kcl.generate.run import _touched_since
+from kcl.record import manifest
+from kcl.record.declarations import PURE, Task
 
 DRIVER = """
 import json, os, sys
@@ -142,5 +143,5 @@ class TestPlaces:
         """A file whose path is a parameter is the one of that path, also for a copy of the project."""
         path = str(tmp_path / "data" / "weights")
         for arguments, base in (({"path": path}, "absolute"), ({"path": "weights"}, "module")):
-            place = running.place_of(reached(Task("reading", _reading, arguments, PURE)))
+            place = run.place_of(reached(Task("reading", _reading, arguments, PURE)))
             assert manifest.place(path, place.directory, place.written)[0] == base

@@ -1,4 +1,4 @@
-"""kcl.direct.scan: what a code object refers to."""
+"""kcl.record.callables.scan: what a code object refers to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import CodeType
 
 import pytest
 
-from kcl.direct.references import CELL, GLOBAL, IMPORT, NAME, TOUCH, Reference
-from kcl.direct.scan import references
+from kcl.record.callables.references import CELL, GLOBAL, IMPORT, NAME, TOUCH, Reference
+from kcl.record.callables.scan import references
 
 
 def function(source: str) -> CodeType:

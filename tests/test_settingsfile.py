@@ -1,4 +1,4 @@
-"""kcl.settingsfile: the user's settings file, and the caches of checkouts that it records."""
+"""kcl.settings_file: the user's settings file, and the caches of checkouts that it records."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import time
 
 import pytest
 
-from kcl import config, option, settingsfile
+from kcl import option, settings, settings_file
 
 TOKEN = "0123456789abcdef" * 2
 
 
 def write(text: str, mode: int = 0o600) -> pathlib.Path:
     """Write the settings file of this test's user."""
-    path = pathlib.Path(config.settings_file())
+    path = pathlib.Path(settings.settings_file())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(mode)
-    config.forget()
+    settings.forget()
     return path
 
 
 def make_cache(checkout: pathlib.Path, token: str = TOKEN) -> str:
     """Make the cache directory of a checkout, as `kcl init` does."""
-    folder = checkout / config.CHECKOUT_FOLDER
+    folder = checkout / settings.CHECKOUT_FOLDER
     folder.mkdir(mode=0o700, parents=True)
     (folder / "token").write_text(token)
     (folder / "token").chmod(0o600)
@@ -37,7 +37,7 @@ class TestSettings:
     def test_typed(self):
         """A setting is named as its variable in lower case, and its value is written in TOML's own types."""
         write('strict = ["hit", "fault"]\nverify = 0.25\npromote = "off"\nreport = true\nno_cache = "binary"\n')
-        chosen = config.read()
+        chosen = settings.read()
         assert chosen.strict == {"hit", "fault"}
         assert chosen.verify == 0.25
         assert chosen.promote == "off"
@@ -45,27 +45,27 @@ class TestSettings:
         assert chosen.no_cache == {"binary"}
         assert not chosen.rejected
 
-    @pytest.mark.parametrize("setting", config.SETTINGS, ids=lambda setting: setting.variable)
+    @pytest.mark.parametrize("setting", settings.SETTINGS, ids=lambda setting: setting.variable)
     def test_every_setting(self, setting):
         """Each setting can stand in the file; what is not understood is named by its place there."""
         path = write(f'{setting.key} = "x"\n')
-        (said,) = {text for text in config.read().rejected if setting.key in text}
+        (said,) = {text for text in settings.read().rejected if setting.key in text}
         assert str(path) in said
 
     def test_variable_wins(self, monkeypatch):
         """A variable wins over the file, also where it is empty."""
         write('no_cache = ["generator"]\ncache_dir = "/from/file"\n')
-        assert config.read().no_cache == {"generator"}
+        assert settings.read().no_cache == {"generator"}
         assert option.get_cache_dir() == "/from/file"
         assert "config.toml" in option.reason()
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         monkeypatch.setenv("KCL_CACHE_DIR", "/from/variable")
-        assert config.read().no_cache == {"binary"}
+        assert settings.read().no_cache == {"binary"}
         assert (option.get_cache_dir(), option.reason()) == ("/from/variable", "KCL_CACHE_DIR")
         monkeypatch.setenv("KCL_NO_CACHE", "")
         monkeypatch.setenv("KCL_CACHE_DIR", "")
-        assert config.read().no_cache == frozenset()
-        assert config.read().cache_dir is None
+        assert settings.read().no_cache == frozenset()
+        assert settings.read().cache_dir is None
 
     @pytest.mark.parametrize(
         "text",
@@ -75,28 +75,28 @@ class TestSettings:
             "\x00",
             '"a" = 1\n"a" = 2',
             "a = " + "[" * 5000,
-            "x" * (settingsfile.SIZE_LIMIT + 1),
+            "x" * (settings_file.SIZE_LIMIT + 1),
         ],
         ids=["torn", "open", "zero", "twice", "deep", "large"],
     )
     def test_malformed(self, text):
         """A file that is no TOML is ignored with one text that names it."""
         path = write(text)
-        chosen = config.read()
-        assert chosen == config.Settings(**(chosen._asdict() | {"no_cache": frozenset(), "cache_dir": None}))
+        chosen = settings.read()
+        assert chosen == settings.Settings(**(chosen._asdict() | {"no_cache": frozenset(), "cache_dir": None}))
         (said,) = chosen.rejected
         assert str(path) in said
 
     def test_not_text(self):
         """Bytes that are no UTF-8 are such a file."""
         write("").write_bytes(b"\xff\xfe")
-        (said,) = config.read().rejected
+        (said,) = settings.read().rejected
         assert "ignored" in said
 
     def test_unknown(self):
         """A setting that there is not, and a value that none can have, are named; the others count."""
         write('no_cach = "1"\nstrict = "hit"\nverify = {much = 1}\n')
-        chosen = config.read()
+        chosen = settings.read()
         assert chosen.strict == {"hit"}
         assert ["no_cach" in chosen.rejected[0], "verify" in chosen.rejected[1]] == [True, True]
 
@@ -104,8 +104,8 @@ class TestSettings:
     def test_writable_by_others(self):
         """A file that others can write is ignored, and the text names the cure."""
         write('strict = "hit"\n', mode=0o666)
-        assert not config.read().strict
-        (said,) = config.read().rejected
+        assert not settings.read().strict
+        (said,) = settings.read().rejected
         assert "chmod go-w" in said
 
     @pytest.mark.skipif(sys.platform == "win32", reason="owners say nothing there")
@@ -115,9 +115,9 @@ class TestSettings:
         if os.geteuid() != 0:
             pytest.skip("only root can give a file away")
         os.chown(path, 12345, 12345)
-        config.forget()
-        assert not config.read().strict
-        assert "12345" in config.read().rejected[0]
+        settings.forget()
+        assert not settings.read().strict
+        assert "12345" in settings.read().rejected[0]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="no FIFO there")
     def test_no_file(self):
@@ -125,29 +125,29 @@ class TestSettings:
         path = write('strict = "hit"\n')
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
-        config.forget()
-        assert config.read().strict == {"hit"}
+        settings.forget()
+        assert settings.read().strict == {"hit"}
         path.unlink()
         os.mkfifo(path, 0o600)
-        config.forget()
-        assert "ignored" in config.read().rejected[0]
+        settings.forget()
+        assert "ignored" in settings.read().rejected[0]
 
     def test_place(self, monkeypatch, tmp_path):
         """The file lies where XDG_CONFIG_HOME says; a relative one says nothing."""
-        assert config.settings_file() == str(tmp_path / "config" / "kcl" / "config.toml")
+        assert settings.settings_file() == str(tmp_path / "config" / "kcl" / "config.toml")
         monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
         monkeypatch.setenv("HOME", str(tmp_path))
         if sys.platform == "linux":
-            assert config.settings_file() == str(tmp_path / ".config" / "kcl" / "config.toml")
+            assert settings.settings_file() == str(tmp_path / ".config" / "kcl" / "config.toml")
 
     def test_costs_nothing_where_there_is_none(self, child):
         """Without a file no parser is imported, and nothing is made."""
         code = """
             import json, os, sys
-            from kcl import config
-            config.read()
-            found = {"tomllib", "tomli", "kcl.settingsfile", "kcl.stores.trust"} & set(sys.modules)
-            print(json.dumps([sorted(found), os.path.exists(config.settings_file())]))
+            from kcl import settings
+            settings.read()
+            found = {"tomllib", "tomli", "kcl.settings_file", "kcl.trust"} & set(sys.modules)
+            print(json.dumps([sorted(found), os.path.exists(settings.settings_file())]))
             """
         assert child.json(code) == [[], False]
 
@@ -164,20 +164,20 @@ class TestCheckout:
     def test_recorded(self, checkout):
         """The cache of a recorded checkout is used from any folder below it."""
         folder = make_cache(checkout)
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
         assert option.get_cache_dir() == folder
         assert option.folder("pyopencl") == os.path.join(folder, "pyopencl")
         assert str(checkout) in option.reason()
-        assert not config.read().rejected
+        assert not settings.read().rejected
 
     def test_precedence(self, checkout, monkeypatch):
         """A call wins over KCL_CACHE_DIR, that over the checkout, that over the settings file."""
         write('cache_dir = "/from/file"\n')
         assert option.get_cache_dir() == "/from/file"
         folder = make_cache(checkout)
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
         assert option.get_cache_dir() == folder
         monkeypatch.setenv("KCL_CACHE_DIR", "/from/variable")
         assert option.get_cache_dir() == "/from/variable"
@@ -187,7 +187,7 @@ class TestCheckout:
     def test_not_recorded(self, checkout):
         """A cache that came with a clone is not used, and one text says so."""
         folder = make_cache(checkout)
-        chosen = config.read()
+        chosen = settings.read()
         assert chosen.cache_dir is None
         (said,) = chosen.rejected
         assert folder in said
@@ -196,41 +196,41 @@ class TestCheckout:
     def test_another_clone_at_the_place(self, checkout):
         """A clone that took the place of a recorded checkout does not know the token."""
         make_cache(checkout, token="f" * 32)
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
-        assert config.read().cache_dir is None
-        assert "token" in config.read().rejected[0]
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
+        assert settings.read().cache_dir is None
+        assert "token" in settings.read().rejected[0]
 
     def test_link(self, checkout, tmp_path):
         """A token that is a link is nobody's."""
         folder = pathlib.Path(make_cache(checkout))
         (folder / "token").rename(tmp_path / "token")
         (folder / "token").symlink_to(tmp_path / "token")
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
-        assert config.read().cache_dir is None
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
+        assert settings.read().cache_dir is None
 
     def test_removed(self, checkout):
         """A recorded checkout whose cache directory was removed is not used, and that is no fault."""
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
-        assert config.read().cache_dir is None
-        assert not config.read().rejected
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
+        assert settings.read().cache_dir is None
+        assert not settings.read().rejected
 
     def test_stranger_inside(self, checkout):
         """A clone inside of a recorded checkout does not hide that one's cache."""
         folder = make_cache(checkout)
         stranger = make_cache(checkout / "deep")
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
-        assert config.read().cache_dir == folder
-        assert stranger in config.read().rejected[0]
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
+        assert settings.read().cache_dir == folder
+        assert stranger in settings.read().rejected[0]
 
     def test_found_once(self, checkout, monkeypatch, tmp_path):
         """A process that changes its working directory goes on with the cache that it found first."""
         folder = make_cache(checkout)
-        settingsfile.record(config.settings_file(), str(checkout), TOKEN)
-        config.forget()
+        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+        settings.forget()
         assert option.get_cache_dir() == folder
         monkeypatch.chdir(tmp_path)
         assert option.get_cache_dir() == folder
@@ -240,7 +240,7 @@ class TestCheckout:
     def test_no_working_directory(self):
         """A working directory that was removed is no fault."""
         os.rmdir(os.getcwd())
-        assert config.read().cache_dir is None
+        assert settings.read().cache_dir is None
 
 
 class TestRecord:
@@ -249,14 +249,14 @@ class TestRecord:
     @pytest.mark.parametrize("path", PATHS)
     def test_round_trip(self, path):
         """What is recorded is read again, whatever characters a path has; recording twice is recording once."""
-        file = config.settings_file()
-        settingsfile.record(file, "/other", TOKEN)
+        file = settings.settings_file()
+        settings_file.record(file, "/other", TOKEN)
         for token in ("1" * 32, "2" * 32):
-            settingsfile.record(file, path, token)
-        assert settingsfile.load(file, ()).checkouts == {"/other": TOKEN, path: "2" * 32}
-        assert settingsfile.forget(file, path)
-        assert not settingsfile.forget(file, path)
-        assert settingsfile.load(file, ()).checkouts == {"/other": TOKEN}
+            settings_file.record(file, path, token)
+        assert settings_file.load(file, ()).checkouts == {"/other": TOKEN, path: "2" * 32}
+        assert settings_file.forget(file, path)
+        assert not settings_file.forget(file, path)
+        assert settings_file.load(file, ()).checkouts == {"/other": TOKEN}
 
     @pytest.mark.parametrize(
         "text",
@@ -271,34 +271,34 @@ class TestRecord:
     def test_without_the_parser(self, text):
         """What is read without the parser of TOML is what the parser reads."""
         toml = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
-        found = settingsfile._records(text)
+        found = settings_file._records(text)
         if found is not None:
             assert found["checkout"] == toml.loads(text).get("checkout", [])
 
     def test_records_need_no_parser(self, child):
         """A file that only `kcl init` wrote is read without the parser."""
-        settingsfile.record(config.settings_file(), "/home/me/project", TOKEN)
-        settingsfile.record(config.settings_file(), "/home/me/another one", TOKEN)
+        settings_file.record(settings.settings_file(), "/home/me/project", TOKEN)
+        settings_file.record(settings.settings_file(), "/home/me/another one", TOKEN)
         code = """
             import sys
-            from kcl import config
-            config.read()
-            found = {"tomllib", "tomli", "json", "kcl.settingsfile"} & set(sys.modules)
-            print(*sorted(found), len(config._file()[1]))
+            from kcl import settings
+            settings.read()
+            found = {"tomllib", "tomli", "json", "kcl.settings_file"} & set(sys.modules)
+            print(*sorted(found), len(settings._file()[1]))
             """
         done = child.run(code, XDG_CONFIG_HOME=os.environ["XDG_CONFIG_HOME"])
-        assert done.stdout == "kcl.settingsfile 2\n", done.stderr
+        assert done.stdout == "kcl.settings_file 2\n", done.stderr
 
     @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
     def test_keeps_the_rest(self, end):
         """Comments and settings of the user stay as they are."""
         text = "# mine\nstrict = 'hit' # really" + end
         path = write(text)
-        settingsfile.record(str(path), "/home/me/project", TOKEN)
+        settings_file.record(str(path), "/home/me/project", TOKEN)
         assert path.read_text().startswith(text)
-        config.forget()
-        assert config.read().strict == {"hit"}
-        settingsfile.forget(str(path), "/home/me/project")
+        settings.forget()
+        assert settings.read().strict == {"hit"}
+        settings_file.forget(str(path), "/home/me/project")
         assert path.read_text().strip() == text.strip()
 
     def test_through_a_link(self, tmp_path):
@@ -308,16 +308,16 @@ class TestRecord:
         (tmp_path / "dotfiles").write_text("")
         (tmp_path / "dotfiles").chmod(0o600)
         path.symlink_to(tmp_path / "dotfiles")
-        settingsfile.record(str(path), "/home/me/project", TOKEN)
+        settings_file.record(str(path), "/home/me/project", TOKEN)
         assert path.is_symlink()
-        assert settingsfile.load(str(path), ()).checkouts == {"/home/me/project": TOKEN}
+        assert settings_file.load(str(path), ()).checkouts == {"/home/me/project": TOKEN}
 
     @pytest.mark.parametrize("text", ["strict = ", "checkout = 1\n", "[checkout]\nx = 1\n"])
     def test_never_spoils(self, text):
         """A file that cannot be extended is left as it is."""
         path = write(text)
         with pytest.raises(ValueError):
-            settingsfile.record(str(path), "/home/me/project", TOKEN)
+            settings_file.record(str(path), "/home/me/project", TOKEN)
         assert path.read_text() == text
         assert os.listdir(path.parent) == [path.name]
 
@@ -325,12 +325,12 @@ class TestRecord:
         """A record that somebody wrote otherwise is not forgotten in silence."""
         path = write(f'[[checkout]]\ntoken = "{TOKEN}"\npath = "/home/me/project"\n')
         with pytest.raises(ValueError, match="by hand"):
-            settingsfile.forget(str(path), "/home/me/project")
+            settings_file.forget(str(path), "/home/me/project")
 
     def test_owner_only(self):
         """A new file and its folder are the user's alone."""
-        path = pathlib.Path(config.settings_file())
-        settingsfile.record(str(path), "/home/me/project", TOKEN)
+        path = pathlib.Path(settings.settings_file())
+        settings_file.record(str(path), "/home/me/project", TOKEN)
         if sys.platform != "win32":
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.parent.stat().st_mode & 0o777 == 0o700

@@ -9,7 +9,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
-from kcl.launch.shapes import Unknown, described, made
+from kcl.build.shapes import Unknown, described, made
 
 PAIR = np.dtype([("count", np.int32), ("part", np.float32, (2,))])
 SCALARS = [7, True, 2.5, 1 + 2j, np.float32(0.1), np.int64(-3), np.complex64(1j), np.array((3, (1, 2)), PAIR)[()]]

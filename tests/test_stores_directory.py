@@ -1,4 +1,4 @@
-"""kcl.stores.directory: one file per entry, read and written as FAULTS R1 to R6 demand."""
+"""kcl.cache.stores.directory: one file per entry, read and written as FAULTS R1 to R6 demand."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kcl.entry import Entry
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import Store
+from kcl.cache.stores.contract import PersistentContract, example
+from kcl.cache.stores.directory import TEMPORARY_PREFIX, Directory
 from kcl.errors import DamagedEntry, UnusableDirectory
-from kcl.key import Key
-from kcl.stores.base import Store
-from kcl.stores.contract import PersistentContract, example
-from kcl.stores.directory import TEMPORARY_PREFIX, Directory
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLACE = example(1, "device", "axpy")
@@ -261,7 +261,8 @@ class TestWriters:
     def test_concurrent_processes(self, tmp_path: Path) -> None:
         """Processes that put and get the same addresses see whole blobs only, and leave no temporary file."""
         code = (
-            "import sys; from kcl.stores.directory import Directory; from kcl.stores.contract import example\n"
+            "import sys; from kcl.cache.stores.directory import Directory\n"
+            "from kcl.cache.stores.contract import example\n"
             "store = Directory(sys.argv[1])\nsys.stdin.readline()\n"
             "for turn in range(100):\n"
             "    place = example(turn % 5, 'device'); store.put(place, bytes([turn]) * 50000)\n"
@@ -281,7 +282,8 @@ class TestWriters:
     def test_killed_writers_are_swept(self, tmp_path: Path) -> None:
         """Killed writers leave whole entries and at most temporary files, which go when they are an hour old."""
         code = (
-            "import sys; from kcl.stores.directory import Directory; from kcl.stores.contract import example\n"
+            "import sys; from kcl.cache.stores.directory import Directory\n"
+            "from kcl.cache.stores.contract import example\n"
             "store = Directory(sys.argv[1]); store.put(example(0), b''); print('go', flush=True)\n"
             "while True: store.put(example(1, 'device'), b'x' * 3_000_000)"
         )
@@ -309,8 +311,8 @@ class TestWriters:
     def test_full_disk(self, tmp_path: Path) -> None:
         """Where a file cannot grow the put fails, old blob and directory stay as they were; then writes resume."""
         code = (
-            "import resource, sys; from kcl.stores.directory import Directory\n"
-            "from kcl.stores.contract import example\n"
+            "import resource, sys; from kcl.cache.stores.directory import Directory\n"
+            "from kcl.cache.stores.contract import example\n"
             "store = Directory(sys.argv[1]); store.put(example(1), b'old')\n"
             "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))\n"
@@ -326,6 +328,6 @@ class TestWriters:
 
     def test_too_large(self, store: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
         """A blob that no get would accept is not written."""
-        monkeypatch.setattr("kcl.stores.directory.SIZE_LIMIT", 3)
+        monkeypatch.setattr("kcl.cache.stores.directory.SIZE_LIMIT", 3)
         with pytest.raises(ValueError, match="above the limit"):
             store.put(PLACE, b"blob")

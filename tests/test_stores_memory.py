@@ -1,4 +1,4 @@
-"""kcl.stores.base and kcl.stores.memory: addresses, and the bounded store in memory."""
+"""kcl.cache.stores.base and kcl.cache.stores.memory: addresses, and the bounded store in memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcl.stores.base import Store, address, digest_of
-from kcl.stores.contract import StoreContract, example
-from kcl.stores.memory import Memory
+from kcl.cache.stores.base import Store, address, digest_of
+from kcl.cache.stores.contract import StoreContract, example
+from kcl.cache.stores.memory import Memory
 
 DIGEST = "0123456789abcdef" * 4
 

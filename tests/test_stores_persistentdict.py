@@ -1,4 +1,4 @@
-"""kcl.stores.persistentdict and generatordict: rows of bytes in the file of pytools' PersistentDict."""
+"""kcl.cache.stores.persistentdict and generatordict: rows of bytes in the file of pytools' PersistentDict."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 from pytools.persistent_dict import PersistentDict
 from pytools.version import VERSION
 
+from kcl.cache.stores.base import Store
+from kcl.cache.stores.contract import PersistentContract, example
+from kcl.cache.stores.generatordict import GeneratorDict
+from kcl.cache.stores.persistentdict import ASIDE, IDENTIFIER, Rows, filename, supported
 from kcl.errors import DamagedEntry, UnusableDirectory
-from kcl.stores.base import Store
-from kcl.stores.contract import PersistentContract, example
-from kcl.stores.generatordict import GeneratorDict
-from kcl.stores.persistentdict import ASIDE, IDENTIFIER, Rows, filename, supported
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -130,7 +130,7 @@ class TestPytools:
 
     def test_pytools_is_imported_late(self) -> None:
         """Importing the module imports neither pytools nor SQLite's dictionary."""
-        code = "import sys, kcl.stores.persistentdict; print('pytools' in sys.modules)"
+        code = "import sys, kcl.cache.stores.persistentdict; print('pytools' in sys.modules)"
         assert python(code).communicate()[0] == "False\n"
 
 
@@ -208,7 +208,7 @@ class TestBusy:
         def no_sleep(seconds: float) -> None:
             raise AssertionError(f"slept for {seconds} s")
 
-        monkeypatch.setattr("kcl.stores.generatordict.time.sleep", no_sleep)
+        monkeypatch.setattr("kcl.cache.stores.generatordict.time.sleep", no_sleep)
         for number in range(42):
             with pytest.raises(sqlite3.OperationalError):
                 rows.get(example(number))
@@ -322,7 +322,8 @@ class TestDamage:
     def test_killed_writers(self, tmp_path: Path) -> None:
         """Writers killed at any moment leave a file that can be read and written."""
         code = (
-            "import os, sys; from kcl.stores.persistentdict import Rows; from kcl.stores.contract import example\n"
+            "import os, sys; from kcl.cache.stores.persistentdict import Rows\n"
+            "from kcl.cache.stores.contract import example\n"
             "store = Rows(sys.argv[1]); print('go', flush=True)\n"
             "while True:\n  for number in range(20): store.put(example(number), bytes([number]) * 5000)"
         )
@@ -438,8 +439,8 @@ class TestFile:
     def test_read_only(self, tmp_path: Path) -> None:
         """A file that I may only read is read; a put is an error, and the file is not set aside."""
         code = (
-            "import os, sys, sqlite3; from kcl.stores.persistentdict import Rows;"
-            "import kcl.stores.generatordict; from kcl.stores.contract import example;"
+            "import os, sys, sqlite3; from kcl.cache.stores.persistentdict import Rows;"
+            "import kcl.cache.stores.generatordict; from kcl.cache.stores.contract import example;"
             "os.setgid(12345); os.setuid(12345); store = Rows(sys.argv[1]); print(store.get(example(1)))\n"
             "try: store.put(example(1), b'new')\nexcept sqlite3.OperationalError as error: print(error)"
         )
@@ -463,7 +464,8 @@ class TestProcesses:
     def test_concurrent_writers(self, tmp_path: Path) -> None:
         """Several processes that put and get the same rows lose none and see whole ones only."""
         code = (
-            "import sys; from kcl.stores.persistentdict import Rows; from kcl.stores.contract import example\n"
+            "import sys; from kcl.cache.stores.persistentdict import Rows\n"
+            "from kcl.cache.stores.contract import example\n"
             "store = Rows(sys.argv[1])\nsys.stdin.readline()\n"
             "for turn in range(40):\n"
             "    place = example(turn % 5); store.put(place, bytes([turn]) * 4000); blob = store.get(place)\n"
@@ -482,8 +484,8 @@ class TestProcesses:
     def test_fork_then_use(self, tmp_path: Path) -> None:
         """Forked children, also of a parent whose threads are using the store, read and write on their own."""
         code = (
-            "import os, sys, threading; from kcl.stores.persistentdict import Rows\n"
-            "from kcl.stores.contract import example\n"
+            "import os, sys, threading; from kcl.cache.stores.persistentdict import Rows\n"
+            "from kcl.cache.stores.contract import example\n"
             "store = Rows(sys.argv[1]); store.put(example(1), b'parent'); stop = threading.Event()\n"
             "def work():\n"
             "    while not stop.is_set(): store.put(example(3), b'thread'); store.get(example(1))\n"

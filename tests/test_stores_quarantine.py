@@ -1,12 +1,12 @@
-"""kcl.stores.quarantine: damaged entries are kept, bounded, and never in the way."""
+"""kcl.cache.quarantine: damaged entries are kept, bounded, and never in the way."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from kcl.stores.contract import example
-from kcl.stores.quarantine import Quarantine
+from kcl.cache.quarantine import Quarantine
+from kcl.cache.stores.contract import example
 
 
 def blobs(root: Path) -> list[bytes]:

@@ -9,7 +9,7 @@ import os
 import pytest
 from project import NUMBERS, X
 
-from kcl import promote
+from kcl.drivers import pocl
 
 LAYERS = ("generator", "binary")
 KCL = ("", "generator", "binary", "generator,binary", "1")
@@ -22,7 +22,7 @@ from loopys_own import loopy  # before the variables: loopy reads them while it 
 import driver
 import pyopencl as cl
 import kcl
-from kcl import layers
+from kcl.cache import layers
 
 seen = []
 EVENTS = {"open", "sqlite3.connect", "os.mkdir", "os.rename", "os.remove", "os.listdir", "os.scandir", "os.link"}
@@ -173,7 +173,7 @@ class TestPlace:
         assert run.set("generator") == {"miss"}, run
         assert (call / "pytools").is_dir()
         assert warm.own_files() == before
-        assert all(promote.idle(str(place / "kcl"), 60) for place in (variable, call))
+        assert all(pocl.idle(str(place / "kcl"), 60) for place in (variable, call))
         assert warm.run("pair", warm=True, KCL_CACHE_DIR=str(call)).numbers["typed"] == NUMBERS["typed"]
 
 

@@ -1,11 +1,11 @@
-"""kcl.inventory.tally: what lies in the folders of a large store, without looking at each file again."""
+"""kcl.inspect.inventory.tally: what lies in the folders of a large store, without looking at each file again."""
 
 from __future__ import annotations
 
 import os
 
 from kcl import option
-from kcl.inventory import tally
+from kcl.inspect.inventory import tally
 
 
 def store(root, folders, number):

@@ -26,7 +26,7 @@ from truth_programs import CONSTANTS, EVERY, THINGS, Program, Thing, compose, mu
 from truth_tree import Server
 
 from conftest import Child
-from kcl import promote
+from kcl.drivers import pocl
 
 TESTS = pathlib.Path(__file__).parent
 PROGRAMS = int(os.environ.get("KCL_TRUTH_PROGRAMS", "50"))
@@ -34,7 +34,13 @@ PURE = max(10, PROGRAMS // 10)
 LAUNCHED = max(2, PROGRAMS // 100)
 # imported once, before the processes are forked
 MODULES = (
-    *("kcl.handle", "kcl.running", "kcl.frontends.opencl", "kcl.stores.persistentdict", "pytools.persistent_dict"),
+    *(
+        "kcl.handle",
+        "kcl.generate.run",
+        "kcl.generate.frontends.opencl",
+        "kcl.cache.stores.persistentdict",
+        "pytools.persistent_dict",
+    ),
     *("codecs", "concurrent.futures", "configparser", "contextvars", "decimal", "importlib.util", "linecache"),
     *("pathlib", "threading"),
     *("sqlite3", "collections", "contextlib", "dataclasses", "enum", "fractions", "functools", "re", "typing", "zlib"),
@@ -70,7 +76,7 @@ class Bench:
         self.server.start(how, self.environment | variables, folder, "truth_worker")
         code, out, err = self.server.end()
         assert code == 0, f"{err}\n{_listing(program)}"
-        assert "launch" not in how or promote.idle(str(self.folder / "cache" / "kcl"), 120)
+        assert "launch" not in how or pocl.idle(str(self.folder / "cache" / "kcl"), 120)
         return json.loads(out.splitlines()[-1])
 
     def check(self, program: Program, changed: Program, what: str, matters: bool) -> None:

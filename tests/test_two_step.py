@@ -13,12 +13,14 @@ import pytest
 from loopys_own import loopy as lp
 
 import kcl
-from kcl import layers, rows, running
-from kcl.frontends.loopy import LoopyResult
-from kcl.frontends.opencl import SourceResult
-from kcl.key import Key, Part
-from kcl.pipeline import _REUSED
+from kcl.cache import layers
+from kcl.cache.key import Key, Part
+from kcl.generate import rows, run
+from kcl.generate.frontends.loopy import LoopyResult
+from kcl.generate.frontends.opencl import SourceResult
+from kcl.line import _REUSED
 from kcl.record.content import content_key
+from kcl.record.evidence import Evidence
 
 _numbers = itertools.count()
 
@@ -240,11 +242,11 @@ class TestPointer:
         line = kernel._line
         result = LoopyResult(recipe.function(), "scaled")
         dtypes = {"x": np.dtype(np.float32)}
-        unit = running.unit_key(result, dtypes)
+        unit = run.unit_key(result, dtypes)
         assert rows.of_unit(layer, unit)[0].source == next(iter(kernel._ready.values())).generated.source
         other = result.generate("scaled", dtypes)._replace(source="// of another result")
         rows.store(
-            layer, line.generator_key(), rows.Place("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
+            layer, line.generator_key(), Evidence("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
         )
         assert rows.of_unit(layer, unit) == (None, "")
 
@@ -254,7 +256,7 @@ class TestPointer:
         kernel = recipe()
         scaled(queue, lambda: kernel)
         layer = layers.generator()
-        unit = running.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
+        unit = run.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
         pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
         layer.disk.delete(pointed.digest)
         layer.memory.delete(pointed.digest)
@@ -265,7 +267,7 @@ class TestPointer:
         recipe, seen = load(PLAIN).scaled, looks()
         scaled(queue, recipe)
         layer = layers.generator()
-        unit = running.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
+        unit = run.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
         pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
         entry = layer.look_up(pointed.digest, pointed).entry
         entry.parts["invoker.py"] = b"import no_such_module_of_anybody"

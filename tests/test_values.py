@@ -1,4 +1,4 @@
-"""kcl.direct.values: the text of a value."""
+"""kcl.record.callables.values: the text of a value."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.direct.values import Encoder, encode
 from kcl.errors import UnknownInput
+from kcl.record.callables.values import Encoder, encode
 
 
 class Color(enum.Enum):
@@ -463,7 +463,7 @@ class TestOtherLibraries:
         program = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"
             "import loopy as lp, numpy as np\n"
-            "from kcl.direct.reach import reach\n"
+            "from kcl.record.callables.reach import reach\n"
             "def make(n):\n"
             "    arguments = [lp.GlobalArg('a,c', np.float32), ...]\n"
             "    domain, code = '{[i,j]: 0<=i,j<%d}' % n, 'c[i] = sum(j, a[i,j])'\n"
@@ -488,7 +488,7 @@ class TestOtherLibraries:
     def test_nothing_is_imported(self) -> None:
         """Values are encoded without importing numpy or pyopencl."""
         program = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.direct.values import encode\n"
+            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.record.callables.values import encode\n"
             "encode([{1: ''}]); print(*sys.modules)"
         )
         child = subprocess.run([sys.executable, "-c", program, os.getcwd()], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""kcl.direct.walk and kcl.direct.chains: every shape of code that Python has leads on to what it uses."""
+"""kcl.record.callables.{walk,chains}: every shape of code that Python has leads on to what it uses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import types
 import pytest
 from reaching import Project
 
-from kcl.direct.reach import reach
+from kcl.cache.key import Key
 from kcl.errors import UnknownInput
-from kcl.key import Key
+from kcl.record.callables.reach import reach
 
 # In each, 7777 decides what build returns; the test puts another number in its place.
 SHAPES = {

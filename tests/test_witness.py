@@ -1,4 +1,4 @@
-"""kcl.direct.witness: modules that a recipe imports inside its body, and what a program does with them."""
+"""kcl.record.callables.witness: modules that a recipe imports inside its body, and what a program does with them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import types
 
 import pytest
 
-from kcl.direct import witness
-from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
+from kcl.record.callables import witness
+from kcl.record.callables.reach import reach
 
 FILES = {
     "recipe": "def build():\n    import {lazy}\n    return {lazy}.shift(1)\n\n\n"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcl.explain import words
-from kcl.explain.words import About, Origin, sentence
-from kcl.key import Difference
+from kcl.cache.key import Difference
+from kcl.inspect.explain import words
+from kcl.inspect.explain.words import About, Origin, sentence
 
 ONE, OTHER = "1" * 64, "2" * 64
 RECIPE = About(

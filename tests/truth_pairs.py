@@ -16,8 +16,8 @@ import tempfile
 
 import numpy
 
-from kcl.direct.reach import reach
 from kcl.errors import UnknownInput
+from kcl.record.callables.reach import reach
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def changed(module, change: str) -> list:
     before = keyed(module)
     exec(change, {"m": module, "np": numpy, "sys": sys})
     after = keyed(module)
-    from kcl.direct import memo
+    from kcl.record.callables import memo
 
     memo._found.clear()
     assert keyed(module) == after, "what is remembered differs from what a walk finds"

@@ -16,13 +16,13 @@ sys.path.insert(0, str(ROOT))
 
 import click  # noqa: E402  (after the path)
 
-from kcl import adapters, cli, config  # noqa: E402
+from kcl import caches, cli, settings  # noqa: E402
 from kcl.cli.schema import SCHEMA, Field, Printed  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
 
-# What a foreign cache's switch does to the layers of kcl; the conditions stand in kcl.layers.
+# What a foreign cache's switch does to the layers of kcl; the conditions stand in kcl.cache.layers.
 EFFECTS = {
     "loopy": "generator layer off for loopy recipes",
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
@@ -51,7 +51,7 @@ def environment() -> str:
     lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read when the first recipe is decorated,"]
     lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
     lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
-    for setting in config.SETTINGS:
+    for setting in settings.SETTINGS:
         cells = f"`{setting.variable}`", f"`{setting.key}`", setting.values, setting.default, setting.effect
         lines.append(row(*cells))
     lines += ["", "`KCL_NO_CACHE`: a name that is no layer switches all of them off, with a warning. A call of"]
@@ -63,7 +63,7 @@ def environment() -> str:
     lines += ["## Switches of the caches below", ""]
     lines += ["Each is parsed as its owner parses it. A value that the owner would reject counts as off.", ""]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
-    for name, cache in sorted(adapters.ROWS.items()):
+    for name, cache in sorted(caches.ROWS.items()):
         for switch in switches(cache):
             off = [shown(value) for value in SAMPLES if switch.parse(value) is not None]
             on = [shown(value) for value in SAMPLES if switch.parse(value) is None]
@@ -76,13 +76,13 @@ def environment() -> str:
     lines += ["## Variables that change code", ""]
     lines += ["The driver generates other code while every OpenCL string stays the same, so each of them that is set"]
     lines += ["is a part of the program key.", "", *head("variable", "read by")]
-    for _, cache in sorted(adapters.ROWS.items()):
+    for _, cache in sorted(caches.ROWS.items()):
         lines += [row(f"`{variable}`", cache.title) for variable in cache.code_variables]
     lines += ["", "## Others", "", *head("variable", "effect"), *[row(*other) for other in OTHERS], ""]
     return "\n".join(lines)
 
 
-def switches(cache: adapters.Row) -> list[adapters.Switch]:
+def switches(cache: caches.Row) -> list[caches.Switch]:
     """Return the switches of a cache that are not its directory."""
     placed = {template.partition("/")[0].strip("$?") for some in cache.places if some for template in some}
     return [switch for switch in cache.switches if switch.variable not in placed]
@@ -96,7 +96,7 @@ def places() -> list[str]:
     lines += ["`XDG_CACHE_HOME`; `tmp:NAME` is a directory of the user among those for temporary files. By its name a"]
     lines += ["command knows a cache. Neighbours are shown, and touched only where they are named.", ""]
     lines += head("name", "cache", "Linux", "macOS", "Windows", "read")
-    for name, cache in sorted(adapters.ROWS.items()):
+    for name, cache in sorted(caches.ROWS.items()):
         linux, macos, windows = (("no cache",) if found == () else found or ("as on Linux",) for found in cache.places)
         title = ", ".join(filter(None, [cache.title, "a neighbour" if cache.neighbour else "", cache.remark]))
         lines.append(row(f"`{name}`", title, *map(listed, (linux, macos, windows)), cache.read))
@@ -108,9 +108,9 @@ def listed(templates: tuple[str, ...]) -> str:
     return ", ".join(word if " " in word and word[0] not in "~$" else f"`{word}`" for word in templates)
 
 
-def flagged() -> list[tuple[str, adapters.Row]]:
+def flagged() -> list[tuple[str, caches.Row]]:
     """Return the caches that have a switch in their module."""
-    return [(name, cache) for name, cache in sorted(adapters.ROWS.items()) if cache.flag is not None]
+    return [(name, cache) for name, cache in sorted(caches.ROWS.items()) if cache.flag is not None]
 
 
 def command_line() -> str:

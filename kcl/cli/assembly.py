@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from kcl.promote import poclbin
+from kcl.drivers.pocl import poclbin
 
 _ELF = b"\x7fELF"
 

@@ -7,21 +7,21 @@ import click
 
 def layers(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """Return the layers and caches whose names go on as the last one of a list is begun."""
-    from kcl import adapters, config
+    from kcl import caches, settings
 
     before, comma, last = begun.rpartition(",")
-    return [before + comma + name for name in (*config.LAYERS, *adapters.names()) if name.startswith(last)]
+    return [before + comma + name for name in (*settings.LAYERS, *caches.names()) if name.startswith(last)]
 
 
 def kernels(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """Return the kernels that have an entry."""
-    from kcl import inventory
+    from kcl.inspect import inventory
 
     return sorted({one.kernel for one in inventory.summaries() if one.kernel.startswith(begun)})
 
 
 def missed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """Return the kernels of which a miss is known."""
-    from kcl.history import journal
+    from kcl.inspect.history import journal
 
     return sorted({one.kernel for one in journal.last_misses() if one.kernel.startswith(begun)})

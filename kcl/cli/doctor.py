@@ -9,7 +9,7 @@ import click
 from kcl.cli import output
 
 if TYPE_CHECKING:
-    from kcl.checkup import Finding
+    from kcl.inspect.doctor import Finding
 
 _HEAD = ("", "check", "found")
 
@@ -24,16 +24,16 @@ def doctor(as_json: bool) -> None:
 
     Exits with 0; with 1 where there is a problem.
     """
-    from kcl import checkup
+    from kcl.inspect import doctor
 
-    found = list(checkup.run())
+    found = list(doctor.run())
     if as_json:
         output.dump([finding._asdict() for finding in found])
     else:
         output.table(_HEAD, [line for finding in found for line in _lines(finding)])
         counts = {kind: sum(finding.severity == kind for finding in found) for kind in ("problem", "warning", "note")}
         click.echo(", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items()))
-    raise SystemExit(output.FOUND if any(finding.severity == checkup.PROBLEM for finding in found) else output.FINE)
+    raise SystemExit(output.FOUND if any(finding.severity == doctor.PROBLEM for finding in found) else output.FINE)
 
 
 def _lines(finding: Finding) -> list[tuple[str, str, str]]:

@@ -7,11 +7,12 @@ import sys
 
 import click
 
-from kcl import adapters, config, wishes
+from kcl import caches, settings
+from kcl.caches.shell import SHELLS, lines, made
 from kcl.cli import completion, output
 from kcl.namedtuple import NamedTuple
 
-# What the switch of another cache does to kcl's layers; the conditions stand in `kcl.layers`.
+# What the switch of another cache does to kcl's layers; the conditions stand in `kcl.cache.layers`.
 EFFECTS = {
     "loopy": "generator layer off for loopy recipes",
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
@@ -45,7 +46,7 @@ class Line(NamedTuple):
 @click.option("--dir", "directory", metavar="PATH", help="Keep kcl's files and the drivers' caches below PATH.")
 @click.option(
     "--shell",
-    type=click.Choice(wishes.SHELLS),
+    type=click.Choice(SHELLS),
     default="powershell" if sys.platform == "win32" else "sh",
     help="The shell that is to read the lines.",
     show_default=True,
@@ -66,7 +67,7 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     try:
-        wish = wishes.made(_split(off), _split(on), directory and os.path.abspath(directory))
+        wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     for remark in wish.remarks:
@@ -74,7 +75,7 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
     if as_json:
         output.dump({"set": dict(wish.set), "unset": list(wish.unset)})
     else:
-        click.echo("\n".join(wishes.lines(wish, shell)))
+        click.echo("\n".join(lines(wish, shell)))
 
 
 def _split(words: tuple[str, ...]) -> list[str]:
@@ -96,35 +97,37 @@ def _show(as_json: bool) -> None:
         unset.setdefault(", ".join(line.read_by), []).append(line.variable)
     output.table(("not set, read by", "variables"), [(readers, " ".join(names)) for readers, names in unset.items()])
     click.echo()
-    chosen = config.read()
-    click.echo(f"settings file: {config.settings_file()}{'' if os.path.exists(config.settings_file()) else ' (none)'}")
+    chosen = settings.read()
+    click.echo(
+        f"settings file: {settings.settings_file()}{'' if os.path.exists(settings.settings_file()) else ' (none)'}"
+    )
     for text in chosen.rejected:
         click.echo(text)
 
 
 def _lines() -> list[Line]:
     """Return a line for each variable: kcl's own, then those of the other caches, then what nobody reads."""
-    found = [_own(setting) for setting in config.SETTINGS]
+    found = [_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
-    for name in adapters.names():
-        row = adapters.row(name)
+    for name in caches.names():
+        row = caches.row(name)
         for variable in (*row.variables, *row.limits, *row.code_variables):
             variables.setdefault(variable, []).append(name)
     for variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP", "USERPROFILE"):
         variables.pop(variable, None)  # everybody reads them
     found += [_foreign(variable, names) for variable, names in variables.items()]
     found += [
-        Line(variable, config.variable(variable), (reader,), effect) for variable, (reader, effect) in OTHERS.items()
+        Line(variable, settings.variable(variable), (reader,), effect) for variable, (reader, effect) in OTHERS.items()
     ]
     known = {line.variable for line in found}
-    unknown = [name for name in config.environment() if name.startswith("KCL_") and name not in known]
-    return found + [Line(name, config.variable(name), (), "nobody reads it") for name in sorted(unknown)]
+    unknown = [name for name in settings.environment() if name.startswith("KCL_") and name not in known]
+    return found + [Line(name, settings.variable(name), (), "nobody reads it") for name in sorted(unknown)]
 
 
-def _own(setting: config.Setting) -> Line:
-    value = config.variable(setting.variable)
-    if value is None and setting.key in config.from_file():
-        value, source = config.from_file()[setting.key], " (settings file)"
+def _own(setting: settings.Setting) -> Line:
+    value = settings.variable(setting.variable)
+    if value is None and setting.key in settings.from_file():
+        value, source = settings.from_file()[setting.key], " (settings file)"
     else:
         source = ""
     return Line(
@@ -133,7 +136,7 @@ def _own(setting: config.Setting) -> Line:
 
 
 def _foreign(variable: str, names: list[str]) -> Line:
-    value = config.variable(variable)
+    value = settings.variable(variable)
     said: dict[str, list[str]] = {}
     for name in names:
         effect = _effect(variable, value, name)
@@ -150,18 +153,18 @@ def _foreign(variable: str, names: list[str]) -> Line:
 
 def _counts(variable: str, names: list[str]) -> bool:
     """Tell whether kcl's layers go by a variable too."""
-    switches = {switch.variable for name in names if name in EFFECTS for switch in adapters.row(name).switches}
-    return variable in switches or any(variable in adapters.row(name).code_variables for name in names)
+    switches = {switch.variable for name in names if name in EFFECTS for switch in caches.row(name).switches}
+    return variable in switches or any(variable in caches.row(name).code_variables for name in names)
 
 
 def _is_off(variable: str, value: str | None, name: str) -> bool:
-    return any(each.variable == variable and each.parse(value) is not None for each in adapters.row(name).switches)
+    return any(each.variable == variable and each.parse(value) is not None for each in caches.row(name).switches)
 
 
 def _effect(variable: str, value: str | None, name: str) -> str:
     """Say what a variable does to a cache now, or what it is for where it is not set."""
-    row = adapters.row(name)
-    place = adapters.place(name)
+    row = caches.row(name)
+    place = caches.place(name)
     if variable in row.limits:
         return "limits the size"
     if variable in row.code_variables:

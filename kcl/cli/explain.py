@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from kcl.cli import completion, output
-from kcl.explain import misses
-from kcl.explain.misses import Told
-from kcl.history import journal
-from kcl.history.journal import Missed
+from kcl.inspect.explain import misses
+from kcl.inspect.explain.misses import Told
+from kcl.inspect.history import journal
+from kcl.inspect.history.journal import Missed
 
 
 @click.command()

@@ -8,10 +8,9 @@ from contextlib import suppress
 
 import click
 
-from kcl import config, settingsfile
+from kcl import settings, settings_file, trust
 from kcl.cli import output
 from kcl.errors import CacheFault
-from kcl.stores import trust
 
 _MARKS = (".git", ".hg", ".jj", ".svn")
 _FILES = {
@@ -40,22 +39,22 @@ def init(undo: bool) -> None:
 
 def _do() -> None:
     checkout = _checkout()
-    folder = os.path.join(checkout, config.CHECKOUT_FOLDER)
+    folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     recorded = _recorded()
     if not os.path.lexists(folder):
         _make(checkout, folder)
     elif _is_known(folder, recorded.get(checkout)):
         click.echo(f"{folder} is in use already")
     elif token := next((token for token in recorded.values() if _is_known(folder, token)), None):
-        settingsfile.record(config.settings_file(), checkout, token)  # the checkout was moved
+        settings_file.record(settings.settings_file(), checkout, token)  # the checkout was moved
         click.echo(f"{folder} is recorded anew: it was at another place")
     else:
         raise ValueError(
             f"{folder} is there, and your settings do not record it: it may have come with a clone, and a cache of "
             "code is code; remove it, then run kcl init again"
         )
-    click.echo(f"recorded in {config.settings_file()}; kcl init --undo takes it back")
-    if config.variable("KCL_CACHE_DIR"):
+    click.echo(f"recorded in {settings.settings_file()}; kcl init --undo takes it back")
+    if settings.variable("KCL_CACHE_DIR"):
         output.complain("KCL_CACHE_DIR is set, and wins over it")
 
 
@@ -66,7 +65,7 @@ def _make(checkout: str, folder: str) -> None:
         for name, text in {**_FILES, "token": token + "\n"}.items():
             with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
                 stream.write(text)
-        settingsfile.record(config.settings_file(), checkout, token)
+        settings_file.record(settings.settings_file(), checkout, token)
     except BaseException:
         for name in (*_FILES, "token"):
             with suppress(OSError):
@@ -77,35 +76,35 @@ def _make(checkout: str, folder: str) -> None:
 
 
 def _undo() -> None:
-    from kcl import removal
+    from kcl.inspect import removal
 
     recorded = _recorded()
     checkout = next((place for place in _above() if place in recorded), None)
     if checkout is None:
-        raise ValueError(f"no checkout that is recorded in {config.settings_file()} lies here or above")
-    folder = os.path.join(checkout, config.CHECKOUT_FOLDER)
+        raise ValueError(f"no checkout that is recorded in {settings.settings_file()} lies here or above")
+    folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
         removal.quiet(os.path.join(folder, "kcl"))
-        item = removal.measured("kcl", checkout, config.CHECKOUT_FOLDER)
+        item = removal.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
         if item is not None:
             removal.remove(item)
             click.echo(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
     elif os.path.lexists(folder):
         output.complain(f"{folder} is left alone: it is not the one that was recorded")
-    settingsfile.forget(config.settings_file(), checkout)
-    click.echo(f"{checkout} is no longer recorded in {config.settings_file()}")
+    settings_file.forget(settings.settings_file(), checkout)
+    click.echo(f"{checkout} is no longer recorded in {settings.settings_file()}")
 
 
 def _recorded() -> dict[str, str]:
     """Return the checkouts of the settings file, and say what is wrong with it."""
-    said = settingsfile.load(config.settings_file(), [setting.key for setting in config.SETTINGS])
+    said = settings_file.load(settings.settings_file(), [setting.key for setting in settings.SETTINGS])
     for fault in said.faults:
         output.complain(fault)
     return said.checkouts
 
 
 def _is_known(folder: str, token: str | None) -> bool:
-    return token is not None and not os.path.islink(folder) and not settingsfile.token_fault(folder, token)
+    return token is not None and not os.path.islink(folder) and not settings_file.token_fault(folder, token)
 
 
 def _above() -> list[str]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from kcl import config, inventory
+from kcl import settings
 from kcl.cli import completion, output
-from kcl.history import journal
-from kcl.history.journal import DIGITS, Used
-from kcl.inventory import Fault
-from kcl.inventory.listing import Summary
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+from kcl.inspect.history.journal import DIGITS, Used
+from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory.listing import Summary
 
 HEAD = ("kernel", "layer", "device", "size", "built", "took", "last used", "uses", "key")
 _DIGITS = 12  # of a digest, for a person
@@ -36,7 +37,7 @@ SORTS: dict[str, Callable[[Pair], Any]] = {
 
 
 @click.command()
-@click.option("--layer", "layer_names", type=click.Choice(config.LAYERS), multiple=True, help="Only this layer.")
+@click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
 @click.option(
     "--kernel",
     shell_complete=completion.kernels,

@@ -25,9 +25,9 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     if is_terminal():
         _rich(head, rows)
         return
-    from kcl import reporting
+    from kcl.inspect import report
 
-    click.echo("\n".join(reporting.table(head, list(rows))))
+    click.echo("\n".join(report.table(head, list(rows))))
 
 
 def is_terminal() -> bool:

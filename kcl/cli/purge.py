@@ -9,9 +9,10 @@ import time
 
 import click
 
-from kcl import adapters, option, removal
+from kcl import caches, option
 from kcl.cli import completion, output
 from kcl.errors import CacheFault
+from kcl.inspect import removal
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _HEAD = ("layer", "files", "size", "place")
@@ -66,7 +67,7 @@ def purge(
 
 
 def _names(layer: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
-    known = ("kcl", "generator", "binary", *adapters.names())
+    known = ("kcl", "generator", "binary", *caches.names())
     for name in layer:
         if name not in known:
             raise click.UsageError(f"{name!r} is no layer: take one of {', '.join(known)}")

@@ -7,15 +7,15 @@ from typing import Any, NoReturn
 
 import click
 
-from kcl import inventory
+from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli.ls import complain
-from kcl.entry import Entry
 from kcl.errors import CacheFault
-from kcl.history import journal
-from kcl.history.journal import DIGITS, Used
-from kcl.inventory import Fault
-from kcl.inventory.listing import Summary
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+from kcl.inspect.history.journal import DIGITS, Used
+from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory.listing import Summary
 from kcl.namedtuple import NamedTuple
 
 # What can be asked for, and the part of an entry that holds it.

@@ -8,8 +8,8 @@ import click
 
 from kcl.cli import output
 from kcl.errors import CacheFault
-from kcl.history import journal
-from kcl.history.journal import COUNTERS, Counters, Row
+from kcl.inspect.history import journal
+from kcl.inspect.history.journal import COUNTERS, Counters, Row
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from kcl import adapters, config, layers, option
-from kcl.adapters import contents
+from kcl import caches, option, settings, trust
+from kcl.cache import layers
+from kcl.caches import contents
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
-from kcl.history import journal, notes
-from kcl.inventory import tally
-from kcl.stores import trust
+from kcl.inspect.history import journal, notes
+from kcl.inspect.inventory import tally
 
 _ROWS = "pdict-v5-kcl-generated-v1"
 _HEAD = ("layer", "state", "entries", "size", "newest", "hit rate", "saved", "directory")
@@ -31,12 +31,12 @@ def status(as_json: bool) -> None:
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
     totals = journal.totals()
-    rows = [*(_layer(name, totals) for name in config.LAYERS), *(_adapter(name) for name in adapters.names())]
+    rows = [*(_layer(name, totals) for name in settings.LAYERS), *(_adapter(name) for name in caches.names())]
     pending, late = _pending(), notes.read()
     faults = any(row["fault"] for row in rows if row["kind"] == KCL)
     if as_json:
         said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]
-        output.dump({"layers": rows, "pending": pending, "late": said, "notes": list(config.read().rejected)})
+        output.dump({"layers": rows, "pending": pending, "late": said, "notes": list(settings.read().rejected)})
     else:
         _print(rows)
         for line in _remarks(rows, pending):
@@ -91,7 +91,7 @@ def _own(name: str, directory: str) -> contents.Contents:
 
 
 def _adapter(name: str) -> dict[str, Any]:
-    facts, state, place = adapters.row(name), adapters.state(name), adapters.place(name)
+    facts, state, place = caches.row(name), caches.state(name), caches.place(name)
     row = {
         "layer": name,
         "kind": NEIGHBOUR if facts.neighbour else BELOW,
@@ -137,7 +137,7 @@ def _pending() -> dict[str, Any]:
     folder = os.path.join(option.folder("kcl"), "pending")
     if not os.path.isdir(folder):
         return {"programs": 0, "since": 0.0, "helper": False}
-    from kcl.promote.jobs import Queue
+    from kcl.drivers.pocl.jobs import Queue
 
     queue = Queue(option.folder("kcl"))
     try:
@@ -174,7 +174,7 @@ def _state(row: dict[str, Any]) -> str:
 
 
 def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
-    remarks = list(config.read().rejected)
+    remarks = list(settings.read().rejected)
     for row in rows:
         said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
         remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from kcl import inventory
+from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli.ls import complain
-from kcl.entry import Entry
 from kcl.errors import CacheFault
-from kcl.inventory import Fault
-from kcl.inventory.listing import Summary
+from kcl.inspect import inventory
+from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory.listing import Summary
 
 _ANY = "any-device"  # where generated code lies for which there is no program
 _FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}

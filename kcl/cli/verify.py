@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from kcl import config, inventory
+from kcl import settings
+from kcl.cache.entry import Entry
+from kcl.cache.stores.base import digest_of
 from kcl.cli import output
 from kcl.cli.ls import in_words
-from kcl.entry import Entry
 from kcl.errors import DamagedEntry
-from kcl.inventory import CODE, Fault
-from kcl.stores.base import digest_of
+from kcl.inspect import inventory
+from kcl.inspect.inventory import CODE, Fault
 
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
 
@@ -34,7 +35,7 @@ def verify(whole: bool, rebuild: bool, as_json: bool) -> None:
     Exits with 0; with 1 where an entry is damaged or a stored program computes something else than its source.
     """
     faults: list[Fault] = []
-    checked = {layer: _whole(layer, faults) if whole else _headers(layer, faults) for layer in config.LAYERS}
+    checked = {layer: _whole(layer, faults) if whole else _headers(layer, faults) for layer in settings.LAYERS}
     rebuilt = _rebuilt() if rebuild else []
     if as_json:
         said: dict[str, Any] = {"checked": checked, "whole": whole, "damaged": [fault._asdict() for fault in faults]}
@@ -77,7 +78,7 @@ def _check_place(digest: str, address: str) -> None:
 
 
 def _rebuilt() -> list[dict[str, Any]]:
-    from kcl.verify import rebuilding
+    from kcl.inspect.verify import rebuilding
 
     programs = list(inventory.entries("binary"))
     rows = [row for row in inventory.entries("generator") if row.kind == CODE]

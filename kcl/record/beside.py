@@ -10,10 +10,10 @@ import hashlib
 import sys
 from typing import Any
 
-from kcl import adapters
-from kcl.direct import distributions, readings
-from kcl.history import kept
-from kcl.key import Part, common
+from kcl import caches
+from kcl.cache.key import Part, common
+from kcl.record import kept
+from kcl.record.callables import distributions, readings
 
 FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
@@ -39,7 +39,7 @@ def own() -> list[Part]:
 
 def switches() -> list[Part]:
     """Return what loopy itself reads from the environment while it generates."""
-    return [Part("argument checks", "skipped")] if adapters.skips_argument_checks() else []
+    return [Part("argument checks", "skipped")] if caches.skips_argument_checks() else []
 
 
 def _find(with_loopy: bool) -> list[Part]:
@@ -115,7 +115,7 @@ def _registered() -> str:
 def _named(names: dict[Any, str]) -> list[tuple[str, str]]:
     from pyopencl.cltypes import vec_type_to_scalar_and_count
 
-    from kcl.generated import dtype_text
+    from kcl.record.dtypes import dtype_text
 
     return sorted(
         (name, dtype_text(dtype))

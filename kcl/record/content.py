@@ -5,8 +5,8 @@ leaves out preamble generators, manglers, fields of structures and attributes of
 that can change afterwards.
 
 Here a unit becomes a text of bytes. The classes that units consist of (`_MODULES`) have writers of their own. Any other
-object, a user's callable for example, is counted by the walk over the user's code (`kcl.direct.reach`), with its class
-and all that its code reaches. The grammar of the text:
+object, a user's callable for example, is counted by the walk over the user's code (`kcl.record.callables.reach`),
+with its class and all that its code reaches. The grammar of the text:
 
     value   = "N" | "T" | "F"                               None, True, False
             | "i" hexadecimal ";"                           int
@@ -43,11 +43,11 @@ from struct import pack
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
-from kcl.direct import values
-from kcl.direct.classes import HEAP, enum_type, is_remembered
-from kcl.direct.reach import reach
+from kcl.cache.key import Key
 from kcl.errors import UnknownInput
-from kcl.key import Key
+from kcl.record.callables import values
+from kcl.record.callables.classes import HEAP, enum_type, is_remembered
+from kcl.record.callables.reach import reach
 
 _LONG = 512  # bytes; a longer text counts by its digest, so that the texts of nested values stay short
 

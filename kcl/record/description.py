@@ -6,33 +6,33 @@ import inspect
 import sys
 from typing import Any
 
-from kcl.declarations import Task
-from kcl.key import Key
+from kcl.cache.key import Key
 from kcl.record import unmade
+from kcl.record.declarations import Task
+from kcl.record.evidence import Evidence
 from kcl.record.record import Record
-from kcl.rows import Place
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options", "include_dirs")
 _CONTENT = frozenset({"record", "unit", "source"})
 
 
-def place(record: Record | None, value: Any, task: Task | None, key: Key | None) -> Place:
+def place(record: Record | None, value: Any, task: Task | None, key: Key | None) -> Evidence:
     """Describe a record, or what a recipe returned beside one, with the text of the recipe and its parameters."""
     described = record.described(_parameters) if record is not None else _of_value(value)
     beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
     if task is None:
-        return Place("", {}, False, record={**described, "beside": beside})
+        return Evidence("", {}, False, record={**described, "beside": beside})
     function: Any = task.function
     name = f"code {function.__qualname__}"
     beside += [[f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()]
     origins = {name: (function.__module__, function.__code__.co_firstlineno)}
-    return Place("", {name: _text(function)}, False, origins, record={**described, "beside": beside})
+    return Evidence("", {name: _text(function)}, False, origins, record={**described, "beside": beside})
 
 
 def _of_value(value: Any) -> dict[str, Any]:
     """Describe a kcl.Source, or say that a unit was made where nothing is recorded."""
     name, arguments = "a unit that loopy made", []
-    if type(value).__module__ == "kcl.frontends.opencl":
+    if type(value).__module__ == "kcl.generate.frontends.opencl":
         name, arguments = "kcl.Source", [[name, _plain(getattr(value, name))] for name in _SOURCE]
     return {"calls": [{"function": name, "place": "", "arguments": arguments}], "result": 1}
 

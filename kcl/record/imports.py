@@ -74,7 +74,7 @@ def _is_face_for(name: str, names: dict[str, Any]) -> bool:
 
 def _is_own(names: dict[str, Any]) -> bool:
     """Tell whether a module belongs to the program: no installed distribution and not Python's library."""
-    from kcl.direct import distributions
+    from kcl.record.callables import distributions
 
     module = names.get("__name__")
     if not isinstance(module, str) or module.partition(".")[0] in ("loopy", "kcl"):

@@ -13,9 +13,10 @@ import threading
 import time
 from typing import Any
 
-from kcl import layers, option
-from kcl.entry import Entry
-from kcl.key import Key, Part
+from kcl import option
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
 from kcl.namedtuple import NamedTuple
 from kcl.record import beside
 

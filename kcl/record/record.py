@@ -22,7 +22,7 @@ from kcl.record.texts import Consumed, Standing, Taken
 _NOTHING = object()
 
 
-class Place(NamedTuple):
+class CallSite(NamedTuple):
     """Where a call stands in the program: file, line, and the globals of the caller."""
 
     file: str
@@ -56,7 +56,7 @@ class Record:
     )
 
     def __init__(
-        self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], state: str, place: Place
+        self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], state: str, place: CallSite
     ) -> None:
         """Take the arguments as they are now; raises UnknownInput where one has no exact text."""
         self.function = function

@@ -20,11 +20,12 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-from kcl import events, layers
+from kcl import events
+from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import beside, proofs, table, texts, unmade
 from kcl.record.proofs import Group
-from kcl.record.record import Place, Record
+from kcl.record.record import CallSite, Record
 
 _LOOPY = frozenset({"loopy"})
 _VERSIONS = ("LOOPY_USE_LANGUAGE_VERSION_2018_2",)
@@ -113,11 +114,11 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
         _state.seconds += time.perf_counter() - started
 
 
-def _place(frame: Any) -> Place:
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+def _place(frame: Any) -> CallSite:
+    return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
 
 
-def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
+def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite, group: Group) -> Any:
     if not _is_plain(arguments, keywords):
         arguments, keywords = _each(texts.consumed, arguments, keywords)
     record = None
@@ -132,7 +133,7 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], p
     return _answer(record, group)
 
 
-def _unknown(name: str, error: Exception, place: Place) -> None:
+def _unknown(name: str, error: Exception, place: CallSite) -> None:
     """Note why a call could not be recorded: an argument that has no exact text, or a fault of kcl."""
     made(f"{name}: {error}", place)
     if not isinstance(error, (UnknownInput, RecursionError)):
@@ -154,7 +155,7 @@ def method(unit: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     return _answer(made_of, _state.group or _group_of(frame.f_code))
 
 
-def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Any:
+def at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Any:
     """Call loopy's own function with loopy's own objects."""
     function = getattr(loopy(), name)
     function = getattr(function, "__kcl_real__", function)
@@ -182,11 +183,12 @@ def make(record: Record) -> Any:
     """Return what a record gives, carried out if it was not; raises what loopy raises."""
     if record.is_made:
         return record.made(_carry_out)
-    from kcl import adapters, observe
+    from kcl import caches
+    from kcl.record import observe
 
     with observe.unobserved():
         loopy()
-    with adapters.loopy_disk_caches_off():  # one thread at a time, and its lock before those of records
+    with caches.loopy_disk_caches_off():  # one thread at a time, and its lock before those of records
         return record.made(_carry_out)
 
 
@@ -212,7 +214,7 @@ def asked(record: Record, question: str) -> None:
     events.made(question if record.function == question else f"{question} of {record.function}", place)
 
 
-def made(question: str, place: Place) -> None:
+def made(question: str, place: CallSite) -> None:
     """Note that a call could not be recorded."""
     events.made(question, str(place))
 
@@ -234,10 +236,10 @@ def loopy() -> Any:
     """Return the real loopy, imported also where its own cache directory cannot be used."""
     found = sys.modules.get("loopy")
     if found is None or not hasattr(found, "untag_inames"):
-        from kcl import adapters
+        from kcl import caches
 
         with carrying():
-            adapters.import_anyway("loopy")
+            caches.import_anyway("loopy")
         found = importlib.import_module("loopy")  # waits for another thread that is importing it
     return found
 
@@ -273,13 +275,13 @@ def _is_unit(value: Any) -> bool:
     return found is not None and type(value) is getattr(found, "TranslationUnit", None)
 
 
-def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place) -> Record:
+def _record(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record:
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
     return Record(name, arguments, keywords, beside.state(), place)
 
 
-def _with_version(keywords: dict[str, Any], place: Place) -> dict[str, Any]:
+def _with_version(keywords: dict[str, Any], place: CallSite) -> dict[str, Any]:
     """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
     if keywords.get("lang_version") is None:
         for symbol in _VERSIONS:

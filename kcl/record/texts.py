@@ -1,7 +1,7 @@
 """The exact text of what a program gives to loopy, and a copy of it that later changes do not reach.
 
 Two values with one text mean the same to loopy. Plain values and containers have their text here; everything else is
-taken apart by `kcl.direct`: objects by class and attributes, functions by their code and what it reaches.
+taken apart by `kcl.record.callables`: objects by class and attributes, functions by their code and what it reaches.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from kcl.direct.plain import SIMPLE
 from kcl.errors import UnknownInput
+from kcl.record.callables.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -264,9 +264,9 @@ def current(value: Any) -> str:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
-    from kcl.direct import distributions
-    from kcl.direct.walk import Walk
-    from kcl.key import Key, Part
+    from kcl.cache.key import Key, Part
+    from kcl.record.callables import distributions
+    from kcl.record.callables.walk import Walk
 
     walk = Walk("an argument of loopy", "")
     text = walk.encoder.encode(value)

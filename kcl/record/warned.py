@@ -13,10 +13,11 @@ from typing import Any
 
 from kcl.record import conditions
 from kcl.record.proofs import Warned
-from kcl.record.record import Place
+from kcl.record.record import CallSite
+from kcl.settings import PACKAGE
 
 _registries: dict[str, dict[Any, Any]] = {}
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OWN = PACKAGE + os.sep
 _lock = threading.RLock()
 _hearers = 0  # threads that listen now
 _before: Any = None  # what shows warnings else
@@ -98,13 +99,13 @@ def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = N
         _hearing.heard.append(warnings.WarningMessage(message, category, filename, lineno, file, line))
 
 
-def give(heard: list[warnings.WarningMessage], place: Place) -> None:
+def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:
     """Give warnings that were heard, under the user's filters."""
     for one in heard:
         _give(_described(one), place, one.category, one.filename)
 
 
-def again(warned: tuple[Warned, ...], place: Place) -> None:
+def again(warned: tuple[Warned, ...], place: CallSite) -> None:
     """Give the warnings of an earlier run again, under the user's filters."""
     for one in warned:
         category = _category(one)
@@ -133,7 +134,7 @@ def _below_loopy(file: str) -> str:
     return inside.replace(os.sep, "/") if inside != file else file
 
 
-def _give(one: Warned, place: Place, category: type[Warning], file: str) -> None:
+def _give(one: Warned, place: CallSite, category: type[Warning], file: str) -> None:
     if one.file:
         line, module = one.line, one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         registry = _registries.setdefault(module, {})

@@ -1,0 +1,1 @@
+"""Stage 2: a program text becomes a program."""

@@ -1,0 +1,39 @@
+"""Binding: an invoker and the kernels of a program become what launches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kcl.generate.code import Generated
+from kcl.launch import Kernels, Launcher, Play
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.build import program
+    from kcl.generate.rows import Ready
+
+Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
+
+
+def launcher_of(
+    ready: Ready, found: program.Built, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
+) -> Launcher:
+    """Return what launches the kernels of a program, with kernel objects that nobody else has."""
+    kernels = Kernels()
+    for name, kernel in found.kernels(ready.generated.kernels).items():
+        setattr(kernels, name, kernel)
+    return Launcher(ready.invoke, kernels, found, _required(ready.generated), own, learn)
+
+
+def learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
+    # Imported when a kernel turns out to be called often.
+    from kcl.launch import replay
+
+    return replay.learn(launcher, queue, arguments)
+
+
+def _required(generated: Generated) -> frozenset[str]:
+    names = (argument.name for argument in generated.arguments if argument.required)
+    return frozenset(name for name in names if name not in generated.packed)

@@ -1,0 +1,101 @@
+"""Source or binary to a built program: the only caller of clBuildProgram, and what the compiler said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyopencl as cl
+
+from kcl.build.options import BuildOptions, passed
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+    from kcl.generate.code import Generated
+
+
+def from_source(context: cl.Context, generated: Generated, mark: str = "") -> cl.Program:
+    """Build without pyopencl's own cache of binaries, which misses some changes of headers.
+
+    `mark` is a further option. Raises pyopencl's own error where the source does not compile.
+    """
+    options = [*passed(generated.options), *([mark] if mark else [])]
+    try:
+        # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
+        return _with_source(cl.Program(cl._cl._Program(context, generated.source)), generated).build(options=options)
+    except cl.Error:
+        # pyopencl's ordinary way says more about a failure. Should it succeed, its cache did, and that is not trusted.
+        cl.Program(context, generated.source).build(options=options)
+        raise
+
+
+def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
+    """Make a program of the entries of its devices, for `finish`; raises what the driver raises."""
+    return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+
+
+def finish(
+    program: cl.Program,
+    generated: Generated,
+    entries: Sequence[Entry],
+    silent: BuildOptions | None = None,
+    is_built: bool = False,
+) -> None:
+    """Build a program that `of_binaries` made; raises what the driver raises for a binary that it does not take.
+
+    Warns about what the compiler said when they were made. `silent` are the options as a driver takes them that says
+    of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
+    tenth of the time. One that `is_built` was built that way.
+    """
+    _with_source(program, generated)
+    if is_built or (silent is not None and built_silently(program, silent)):
+        said = [""] * len(entries)
+    else:
+        program.build(options=passed(generated.options))
+        said = logs(program) if any(_log(entry) for entry in entries) else []
+    _replay_logs(entries, said)
+
+
+def _with_source(program: cl.Program, generated: Generated) -> cl.Program:
+    """Tell pyopencl the source: each new kernel object asks for it, and costs a failed one where it is missing."""
+    program._source = generated.source
+    return program
+
+
+def built_silently(program: cl.Program, options: BuildOptions) -> bool:
+    """Build past pyopencl's wrapper, which asks for a log and composes the options anew; tell whether that worked.
+
+    Where it did not the wrapper is to be tried: it says more about a binary that the driver refuses, and another
+    pyopencl may have nothing below it, or something that takes other arguments.
+    """
+    build = getattr(getattr(program, "_prg", None), "_build", None)
+    if build is None:
+        return False
+    try:
+        build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
+    except (cl.Error, TypeError):
+        return False
+    return True
+
+
+def _replay_logs(entries: Sequence[Entry], said: Sequence[str]) -> None:
+    """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
+    # A driver may have something to say about a binary too, but not what it said about the source.
+    unsaid = [log for entry, known in zip(entries, said, strict=False) if (log := _log(entry)).strip() not in known]
+    for log in dict.fromkeys(unsaid):
+        cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
+
+
+def _log(entry: Entry) -> str:
+    return entry.parts.get("build.log", b"").decode("utf-8", "replace")
+
+
+def logs(program: cl.Program) -> list[str]:
+    """Return what the compiler says of a program, for each of its devices."""
+    found = []
+    for device in program.get_info(cl.program_info.DEVICES):
+        try:
+            found.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
+        except cl.Error:
+            found.append("")
+    return found

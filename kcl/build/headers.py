@@ -1,0 +1,275 @@
+"""The headers of a program: which files its preprocessor may read, and what is in them.
+
+Nothing is preprocessed. Every `#include` counts, whichever branch it stands in; one that names a macro stands for
+every header that the macro is anywhere defined to; `__has_include` asks whether a file is there. Each question that
+the preprocessor may ask the file system has its answer in a part, in the order of the texts, so equal parts mean equal
+answers. What cannot be resolved so raises UnknownInput.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kcl.errors import RecipeError, UnknownInput
+from kcl.cache.key import Part
+from kcl.namedtuple import NamedTuple
+from kcl.build.preprocessor import may_read
+
+if TYPE_CHECKING:
+    from kcl.build.options import BuildOptions
+
+ABSENT = "absent"
+# comments; texts and characters, which hide what looks like one, closed or not
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.S)
+_BLANK = r"[ \t\f\v]"
+_INCLUDE = re.compile(rf"^{_BLANK}*#{_BLANK}*(include|include_next|import|embed)\b{_BLANK}*([^\n]*)", re.M)
+_DEFINE = re.compile(rf"^{_BLANK}*#{_BLANK}*define{_BLANK}+(\w+)(\()?{_BLANK}*([^\n]*)", re.M)
+_PROBE = re.compile(r"\b__has_(include|include_next|embed)\b")
+_ASKED = re.compile(rf"{_BLANK}*\({_BLANK}*(\"[^\"\n]+\"|<[^>\n]+>|\w+){_BLANK}*\)")
+_IF_DEFINED = re.compile(rf"(?:#{_BLANK}*(?:el)?ifn?def|\bdefined{_BLANK}*\(?){_BLANK}*$")
+_CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
+# other ways to write # and \, and a text in which neither ends a line
+_SPELLED = re.compile(rf"^{_BLANK}*(?:%:|\?\?=)|\?\?/{_BLANK}*$|\b(?:u8|[uUL])?R\"", re.M)
+_ASSEMBLER = re.compile(r"\.(?:incbin|include)\b")
+_CONTINUED = re.compile(rf"\\{_BLANK}*\n")
+_NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# pieces of which ## can make the names above
+_BUILT_IN = ("__has_include", "__has_include_next", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__")
+_PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
+_PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
+# where a driver may look beside the directories of the build
+_SYSTEM = ("/usr/local/include", "/usr/include")
+
+
+class _Text(NamedTuple):
+    """A source or header: `place` is the directory that its own `#include "..."` begin at, "" for the source."""
+
+    name: str
+    place: str
+    raw: str
+
+
+class _Named(NamedTuple):
+    """An `#include` or `__has_include` that names a macro."""
+
+    macro: str
+    text: _Text
+    where: str
+    probe: bool
+
+
+def header_parts(source: str, options: BuildOptions) -> list[Part]:
+    """Return a part for each file that the preprocessor may read or ask for; headers are named as they are written.
+
+    Paths are in no part. Raises UnknownInput, naming the line, where it cannot be known which file would be read, and
+    RecipeError for a header that the driver cannot be told of.
+    """
+    if not may_read(source):
+        return []
+    scan = _Scan(options)
+    scan.text(_Text("the source", "", _unified(source)))
+    scan.settle()
+    return scan.parts
+
+
+class _Scan:
+    """What is found in a source and its headers."""
+
+    def __init__(self, options: BuildOptions) -> None:
+        self.options = options
+        self.parts: list[Part] = []
+        self._seen: dict[str, int] = {}  # path -> the number of its part
+        self._probed: set[str] = set()
+        self._named: list[_Named] = []
+        self._macros: dict[str, list[str]] = {}  # what each may stand for
+        for definition in options.definitions:
+            name, _, value = definition.partition("=")
+            self._macros.setdefault(name, []).append(_of_option(value))
+
+    def text(self, text: _Text) -> None:
+        """Take note of what a text asks for."""
+        code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
+        _refuse_unreadable(text, code)
+        for name, of_arguments, body in _DEFINE.findall(code):
+            self._macros.setdefault(name, []).append("(" if of_arguments else body.strip())
+        for probe in _PROBE.finditer(code):
+            self._probe(text, code, probe)
+        for include in _INCLUDE.finditer(code):
+            directive, rest = include.groups()
+            written, where = _NAME.match(rest), _where(text, include.start(1))
+            if directive not in ("include", "import"):
+                raise UnknownInput(f"{where} `#{directive} {rest.strip()}` cannot be resolved; write an #include")
+            if written is not None:
+                self._follow(written.group(), text, where)
+            else:
+                self._named.append(_Named(rest.strip(), text, where, False))
+        if text.place and "__FILE__" in code:
+            paths = "\0".join(map(os.path.abspath, self.options.directories))
+            self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
+
+    def settle(self) -> None:
+        """Follow what macros name: a header that is found so may define more of them."""
+        done: set[tuple[_Named, str]] = set()
+        before = -1
+        while len(done) != before:
+            before = len(done)
+            for named in [*self._named]:
+                written = list(dict.fromkeys(self._stands_for(named.macro, named.where, ())))
+                for one in written:
+                    if (named, one) not in done:
+                        done.add((named, one))
+                        self._answer(named, one, len(written) > 1)
+
+    def _answer(self, named: _Named, written: str, of_several: bool) -> None:
+        if named.probe:
+            self._ask(written, named.text, named.where)
+        else:
+            self._follow(written, named.text, named.where, of_several)
+
+    def _stands_for(self, macro: str, where: str, inside: tuple[str, ...]) -> Iterator[str]:
+        """Find the headers that a macro may name."""
+        if macro in inside or not self._macros.get(macro):
+            raise UnknownInput(f"{where} names a header by `{macro}`, which no #define gives a name; write the name")
+        for body in self._macros[macro]:
+            if _WORD.fullmatch(body):
+                yield from self._stands_for(body, where, (*inside, macro))
+            elif not _NAME.fullmatch(body) or (body[0] == "<" and not self._macros.keys().isdisjoint(_words(body))):
+                raise UnknownInput(f"{where} names a header by `{macro}`, which is put together; write the name")
+            else:
+                yield body
+
+    def _probe(self, text: _Text, code: str, probe: re.Match[str]) -> None:
+        where = _where(text, probe.start())
+        asked = _ASKED.match(code, probe.end())
+        if probe.group(1) != "include":
+            raise UnknownInput(f"{where} asks `{probe.group()}`, which cannot be resolved; use __has_include")
+        if asked is not None and _NAME.fullmatch(asked.group(1)):
+            self._ask(asked.group(1), text, where)
+        elif asked is not None:
+            self._named.append(_Named(asked.group(1), text, where, True))
+        elif not _IF_DEFINED.search(code[code.rfind("\n", 0, probe.start()) + 1 : probe.start()]):
+            raise UnknownInput(f"{where} uses __has_include without a header; write `__has_include(<name>)`")
+
+    def _ask(self, written: str, text: _Text, where: str) -> None:
+        """Take note of whether a header is there."""
+        header = written[1:-1]
+        self._probed.add(header)
+        path = self._resolve(written, text, where)
+        if path is None:
+            _refuse_system(header, where)
+        self.parts.append(Part(f"header {header}", ABSENT if path is None else "there"))
+
+    def _follow(self, written: str, text: _Text, where: str, may_lack: bool = False) -> None:
+        """Take note of a header's content, and of what it asks for."""
+        header = written[1:-1]
+        path = self._resolve(written, text, where)
+        if path is None:
+            self._lacks(header, where, may_lack or header in self._probed)
+            return
+        if path in self._seen:
+            # The file is not read again; that it is the same one must show: its own name may stand for two.
+            self.parts.append(Part(f"header {header}", f"as number {self._seen[path]}"))
+            return
+        try:
+            with open(path, "rb") as stream:
+                data = stream.read()
+        except OSError as error:
+            raise UnknownInput(f"{where} includes {header!r}, which cannot be read: {error.strerror}") from error
+        self._seen[path] = len(self.parts)
+        self.parts.append(Part(f"header {header}", hashlib.sha256(data).hexdigest()))
+        self.text(_Text(header, os.path.dirname(path), _unified(data.decode("utf-8", "replace"))))
+
+    def _lacks(self, header: str, where: str, may_lack: bool) -> None:
+        for directory in self.options.untaken:
+            if os.path.isfile(os.path.join(directory, header)):
+                raise RecipeError(
+                    f"{where} includes {header!r}, which lies in {directory!r}: this driver takes no include directory "
+                    "with a blank in its path; move it, or name it by a symbolic link without one"
+                )
+        if not may_lack:
+            raise UnknownInput(f"{where} includes {header!r}, which no include directory holds; add its directory")
+        _refuse_system(header, where)
+        self.parts.append(Part(f"header {header}", ABSENT))
+
+    def _resolve(self, written: str, text: _Text, where: str) -> str | None:
+        header = written[1:-1]
+        beside = os.path.join(text.place, header)
+        if written[0] == '"' and text.place and os.path.isfile(beside):
+            return beside
+        candidates = (os.path.join(directory, header) for directory in self.options.directories)
+        path = next(filter(os.path.isfile, candidates), None)
+        if os.path.isfile(header) and not (path and os.path.samefile(header, path)):
+            raise UnknownInput(
+                f"{where} includes {header!r}, which the working directory holds too: drivers differ in which they take"
+            )
+        return path
+
+
+def _unified(text: str) -> str:
+    """Write every end of a line alike."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _blanked(match: re.Match[str], text: _Text) -> str:
+    """Put blanks in the place of a comment; texts stay."""
+    found = match.group()
+    if found[0] == "/":
+        return " " * len(found)
+    if "/*" in found and (len(found) == 1 or found[-1] != found[0]):
+        raise UnknownInput(f"{_where(text, match.start())} opens a text that it does not close before a comment")
+    return found
+
+
+def _refuse_unreadable(text: _Text, code: str) -> None:
+    """Refuse what asks for more than files, or hides what it asks for."""
+    for pattern, words in (
+        (_CLOCK, "asks the preprocessor for the time; pass it as a build option"),
+        (_SPELLED, "holds a digraph, trigraph or raw string, which may hide a directive; write it without"),
+        (_ASSEMBLER, "may let the assembler read a file"),
+    ):
+        found = pattern.search(code)
+        if found is not None:
+            raise UnknownInput(f"{_where(text, found.start())} {words}")
+    if "##" in code and not _PIECES.isdisjoint(_words(code)):
+        raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
+
+
+def _refuse_system(header: str, where: str) -> None:
+    """Refuse a header that only the system's directories hold: some drivers look there."""
+    for directory in _SYSTEM:
+        beyond = [name for name in _listed(directory) if name.endswith(("-gnu", "-musl"))]
+        for path in (directory, *(os.path.join(directory, name) for name in beyond)):
+            if os.path.isfile(os.path.join(path, header)):
+                raise UnknownInput(f"{where} asks for {header!r}, which {path} holds: drivers differ in looking there")
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _of_option(value: str) -> str:
+    """Return what a macro of a build option stands for: drivers differ in whether they take quotes off."""
+    if _WORD.fullmatch(value) or value[:1] == "<":
+        return value
+    return '"' + value.replace('"', "").replace("\\", "") + '"'
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text))
+
+
+def _where(text: _Text, offset: int) -> str:
+    """Name the line that is `offset` characters into a text whose continued lines were joined."""
+    for match in _CONTINUED.finditer(text.raw):
+        if match.start() > offset:
+            break
+        offset += len(match.group())
+    return f"{text.name}, line {text.raw.count(chr(10), 0, offset) + 1},"

@@ -1,0 +1,108 @@
+"""Device kernels without what pyopencl generates for each of them, which the invokers that kcl runs do not use.
+
+The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`, and that looks in a
+dictionary on disk: a third of a millisecond for each kernel, and five to import the module. Invokers set arguments and
+enqueue by themselves. So in the thread that makes a kernel for them, and while it does, that module answers with two
+functions that cost nothing, before it was imported too (`kcl.caches.postponed`). A pyopencl that does not ask, or asks in
+another way, gets what it asks for.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+import pyopencl as cl
+
+from kcl.caches import postponed
+
+_MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
+_FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
+
+
+def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
+    """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
+    asked = postponed.module(_MODULE)
+    # One thread at a time, so that each puts back what was there, and not while the module is imported. A signal
+    # handler, or what is finalised meanwhile, may make a kernel in the same thread.
+    with postponed.lock:
+        try:
+            setattr(asked, _ASKED, _Answer(asked, _original(asked)))
+            return cl.Kernel(program, name)
+        finally:
+            _put_back(asked)
+
+
+class _Answer:
+    """What the module answers with: to this thread, asked in the form that we know, other functions than its own."""
+
+    __slots__ = ("_asked", "_thread", "original")
+
+    def __init__(self, asked: ModuleType, original: Callable[..., Any] | None) -> None:
+        self.original = original
+        self._asked = asked
+        self._thread = get_ident()
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
+        if get_ident() != self._thread or not is_known:
+            return self._generate(*arguments, **keywords)
+        return _functions(self._generate, arguments, keywords)
+
+    def _generate(self, *arguments: Any, **keywords: Any) -> Any:
+        if self.original is None:
+            with postponed.lock:
+                _put_back(self._asked)
+                self.original = getattr(self._asked, _ASKED)  # imports it
+        return self.original(*arguments, **keywords)
+
+
+def _original(asked: ModuleType) -> Callable[..., Any] | None:
+    """Return the module's own function, also where whoever was interrupted has left an answer of ours.
+
+    None where the module has none, or not yet.
+    """
+    found = vars(asked).get(_ASKED)
+    return found.original if isinstance(found, _Answer) else found
+
+
+def _put_back(asked: ModuleType) -> None:
+    with postponed.lock:
+        found = vars(asked).get(_ASKED)
+        if isinstance(found, _Answer):
+            if found.original is None:
+                delattr(asked, _ASKED)
+            else:
+                setattr(asked, _ASKED, found.original)
+
+
+def _functions(
+    generate: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Callable[..., Any], Callable[..., None]]:
+    """Return functions that do what the generated ones do; those are generated where they are needed after all."""
+    generated = functools.cache(functools.partial(generate, *arguments, **keywords))
+
+    def enqueue(kernel: cl.Kernel, *values: Any, **options: Any) -> Any:
+        return generated()[0](kernel, *values, **options)
+
+    def set_args(kernel: cl.Kernel, *values: Any) -> None:
+        if len(values) != kernel.num_args:
+            generated()[1](kernel, *values)  # raises pyopencl's own error
+        kernel._set_arg_multi(tuple(itertools.chain.from_iterable(enumerate(values))))
+
+    return enqueue, set_args
+
+
+def _after_fork() -> None:
+    """A thread that is not here may have left its answer."""
+    _put_back(sys.modules.get(_MODULE) or cl)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

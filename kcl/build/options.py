@@ -1,0 +1,132 @@
+"""Build options: the text that the driver gets, and what of it counts in a key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kcl import caches
+from kcl.drivers.identity import POCL
+from kcl.errors import UnknownInput
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+# -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
+_READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
+_EXTRA = "POCL_EXTRA_BUILD_FLAGS"
+# Compiled where they are used: most options have neither quotes nor definitions.
+_ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)"
+# Drivers agree in this: a double quote groups, a single one does not. A backslash escapes for some.
+_WORD = r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+'
+_HIDDEN = r"\s[-/@]"
+
+
+class BuildOptions(NamedTuple):
+    """`text` as clBuildProgram takes it; `flags` in a normal order, without include directories, those in theirs.
+
+    `definitions` are those of macros. `untaken` are include directories that the driver cannot be told of.
+    """
+
+    text: str
+    flags: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    untaken: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """The value of a key's part: a blank inside of a flag is not one between two."""
+        return " ".join([repr(flag) if set(flag) & set(" \t\n\"'") else flag for flag in self.flags])
+
+
+def passed(options: Sequence[str]) -> list[str]:
+    """Return options as drivers take them: an include directory with a blank in its path is quoted."""
+    return [_quoted(option) for option in options]
+
+
+def build_options(context: cl.Context, options: Sequence[str]) -> BuildOptions:
+    """Return options as pyopencl passes them on: its own, the platform's and the forced ones included.
+
+    Raises UnknownInput for an option that reads a file which is not an `#include`.
+    """
+    import pyopencl as cl
+
+    data, _path = cl.Program._process_build_options(context, passed(options))
+    text = data.decode("utf-8", "surrogateescape")
+    pocl = context.devices[0].platform.name == POCL
+    return parsed(text, dict(caches.code_variables()).get(_EXTRA, "") if pocl else "", pocl)
+
+
+def parsed(text: str, beside: str, pocl: bool) -> BuildOptions:
+    """Read the text of build options; `beside` is what the driver adds to it, which counts in the device's identity.
+
+    Raises UnknownInput for what drivers would read in different ways.
+    """
+    found, added = _Sorted(_words(text), pocl), _Sorted(_words(beside), pocl)
+    return BuildOptions(
+        text,
+        (*sorted(found.switches), *found.ordered),
+        (*found.directories, *added.directories),
+        (*found.definitions, *added.definitions),
+        tuple(found.untaken),
+    )
+
+
+def _quoted(option: str) -> str:
+    path = option[2:].strip()
+    if option[:2] == "-I" and " " in path and '"' not in path and os.path.isdir(path):
+        return f'-I"{path}"'
+    return option
+
+
+def _words(text: str) -> list[str]:
+    """Split into words as they are written, quotes and all: what they mean to the driver is not ours to say."""
+    if '"' not in text and "\\" not in text:
+        return text.split()
+    words = re.findall(_WORD, text)
+    if re.sub(_WORD, "", text).strip() or any(re.search(_HIDDEN, word) for word in words):
+        raise UnknownInput(f"drivers read the quotes in these build options in different ways: {text}")
+    return words
+
+
+class _Sorted:
+    """Words sorted into switches, flags, include directories and definitions.
+
+    Switches without a value are facts that are there or not; of everything else a later one may win, so it keeps its
+    order.
+    """
+
+    def __init__(self, words: Sequence[str], pocl: bool) -> None:
+        self.switches: set[str] = set()
+        self.ordered: list[str] = []
+        self.directories: list[str] = []
+        self.untaken: list[str] = []
+        self.definitions: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word.startswith(_READS_FILES):
+                raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
+            if word[:2] in ("-I", "/I"):
+                self._directory(word[2:] or next(rest, ""), pocl)
+            elif word[:2] in ("-D", "-U"):
+                self._macro(word[:2], word[2:] or next(rest, ""))
+            elif word.startswith("-cl-") and "=" not in word:
+                self.switches.add(word)
+            else:
+                self.ordered.append(word)
+
+    def _directory(self, path: str, pocl: bool) -> None:
+        # PoCL takes quotes for a part of the path.
+        bare = re.sub(r'\\(.)|"', r"\1", path) if '"' in path or "\\" in path else path
+        (self.untaken if pocl and bare != path else self.directories).append(bare)
+
+    def _macro(self, flag: str, definition: str) -> None:
+        if re.search(_ASKING, definition):
+            raise UnknownInput(f"build option {flag}{definition} leaves its value to the preprocessor; write the value")
+        self.ordered.append(flag + definition)
+        if flag == "-D":
+            self.definitions.append(definition)

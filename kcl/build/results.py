@@ -1,0 +1,161 @@
+"""Verification of results: does a stored binary compute what a program built from source computes?
+
+Both run on copies of the arguments of a kernel's first launch, with outputs that begin as zeros, and everything that
+the kernel may have written is compared: floating point within a few units in the last place, all else bit by bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+
+from kcl import events
+from kcl.cache import layers
+from kcl.build import program
+from kcl.errors import WrongEntry
+from kcl.events import Event
+from kcl.launch import Launcher
+from kcl.build.program import Built
+from kcl.generate.rows import Ready
+
+_ULPS = 4
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class _Unknown(Exception):
+    """An argument cannot be copied as it is, so nothing can be compared."""
+
+
+def verified(
+    ready: Ready, found: Built, bind: Callable[[Built], Launcher], queue: cl.CommandQueue, arguments: Mapping[str, Any]
+) -> Built | None:
+    """Compare what a stored binary computes; where it is wrong report it and return the program that replaces it.
+
+    Says nothing where the arguments cannot be copied or launched, or where the kernel differs from itself.
+    """
+    started = time.perf_counter()
+    slots, layer = found.stored, layers.binary()
+    try:
+        computed = run(bind(found), queue, arguments)
+        reference = bind(program.compiled(found.home, ready.generated))
+        expected = run(reference, queue, arguments)
+        said = difference(computed, expected)
+        steady = said and not difference(expected, run(reference, queue, arguments))
+    except Exception as failure:
+        # What is wrong with the arguments the launch itself will say.
+        events.logger().info("kernel %r: results were not compared: %r", ready.generated.kernel, failure)
+        return None
+    found.stored = ()
+    if not steady:
+        if said:
+            events.logger().info(
+                "kernel %r differs from itself, results tell nothing: %s", ready.generated.kernel, said
+            )
+        return None
+    name = ready.generated.kernel
+    error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
+    seconds = time.perf_counter() - started
+    events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0), slots[0].key)
+    for slot in slots:
+        entry = layer.look_up(slot.address, slot.key).entry
+        if entry is not None:
+            layer.set_aside(slot.address, entry.pack(), error)
+    return program.rebuilt(found.home, ready.generated, ready.digest, list(slots))
+
+
+def difference(computed: Arrays, expected: Arrays) -> str:
+    """Say where arrays differ first; empty where they do not."""
+    for name, array in computed.items():
+        said = _difference(array, expected[name])
+        if said:
+            return f"{name}{said}"
+    return ""
+
+
+def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> str:
+    if one.dtype.names:
+        found = ((field, _difference(one[field], other[field])) for field in one.dtype.names)
+        return next((f".{field}{said}" for field, said in found if said), "")
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    same = _same(one, other)
+    if same.all():
+        return ""
+    index = tuple(int(i) for i in np.argwhere(~same)[0])
+    return f"{list(index)}: {one[index]} -> {other[index]}, {int((~same).sum())} of {same.size} elements"
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if one.dtype.kind == "c":
+        return np.asarray(_same(one.real, other.real) & _same(one.imag, other.imag))
+    if one.dtype.kind != "f":
+        return np.asarray(one == other, dtype=bool)
+    with np.errstate(all="ignore"):
+        near = np.abs(one - other) <= _ULPS * np.spacing(np.maximum(np.abs(one), np.abs(other)))
+    return np.asarray((one == other) | near | (np.isnan(one) & np.isnan(other)))
+
+
+def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Arrays:
+    """Launch on copies; returns everything that may have been written, by name."""
+    buffers: dict[int, cl.Buffer] = {}
+    copies = {name: _copied(queue, value, buffers) for name, value in arguments.items()}
+    _event, outputs = launcher(queue, _Zeros(queue), None, None, copies)
+    queue.finish()
+    named = outputs if isinstance(outputs, dict) else {f"output {i}": array for i, array in enumerate(outputs)}
+    arrays = {**{name: value for name, value in copies.items() if hasattr(value, "shape")}, **named}
+    return {
+        name: value.get(queue) if isinstance(value, cl_array.Array) else np.array(value)
+        for name, value in arrays.items()
+    }
+
+
+def _copied(queue: cl.CommandQueue, value: Any, buffers: dict[int, cl.Buffer]) -> Any:
+    """Copy an array with its strides and offset; arrays that share a buffer share its copy."""
+    if isinstance(value, np.ndarray):
+        copy = np.copy(value, order="K")
+        if copy.strides != value.strides:
+            raise _Unknown(f"numpy array with strides {value.strides}")
+        return copy
+    if isinstance(value, cl_array.Array):
+        for event in value.events:
+            event.wait()
+        return cl_array.Array(
+            queue,
+            value.shape,
+            value.dtype,
+            data=_buffer(queue, value.base_data, buffers),
+            offset=value.offset,
+            strides=value.strides,
+        )
+    if isinstance(value, cl.Buffer):
+        return _buffer(queue, value, buffers)
+    if isinstance(value, (cl.MemoryObjectHolder, cl.SVM)):
+        raise _Unknown(type(value).__name__)
+    return value
+
+
+def _buffer(queue: cl.CommandQueue, source: Any, buffers: dict[int, cl.Buffer]) -> cl.Buffer:
+    if not isinstance(source, cl.MemoryObjectHolder):
+        raise _Unknown(type(source).__name__)
+    copy = buffers.get(source.int_ptr)
+    if copy is None:
+        copy = buffers[source.int_ptr] = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, source.size)
+        cl.enqueue_copy(queue, copy, source, byte_count=source.size)
+    return copy
+
+
+class _Zeros:
+    """An allocator of zeros: what a kernel leaves alone must not differ."""
+
+    def __init__(self, queue: cl.CommandQueue) -> None:
+        self.queue = queue
+
+    def __call__(self, size: int) -> cl.Buffer:
+        buffer = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, size)
+        cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), 0, size)
+        return buffer

@@ -1,0 +1,217 @@
+"""Entries: the full key, metadata and named byte parts under one digest; the same bytes in every store.
+
+    entry          = fixed header body              exactly, nothing follows
+    fixed          = magic format header-length body-length header-digest total-digest
+    magic          = "kclentry"                     8 bytes
+    format         = u32                            all numbers little-endian
+    header-length  = body-length = u64
+    header-digest  = SHA-256 of magic format header-length body-length header
+    total-digest   = SHA-256 of magic ... header-digest header body
+    header         = JSON with nothing around it, UTF-8 ("surrogatepass"):
+                     {"key": [[name, value], ...], "metadata": {...}, "parts": see `kcl.cache.pieces`}
+    body           = the bytes of the parts, in the order of "parts"
+
+Lengths and digests are checked before anything is parsed or decompressed. The header has a digest of its own, so that a
+listing need not read the binaries. Same entry, same bytes, for one release of zlib. Format 1 had no pieces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from kcl.cache import pieces, plainjson
+from kcl.cache.key import Key
+from kcl.errors import DamagedEntry
+from kcl.namedtuple import NamedTuple
+
+MAGIC = b"kclentry"
+FORMAT = 2
+HEADER_LIMIT = 64 << 20
+ENTRY_LIMIT = 1 << 30
+
+_LENGTHS = struct.Struct("<8sIQQ")
+_HEADER_DIGEST_END = _LENGTHS.size + 32
+FIXED_SIZE = _HEADER_DIGEST_END + 32
+
+
+class Header(NamedTuple):
+    """What an entry says about itself before its parts: key, metadata, and the size of each part in bytes."""
+
+    key: Key
+    metadata: dict[str, Any]
+    sizes: dict[str, int]
+
+
+class Entry:
+    """A key, metadata (JSON values under texts) and named byte parts; packed and unpacked as one unit."""
+
+    __slots__ = ("key", "metadata", "parts")
+
+    def __init__(self, key: Key, metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+        self.key = key
+        self.metadata = dict(metadata)
+        self.parts = dict(parts)
+
+    def pack(self) -> bytes:
+        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for what JSON cannot hold."""
+        described, body = pieces.lay_out(self.parts)
+        header = _encode_header(self, described)
+        if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
+            raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above the limit of {ENTRY_LIMIT}")
+        lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(body))
+        start = lengths + hashlib.sha256(lengths + header).digest()
+        total = hashlib.sha256(start)
+        total.update(header)
+        total.update(body)
+        return b"".join((start, total.digest(), header, body))
+
+    @classmethod
+    def unpack(cls, blob: bytes, expected: Key | None = None) -> Entry:
+        """Return the entry whose bytes these are; raise `DamagedEntry` for anything else, or for another key.
+
+        Only when both digests fit is the header parsed, so damage never reaches the parser.
+        """
+        header_end = FIXED_SIZE + _check_lengths(blob[:FIXED_SIZE], len(blob))
+        header_bytes = blob[FIXED_SIZE:header_end]
+        _check_header_digest(blob[:FIXED_SIZE], header_bytes)
+        total = hashlib.sha256(blob[:_HEADER_DIGEST_END])
+        total.update(memoryview(blob)[FIXED_SIZE:])
+        if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
+            raise DamagedEntry("the digest over the entry does not fit its bytes")
+        header, stored = _decode_header(header_bytes, len(blob) - header_end, expected)
+        if expected is not None and header.key != expected:
+            raise DamagedEntry(f"the entry is that of another key: {header.key.digest}, not {expected.digest}")
+        return cls(header.key, header.metadata, pieces.cut(blob, header_end, header.sizes, stored))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        return (self.key, self.metadata, list(self.parts.items())) == (
+            other.key,
+            other.metadata,
+            list(other.parts.items()),
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}: {len(part)} bytes" for name, part in self.parts.items())
+        return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
+
+
+def recorded_seconds(entry: Entry) -> float:
+    """Return what making the entry took, in seconds; 0 where it does not say."""
+    seconds = entry.metadata.get("seconds")
+    return float(seconds) if isinstance(seconds, (int, float)) else 0.0
+
+
+def read_header(stream: BinaryIO, size: int | None = None) -> Header:
+    """Read and verify the header at the start of an entry, and nothing after it; raise `DamagedEntry`.
+
+    The parts are neither read nor verified: this is for listings, never for a hit. `size` is that of the whole entry,
+    where it is known and to be checked.
+    """
+    fixed = stream.read(FIXED_SIZE)
+    header_length = _check_lengths(fixed, size)
+    header = stream.read(header_length)
+    _check_header_digest(fixed, header)
+    return _decode_header(header, _LENGTHS.unpack_from(fixed)[3])[0]
+
+
+def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
+    """Return what `read_header` would for an entry of `size` bytes, with the key still as JSON: see `key_from`.
+
+    For long listings: keys are most of what there is to parse.
+    """
+    fixed = start[:FIXED_SIZE]
+    end = FIXED_SIZE + _check_lengths(fixed, size)
+    header = start[FIXED_SIZE:end]
+    _check_header_digest(fixed, header)
+    # Inside of a text the quotation marks would be escaped.
+    middle = header.find(b',"metadata":{')
+    try:
+        document = plainjson.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
+        metadata, (sizes, stored) = document["metadata"], pieces.read(document["parts"])
+        if type(metadata) is dict and end + pieces.length(sizes, stored) == size:
+            return header[7:middle], metadata, sizes
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
+    raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+
+
+def key_from(encoded: bytes) -> Key:
+    """Return the key whose JSON `peek` found."""
+    try:
+        return _decode_key(plainjson.loads(encoded.decode("utf-8", "surrogatepass")), None)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
+
+
+def header_end(start: bytes) -> int:
+    """Return where the header of an entry ends, by its first `FIXED_SIZE` bytes; raise `DamagedEntry`."""
+    return FIXED_SIZE + _check_lengths(start[:FIXED_SIZE])
+
+
+def _check_lengths(fixed: bytes, size: int | None = None) -> int:
+    """Return the header's length; the size of the whole entry must fit the lengths where it is known."""
+    if len(fixed) < FIXED_SIZE:
+        raise DamagedEntry(f"the entry ends after {len(fixed)} bytes, inside its first {FIXED_SIZE}")
+    magic, version, header_length, body_length = _LENGTHS.unpack_from(fixed)
+    if magic != MAGIC:
+        raise DamagedEntry(f"this is no kcl entry: it starts with {magic!r}")
+    if not 0 < version <= FORMAT:
+        raise DamagedEntry(f"the entry has format {version}; this kcl reads formats 1 to {FORMAT}")
+    expected = FIXED_SIZE + header_length + body_length
+    if header_length > HEADER_LIMIT or expected > ENTRY_LIMIT:
+        raise DamagedEntry(f"the entry claims {expected} bytes, above the limit of {ENTRY_LIMIT}")
+    if size is not None and size != expected:
+        raise DamagedEntry(f"the entry has {size} bytes where its lengths say {expected}")
+    return int(header_length)
+
+
+def _check_header_digest(fixed: bytes, header: bytes) -> None:
+    digest = hashlib.sha256(fixed[: _LENGTHS.size] + header).digest()
+    if digest != fixed[_LENGTHS.size : _HEADER_DIGEST_END]:
+        raise DamagedEntry("the digest over the entry's header does not fit its bytes")
+
+
+def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
+    import json
+
+    for part in entry.key.parts:
+        if not (isinstance(part.name, str) and isinstance(part.value, str)):
+            raise TypeError(f"a key holds texts only: {part!r}")
+    document = {
+        "key": entry.key.parts,
+        "metadata": entry.metadata,
+        "parts": described,
+    }
+    # ensure_ascii would write two lone surrogates and the character they encode as the same escapes
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, pieces.Stored]:
+    try:
+        # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
+        document = plainjson.loads(header.decode("utf-8", "surrogatepass"))
+        key = _decode_key(document.pop("key"), expected)
+        metadata, (sizes, stored) = document.pop("metadata"), pieces.read(document.pop("parts"))
+        fits = not document and type(metadata) is dict and pieces.length(sizes, stored) == body_length
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
+    if not fits:
+        raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+    return Header(key, metadata, sizes), stored
+
+
+def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
+    parts = tuple(map(tuple, pairs))
+    if expected is not None and parts == expected.parts:
+        return expected  # equal, hence of the right types; a hit builds no second key
+    if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
+        raise TypeError("a key is a list of pairs of texts")
+    return Key((name, value) for name, value in parts)

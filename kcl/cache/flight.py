@@ -1,0 +1,237 @@
+"""Single flight: of the processes of a node that miss the same key at once, one makes the entry and the others wait.
+
+    <kcl folder>/flight/<key digest>      held (flock) by the process that makes the entry; its text is the process id
+    <kcl folder>/flight/<key digest>.1    by its heir, where it was stopped; the heir's heir holds .2
+
+It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
+still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
+that was stopped is waited for a moment, then one of the others is its heir. The file goes away with the lock, so one is
+never wider than one key; that of a holder that died alone stays, and is swept by the next helper after a day
+(`kcl.drivers.pocl`).
+
+Within a process one thread takes the lead for all its threads: `kcl.cache.makers` keeps the others waiting in memory.
+So a thread never waits for a lock file that its own process holds. A thread that leads one key lets go of it
+before it waits for another one: `join` calls `before_waiting`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from kcl import events, option, trust
+from kcl.cache.makers import Maker, Makers
+
+if sys.platform != "win32":  # no flock: everybody goes alone
+    import fcntl
+
+LONGEST_SECONDS = 60.0
+STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
+_HEIRS = 3
+_SHOWN_SECONDS = 3.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+_makers = Makers()  # by the path of the lock file
+# Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
+_ours: set[int] = set()
+# Processes that were stopped for as long and not seen to go on: who leads one key often leads the next one too.
+_left_behind: set[str] = set()
+_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class Flight:
+    """The answer of `join`: for whom this thread has waited, and what it holds while it makes the entry itself.
+
+    `waited_for` is the id of the process that this one has waited for, `by` says in words who had the lead. The
+    `maker` lets other threads of this process wait, the file other processes.
+    """
+
+    __slots__ = ("_held", "_path", "_process", "by", "maker", "waited_for")
+
+    def __init__(self, path: str = "", descriptor: int = -1, waited_for: str = "", by: str = "") -> None:
+        self._path = path
+        self._held = [descriptor] if descriptor >= 0 else []
+        self._process = os.getpid()
+        self.maker: Maker | None = None
+        self.waited_for = waited_for
+        self.by = by or f"process {waited_for or 'another'}"
+
+    @property
+    def leads(self) -> bool:
+        """Whether other processes wait for this one; a forked child leads nobody."""
+        return bool(self._held) and self._process == os.getpid()
+
+    def land(self) -> None:
+        """Let the others go on: the entry is published, or will not be. Landing twice is no error."""
+        with suppress(IndexError):  # two threads may land it at once: one of them gets the descriptor
+            self._release(self._held.pop())
+        if self.maker is not None:
+            self.maker.land()
+
+    def _release(self, descriptor: int) -> None:
+        if self._process == os.getpid():
+            with suppress(OSError):
+                os.unlink(self._path)
+            with suppress(OSError):
+                # a child that another library forked holds the file open too; closing alone would leave it the lock
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _close(descriptor)
+
+    def __enter__(self) -> Flight:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.land()
+
+    def __del__(self) -> None:
+        self.land()
+
+
+def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: None) -> Flight:
+    """Take the lead for a key, or wait for the thread or process that has it; `what` names the kernel to people.
+
+    Returns at the latest when that one has landed, died, or worked for a minute. Where a process has been stopped for a
+    while one of those that wait for it takes the lead, and the others wait for that one. `before_waiting` is called
+    before a wait, maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
+    """
+    path = os.path.join(option.folder("kcl"), "flight", digest)
+    maker = _makers.lead(path)
+    if maker is None:
+        before_waiting()
+        _makers.wait(path, what)
+        return Flight(by="another thread")
+    try:
+        flight = _among_processes(path, Waiting(what, before_waiting))
+        flight.maker = maker
+    except BaseException:
+        maker.land()
+        raise
+    return flight
+
+
+def _among_processes(path: str, waiting: Waiting) -> Flight:
+    """Take the lead for all threads of this process, or wait for the process that has it."""
+    if sys.platform == "win32":
+        return Flight()
+    folder = os.path.dirname(path)
+    trust.make_trusted(folder)
+    if trust.is_network(folder):  # locks of other nodes may answer late, or never
+        return Flight()
+    for place in (path, *(f"{path}.{heir}" for heir in range(1, 1 + _HEIRS))):
+        waiting.for_another()
+        flight = _join(place, waiting)
+        if flight.leads or not is_stopped(waiting.holder):
+            break
+    return flight
+
+
+def _join(path: str, waiting: Waiting) -> Flight:
+    """Take the lock of a file, or wait for its holder."""
+    while True:
+        descriptor = os.open(path, _OPEN_FLAGS, 0o600)
+        _ours.add(descriptor)
+        try:
+            locked = waiting.until_locked(descriptor)
+            if locked and _is_at(path, descriptor):
+                _sign(descriptor)
+                return Flight(path, descriptor, waiting.waited_for)
+        except BaseException:
+            _close(descriptor)
+            raise
+        _close(descriptor)  # it landed, or we wait no longer
+        if waiting.holder:
+            return Flight(waited_for=waiting.holder)
+
+
+def _close(descriptor: int) -> None:
+    _ours.discard(descriptor)
+    os.close(descriptor)
+
+
+def _after_fork() -> None:
+    while _ours:
+        with suppress(OSError):
+            os.close(_ours.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Waiting:
+    """How long we have waited, and for whom: the process id of the `holder`, and of the last one that we waited for."""
+
+    def __init__(self, what: str, before_waiting: Callable[[], object] = lambda: None) -> None:
+        self._what = what
+        self._before_waiting = before_waiting
+        self._begin = time.monotonic()
+        self._shown = _SHOWN_SECONDS
+        self._stopped = 0.0
+        self.holder = self.waited_for = ""
+
+    def for_another(self) -> None:
+        """Begin to wait for a holder that is not known yet: an heir has the lock before its name is in the file."""
+        self.holder = ""
+        self._stopped = time.monotonic() - self._begin
+
+    def until_locked(self, descriptor: int) -> bool:
+        """Try to lock until it works or it is time to go alone; tell which."""
+        pause = _FIRST_PAUSE
+        while not _lock(descriptor):
+            self._before_waiting()
+            self.holder = self.waited_for = _signature(descriptor) or self.holder or "another"
+            if self.is_over():
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+        return True
+
+    def is_over(self) -> bool:
+        """Tell whether to go alone: a stopped holder has a moment, any other a minute; long waits are shown."""
+        waited = time.monotonic() - self._begin
+        if waited > self._shown:
+            events.logger().warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
+            self._shown = 2 * waited
+        if not is_stopped(self.holder):
+            self._stopped = waited
+            _left_behind.discard(self.holder)
+        elif waited - self._stopped > STOPPED_SECONDS:
+            _left_behind.add(self.holder)
+        return waited > LONGEST_SECONDS or self.holder in _left_behind
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Tell whether the file that we have locked is the one that others will find."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _sign(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+
+
+def _signature(descriptor: int) -> str:
+    text = os.pread(descriptor, 20, 0)
+    return text.decode() if text.isdigit() else ""
+
+
+def is_stopped(process: str) -> bool:
+    """Tell whether the system says that a process is stopped; one of another namespace is not found, hence not."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False

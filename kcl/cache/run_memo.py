@@ -1,0 +1,75 @@
+"""Remembered: what a run leaves for the next one like it, an entry under a key that says which runs are alike.
+
+What is left of one sort lies in a folder below kcl's own, and few of it are kept: those that were used last. Nothing of
+it is needed for a right answer, so no fault passes this module.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from kcl import events, option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.errors import CacheFault, DamagedEntry
+
+KEPT = 64
+_DAY = 86400.0
+_FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
+
+
+class Remembered:
+    """One such entry, of the runs that have a key: see `read` and `write`. Thread-safe."""
+
+    def __init__(self, folder: str, key: Key) -> None:
+        self._store = Directory(os.path.join(option.folder("kcl"), folder))
+        self._key = key
+        self._place = address(key.digest, label=folder)
+
+    def read(self) -> dict[str, Any]:
+        """Return what the last run left; empty where it left nothing, or nothing that can be read. Raises nothing."""
+        try:
+            blob = self._store.get(self._place)
+            if blob is None:
+                return {}
+            left = Entry.unpack(blob, self._key).metadata
+        except _FAULTS as error:
+            events.logger().info("what the last run left cannot be read: %r", error)
+            return {}
+        with suppress(OSError):
+            path = os.path.join(self._store.location, self._place)
+            if time.time() - os.stat(path).st_mtime > _DAY:
+                os.utime(path)  # it is in use
+        return left
+
+    def write(self, left: Mapping[str, Any]) -> None:
+        """Leave something for the next run, and remove what was not used for long. Raises nothing."""
+        try:
+            self._store.put(self._place, Entry(self._key, left, {}).pack())
+            self._forget_oldest()
+        except _FAULTS as error:
+            events.logger().info("what this run would leave for the next one is lost: %r", error)
+
+    def _forget_oldest(self) -> None:
+        found = []
+        for place, item in self._store.items():
+            try:
+                found.append((item.stat(follow_symlinks=False).st_mtime, place))
+            except FileNotFoundError:
+                continue  # another process was faster
+        for _moment, place in sorted(found, reverse=True)[KEPT:]:
+            self._store.delete(place)
+
+
+def driver_name() -> str:
+    """Return the name of the file that this process runs; empty where that cannot be told."""
+    arguments = getattr(sys, "argv", None)
+    name = arguments[0] if isinstance(arguments, list) and arguments else ""
+    return os.path.basename(name) if isinstance(name, str) else ""

@@ -1,0 +1,133 @@
+"""What every store must do, as tests: derive from `StoreContract`, define `make`, and let pytest collect it.
+
+class TestMyStore(StoreContract):
+    def make(self, tmp_path):
+        return MyStore(tmp_path / "cache")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from kcl.cache.stores.base import Store, address
+
+
+def example(number: int, folder: str = "", label: str = "") -> str:
+    """Return the address number so-and-so."""
+    return address(hashlib.sha256(b"%d" % number).hexdigest(), folder, label)
+
+
+class StoreContract:
+    """The contract of `kcl.cache.stores.base.Store`; `make` returns a new, empty store for a fresh directory."""
+
+    def make(self, tmp_path: Path) -> Store:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        """A new, empty store."""
+        return self.make(tmp_path)
+
+    def test_names_itself(self, store: Store) -> None:
+        """A store has a name and a location for people."""
+        assert store.name
+        assert store.location
+
+    def test_missing(self, store: Store) -> None:
+        """What was never put is not there, and deleting it is no error."""
+        assert store.get(example(1)) is None
+        store.delete(example(1))
+        assert list(store.scan()) == []
+
+    def test_nothing_is_made_by_reading(self, store: Store, tmp_path: Path) -> None:
+        """Neither construction nor get, delete and scan create a file."""
+        store.get(example(1, "device", "axpy"))
+        store.delete(example(1))
+        list(store.scan())
+        assert list(tmp_path.rglob("*")) == []
+
+    @pytest.mark.parametrize("blob", [b"", b"\0", b"text", bytes(range(256)) * 1000])
+    def test_round_trip(self, store: Store, blob: bytes) -> None:
+        """The same bytes come back, for any content and length."""
+        store.put(example(1), blob)
+        assert store.get(example(1)) == blob
+
+    def test_replace(self, store: Store) -> None:
+        """A second put replaces the first."""
+        store.put(example(1), b"a longer blob")
+        store.put(example(1), b"short")
+        assert store.get(example(1)) == b"short"
+        assert list(store.scan()) == [example(1)]
+
+    def test_delete(self, store: Store) -> None:
+        """What is deleted is gone, and only that."""
+        store.put(example(1), b"one")
+        store.put(example(2), b"two")
+        store.delete(example(1))
+        assert store.get(example(1)) is None
+        assert store.get(example(2)) == b"two"
+
+    def test_scan(self, store: Store) -> None:
+        """A scan yields each address as it was put, folder and label included."""
+        addresses = {example(1), example(2, label="axpy"), example(3, "pocl cpu", "ax/py"), example(4, "pocl cpu")}
+        for number, place in enumerate(sorted(addresses)):
+            store.put(place, b"%d" % number)
+        assert sorted(store.scan()) == sorted(addresses)
+
+    def test_delete_during_scan(self, store: Store) -> None:
+        """Deleting while scanning is allowed."""
+        for number in range(20):
+            store.put(example(number, "device"), b"blob")
+        for place in store.scan():
+            store.delete(place)
+        assert list(store.scan()) == []
+
+    @pytest.mark.parametrize(
+        "place", ["", "..", "/etc/passwd", "../" + "0" * 64, "a/b/" + "0" * 64, "0" * 63, "A" * 64, "0" * 64 + "\n"]
+    )
+    def test_malformed_address(self, store: Store, place: str, tmp_path: Path) -> None:
+        """An address that was not made by `address` is refused before anything is written."""
+        with pytest.raises(ValueError, match="not the address"):
+            store.put(place, b"blob")
+        assert list(tmp_path.rglob("*")) == []
+
+    def test_threads(self, store: Store) -> None:
+        """Threads that put and get the same addresses see whole blobs only."""
+        failures: list[object] = []
+
+        def work(number: int) -> None:
+            try:
+                for turn in range(30):
+                    place = example(turn % 3)
+                    store.put(place, bytes([number]) * 500)
+                    blob = store.get(place)
+                    if blob is None or len(blob) != 500 or len(set(blob)) != 1:
+                        failures.append(blob)
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+class PersistentContract(StoreContract):
+    """What a store that outlives its process must do besides."""
+
+    def test_two_stores_share(self, tmp_path: Path) -> None:
+        """Two stores on one place see each other's blobs at once."""
+        one, other = self.make(tmp_path), self.make(tmp_path)
+        assert other.get(example(1)) is None
+        one.put(example(1), b"blob")
+        assert other.get(example(1)) == b"blob"
+        other.put(example(1), b"another")
+        assert one.get(example(1)) == b"another"
+        other.delete(example(1))
+        assert one.get(example(1)) is None

@@ -1,0 +1,210 @@
+"""A store of one file per entry: written once, replaced whole, verified by whoever reads it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from kcl import trust
+from kcl.cache.stores.base import digest_of
+from kcl.errors import DamagedEntry, UnusableDirectory
+
+SIZE_LIMIT = 1 << 30
+TEMPORARY_PREFIX = ".kcl-tmp-"  # no address starts with a full stop
+TEMPORARY_AGE = 3600.0
+
+_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+# O_NONBLOCK: opening a FIFO must not wait for its writer
+_READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON
+
+
+class Directory:
+    """Keep each blob in the file ``root/<address>``, mode 0600, in directories of mode 0700.
+
+    Nothing is created before the first `put`. A reader sees an old entry, a new one or none, never a part of one,
+    and takes no lock. There is no fsync: a crash may lose entries, and whoever reads verifies.
+    """
+
+    name = "directory"
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.location = os.path.abspath(root)
+        self._trusted = False
+        self._swept = False
+
+    def get(self, address: str) -> bytes | None:
+        """Return the bytes of the file; raise `DamagedEntry` for what is not a regular file of ours alone."""
+        digest_of(address)
+        if not (self._trusted or self._check()):
+            return None
+        self._check_folder(address)
+        path = f"{self.location}/{address}"
+        try:
+            descriptor = os.open(path, _READ)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
+                raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
+            raise
+        try:
+            return _read(descriptor, path)
+        finally:
+            os.close(descriptor)
+
+    def put(self, address: str, blob: bytes) -> None:
+        """Write a temporary file beside the target and rename it; whoever renames last wins, and both are right."""
+        digest_of(address)
+        if len(blob) > SIZE_LIMIT:
+            raise ValueError(f"{len(blob)} bytes are above the limit of {SIZE_LIMIT} for an entry")
+        path = f"{self.location}/{address}"
+        try:
+            self._prepare(address)
+            publish(path, blob)
+        except FileNotFoundError:  # somebody removed the cache directory: that is allowed at any time
+            self._trusted = False
+            self._prepare(address)
+            publish(path, blob)
+        if not self._swept:
+            self._swept = True
+            self._sweep()
+
+    def delete(self, address: str) -> None:
+        digest_of(address)
+        if self._trusted or self._check():
+            self._check_folder(address)
+            _remove(f"{self.location}/{address}")
+
+    def scan(self) -> Iterator[str]:
+        for address, _item in self.items():
+            yield address
+
+    def items(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield the addresses with what the directory says of their files."""
+        if not (self._trusted or self._check()):
+            return
+        for item, folder in self._files():
+            address = f"{folder}/{item.name}" if folder else item.name
+            try:
+                digest_of(address)
+            except ValueError:
+                continue
+            yield address, item
+
+    def _check(self) -> bool:
+        self._trusted = trust.check(self.location)
+        return self._trusted
+
+    def _check_folder(self, address: str) -> None:
+        """Refuse a folder that is a link: O_NOFOLLOW looks at the last component only."""
+        folder, slash, _ = address.partition("/")
+        if not slash:
+            return
+        path = f"{self.location}/{folder}"
+        with suppress(FileNotFoundError):
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise UnusableDirectory(f"{path} is not a directory; remove it")
+
+    def _prepare(self, address: str) -> None:
+        if not self._trusted:
+            trust.make_trusted(self.location)
+            self._trusted = True
+        folder, slash, _ = address.partition("/")
+        if slash:
+            self._check_folder(address)
+            with suppress(FileExistsError):
+                os.mkdir(f"{self.location}/{folder}", 0o700)
+
+    def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
+        """Yield the regular files of root and its folders; what vanishes meanwhile is not missed."""
+        folders = []
+        for item in _items(self.location):
+            if item.is_file(follow_symlinks=False):
+                yield item, ""
+            elif item.is_dir(follow_symlinks=False):
+                folders.append(item)
+        for folder in folders:
+            for item in _items(folder.path):
+                if item.is_file(follow_symlinks=False):
+                    yield item, folder.name
+
+    def _sweep(self) -> None:
+        """Remove what killed writers left behind, by prefix and age only."""
+        with suppress(OSError):
+            for item, _ in self._files():
+                if not item.name.startswith(TEMPORARY_PREFIX):
+                    continue
+                with suppress(OSError):
+                    if time.time() - item.stat(follow_symlinks=False).st_mtime > TEMPORARY_AGE:
+                        os.unlink(item.path)
+
+
+def publish(path: str, blob: bytes) -> None:
+    """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
+    temporary = os.path.join(os.path.dirname(path), TEMPORARY_PREFIX + os.urandom(8).hex())
+    descriptor = os.open(temporary, _WRITE, 0o600)
+    try:
+        try:
+            _write(descriptor, blob)
+        finally:
+            os.close(descriptor)  # full disks and quotas may show here first
+        _replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _write(descriptor: int, blob: bytes) -> None:
+    rest = memoryview(blob)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _replace(temporary: str, path: str) -> None:
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        if not os.path.isdir(path) or os.path.islink(path):
+            raise
+        os.rmdir(path)  # an empty directory in an entry's place is in the way for ever; a full one is not ours
+        os.replace(temporary, path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        if not os.path.isdir(path) or os.path.islink(path):
+            raise
+        os.rmdir(path)
+
+
+def _read(descriptor: int, path: str) -> bytes:
+    """Check the opened file, then read it whole: what is checked and what is read are the same file."""
+    status = os.fstat(descriptor)
+    fault = trust.file_fault(status)
+    if fault is None and status.st_size > SIZE_LIMIT:
+        fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
+    if fault is not None:
+        raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
+    blob = os.read(descriptor, status.st_size)
+    while len(blob) < status.st_size:
+        more = os.read(descriptor, status.st_size - len(blob))
+        if not more:
+            break  # truncated meanwhile: the lengths in the entry will tell
+        blob += more
+    return blob
+
+
+def _items(path: str) -> Iterator[os.DirEntry[str]]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        with os.scandir(path) as items:
+            yield from items

@@ -1,0 +1,216 @@
+"""The PersistentDict of pytools with kcl's own rows: bytes that are verified, never pickles that are run.
+
+The class, the file and its name are those of pytools; so is the table. What pytools does at construction (make the
+directory, open, wait for ever), on a busy database (retry for ever) and with a row (unpickle it) is replaced.
+`kcl.cache.stores.persistentdict` imports this module when the first row is asked for, since it imports pytools.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import RLock
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from pytools.persistent_dict import NoSuchEntryError, PersistentDict
+
+from kcl import trust
+from kcl.errors import DamagedEntry
+
+T = TypeVar("T")
+
+PATIENCE = 1.0  # seconds
+_BUSY = ("database is locked", "database table is locked", "database schema is locked")
+_CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
+
+_alive: WeakValueDictionary[int, GeneratorDict] = WeakValueDictionary()
+_held: list[GeneratorDict] = []
+
+
+class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
+    """Bytes by address in the table of a PersistentDict; the address itself is the row's key.
+
+    Nothing is opened before the first operation, and only `store` makes a file. A busy database is waited for at
+    most `PATIENCE` seconds in all, until an operation succeeds again; then `sqlite3.OperationalError` is raised.
+    A forked child must make its own: `usable` tells. Safe to use from several threads.
+    """
+
+    def __init__(self, identifier: str, container_dir: str, filename: str) -> None:
+        # the attributes of the base class, whose constructor would open the file
+        self.identifier = identifier
+        self.container_dir = container_dir
+        self.filename = filename
+        self.key_builder = None
+        self.mutex = RLock()  # a signal handler may launch in the same thread
+        self.conn: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._process = os.getpid()
+        self._patience = PATIENCE
+        self._writable = False
+        _alive[id(self)] = self
+
+    def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:  # at exit the module may be empty
+        # after a fork the mutex may be held by a thread that is not here, and the connection is the parent's
+        if getattr(self, "_process", None) == getpid() and self.conn is not None:
+            self.conn.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.filename})"
+
+    def usable(self, status: os.stat_result) -> bool:
+        """Tell whether the opened file is still the one of that status, and this still the process that opened it."""
+        return self._file in (None, (status.st_dev, status.st_ino)) and self._process == os.getpid()
+
+    def fetch(self, key: str) -> bytes:
+        """Return the bytes under a key; raise `NoSuchEntryError` (a `KeyError`) or `DamagedEntry`."""
+        rows = self._read("SELECT key_value FROM dict WHERE keyhash=?", key)
+        if not rows:
+            raise NoSuchEntryError(key)
+        return self._bytes(rows[0][0])
+
+    def store(self, key: str, value: bytes, _skip_if_present: bool = False) -> None:
+        """Keep bytes under a key; make the file, mode 0600, where it is missing."""
+        command = f"INSERT OR {'IGNORE' if _skip_if_present else 'REPLACE'} INTO dict VALUES (?, ?)"
+
+        def insert() -> None:
+            self._prepare_writing()
+            self._connection().execute(command, (key, sqlite3.Binary(value)))
+
+        self._exec_sql_fn(insert)
+
+    def store_if_not_present(self, key: str, value: bytes) -> None:
+        self.store(key, value, _skip_if_present=True)
+
+    def remove(self, key: str) -> None:
+        """Forget a key; raise `NoSuchEntryError` if it is not there."""
+        if not self._change("DELETE FROM dict WHERE keyhash=?", key):
+            raise NoSuchEntryError(key)
+
+    def __delitem__(self, key: str) -> None:
+        self.remove(key)
+
+    def __len__(self) -> int:
+        rows = self._read("SELECT COUNT(*) FROM dict")
+        return int(rows[0][0]) if rows else 0
+
+    # iterators as in pytools, not the views that Mapping promises
+    def keys(self) -> Iterator[str]:
+        for (key,) in self._read("SELECT keyhash FROM dict ORDER BY rowid"):
+            if isinstance(key, bytes):
+                yield key.decode("utf-8", "replace")
+
+    def values(self) -> Iterator[bytes]:
+        for _, value in self.items():
+            yield value
+
+    def items(self) -> Iterator[tuple[str, bytes]]:
+        for key in self.keys():
+            with suppress(NoSuchEntryError):  # removed meanwhile
+                yield key, self.fetch(key)
+
+    def clear(self) -> None:
+        self._change("DELETE FROM dict")
+
+    def _read(self, command: str, *values: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._exec_sql_fn(lambda: self._connection().execute(command, values).fetchall())
+        except (FileNotFoundError, sqlite3.OperationalError) as error:
+            if _is_absent(error):
+                return []
+            raise
+
+    def _change(self, command: str, *values: str) -> int:
+        try:
+            return self._exec_sql_fn(lambda: self._connection().execute(command, values).rowcount)
+        except (FileNotFoundError, sqlite3.OperationalError) as error:
+            if _is_absent(error):
+                return 0
+            raise
+
+    def _exec_sql_fn(self, fn: Callable[[], T]) -> T:
+        """Call a function that talks to the database, again while that is busy."""
+        pause = 0.001
+        with self.mutex:
+            started = time.monotonic()
+            while True:
+                try:
+                    result = fn()
+                except sqlite3.OperationalError as error:
+                    if not str(error).startswith(_BUSY):
+                        raise
+                    left = self._patience - (time.monotonic() - started)
+                    if left <= 0:
+                        self._patience = 0.0  # whoever holds it may hold it for ever: wait no second time
+                        raise
+                    time.sleep(min(pause, left))
+                    pause = min(2 * pause, 0.05)
+                else:
+                    self._patience = PATIENCE
+                    return result
+
+    def _connection(self) -> sqlite3.Connection:
+        """Return the open connection; the file must exist."""
+        if self.conn is None:
+            status = os.lstat(self.filename)
+            # mode=rw: where the file was deleted meanwhile none is made; SQLite's own waiting is off
+            self.conn = sqlite3.connect(
+                _uri(self.filename), uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
+            )
+            self.conn.text_factory = bytes  # a text that is no UTF-8 is not this module's to reject
+            self._file = (status.st_dev, status.st_ino)
+        return self.conn
+
+    def _prepare_writing(self) -> None:
+        if self._writable:
+            return
+        if not os.path.lexists(self.filename):
+            _make_file(self.container_dir, self.filename)
+        connection = self._connection()
+        connection.execute(_CREATE)
+        connection.execute("PRAGMA temp_store = 'MEMORY'")
+        connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+        self._writable = True
+
+    def _bytes(self, value: object) -> bytes:
+        if not isinstance(value, bytes):
+            raise DamagedEntry(f"a row of {self.filename} holds {type(value).__name__}, not bytes")
+        return value
+
+
+def _is_absent(error: Exception) -> bool:
+    """Tell whether there is no file, or one that another process has just made, without its table yet."""
+    return isinstance(error, FileNotFoundError) or str(error) == "no such table: dict"
+
+
+def _make_file(container_dir: str, filename: str) -> None:
+    trust.make_trusted(container_dir)
+    try:
+        os.close(os.open(filename, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        pass  # somebody else was faster
+
+
+def _uri(path: str) -> str:
+    for character in "%?#":
+        path = path.replace(character, f"%{ord(character):02x}")
+    return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=rw"
+
+
+def _before_fork() -> None:
+    """Let running statements end: a child must not inherit the locks inside of SQLite in a locked state."""
+    for rows in list(_alive.values()):
+        if rows.mutex.acquire(timeout=PATIENCE):
+            _held.append(rows)
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().mutex.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

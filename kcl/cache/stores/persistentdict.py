@@ -1,0 +1,164 @@
+"""A store of rows in a PersistentDict of pytools: one small SQLite file for many small entries.
+
+The file is a local index that can be made anew at any time: a damaged one is set aside, and one that somebody
+deleted or replaced is opened again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from kcl import trust
+from kcl.cache.stores.base import digest_of
+from kcl.errors import DamagedEntry, UnusableDirectory
+
+if TYPE_CHECKING:
+    from kcl.cache.stores.generatordict import GeneratorDict
+
+T = TypeVar("T")
+
+IDENTIFIER = "kcl-generated-v1"
+ASIDE = ".damaged-1"
+
+# Releases of pytools whose PersistentDict was found to fit `GeneratorDict`: 2026.1.1 by all of
+# tests/test_stores_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1 by its
+# TestPytools, TestNoPickle, TestRows, TestProcesses and TestBusy. Those between were not run.
+# Earlier ones have no mutex (2024.1.5 to
+# 2024.1.7) or another file (2024.1.3 and before). Since 2026.1 a hyphen precedes the Python version in the file's name.
+_FIRST, _END = (2024, 1, 8), (2026, 2)
+_HYPHEN = (2026, 1)
+
+# what SQLite says, under a code that also has harmless meanings, when schema or header of the file are not ours
+_DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
+
+
+def supported(version: tuple[int, ...]) -> bool:
+    """Tell whether this release of pytools has the PersistentDict that kcl's rows were tested with."""
+    return _FIRST <= tuple(version) < _END
+
+
+def filename(container_dir: str, identifier: str, version: tuple[int, ...]) -> str:
+    """Return the path that this release of pytools gives to the file of a PersistentDict."""
+    python = ".".join(str(part) for part in sys.version_info)
+    hyphen = "-" if tuple(version) >= _HYPHEN else ""
+    return os.path.join(container_dir, f"pdict-v5-{identifier}{hyphen}{python}.sqlite")
+
+
+class Rows:
+    """Keep each blob as a row of one SQLite file, in the directory and under the name that pytools uses.
+
+    Rows hold the bytes of entries and are never unpickled. The file is opened at the first `get` and made at the
+    first `put`. A busy file is waited for at most a second (`sqlite3.OperationalError`). A damaged file is renamed
+    to ``...damaged-1``, once per process, and reported by `DamagedEntry`: a `get` finds nothing then, a `put` has
+    kept its row in a new file.
+    """
+
+    name = "persistentdict"
+
+    def __init__(self, container_dir: str | os.PathLike[str], identifier: str = IDENTIFIER) -> None:
+        import pytools  # noqa: F401  # before its submodule: see `kcl.cache.layers`
+        from pytools.version import VERSION
+
+        self.identifier = identifier
+        self.container_dir = os.path.abspath(container_dir)
+        self.location = filename(self.container_dir, identifier, VERSION)
+        self._rows: GeneratorDict | None = None
+        self._trusted = False
+        self._set_aside = False
+
+    def get(self, address: str) -> bytes | None:
+        digest_of(address)
+        rows = self._open()
+        if rows is None:
+            return None
+        try:
+            return self._guard(rows.fetch, address)
+        except KeyError:
+            return None
+
+    def put(self, address: str, blob: bytes) -> None:
+        digest_of(address)
+        rows = self._open()
+        if rows is None:  # not "or": an empty mapping is false
+            rows = self._make()
+        try:
+            self._guard(rows.store, address, blob)
+        except DamagedEntry:
+            if not os.path.lexists(self.location):
+                self._make().store(address, blob)
+            raise
+
+    def delete(self, address: str) -> None:
+        digest_of(address)
+        rows = self._open()
+        if rows is not None:
+            with suppress(KeyError):
+                self._guard(rows.remove, address)
+
+    def scan(self) -> Iterator[str]:
+        rows = self._open()
+        if rows is None:
+            return
+        for address in self._guard(lambda: list(rows.keys())):
+            with suppress(ValueError):
+                digest_of(address)
+                yield address
+
+    def _open(self) -> GeneratorDict | None:
+        """Return the dictionary on the file as it lies there now; ``None`` where there is none."""
+        try:
+            status = os.lstat(self.location)
+        except (FileNotFoundError, NotADirectoryError):
+            self._rows = None
+            trust.check(self.container_dir)
+            return None
+        if self._rows is not None and self._rows.usable(status):
+            return self._rows
+        if not self._trusted:
+            self._trusted = trust.check(self.container_dir)
+        fault = trust.file_fault(status)
+        if fault is not None:
+            raise UnusableDirectory(f"{self.location} cannot be the cache: {fault}; remove it")
+        return self._make()
+
+    def _make(self) -> GeneratorDict:
+        from kcl.cache.stores.generatordict import GeneratorDict
+
+        self._rows = GeneratorDict(self.identifier, self.container_dir, self.location)
+        return self._rows
+
+    def _guard(self, use: Callable[..., T], *values: object) -> T:
+        """Call a method of the dictionary; set the file aside if the error says that it is damaged."""
+        try:
+            return use(*values)
+        except sqlite3.Error as error:
+            if self._set_aside or not self._is_damage(error):
+                raise
+            self._put_aside()
+            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {self.location}{ASIDE}") from error
+
+    def _is_damage(self, error: sqlite3.Error) -> bool:
+        if not isinstance(error, sqlite3.OperationalError):
+            # "file is not a database", "disk image is malformed"; a constraint or a type that the table should not have
+            return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError)
+        message = str(error)
+        if "readonly database" in message:  # what the header of a damaged file may say as well
+            return os.access(self.location, os.W_OK) and os.access(self.container_dir, os.W_OK)
+        return message.startswith(_DAMAGE) or (message.startswith("table dict has") and "columns" in message)
+
+    def _put_aside(self) -> None:
+        """Rename the file, unless somebody else did and another lies there already; keep one such file."""
+        self._set_aside = True
+        rows, self._rows = self._rows, None
+        with suppress(FileNotFoundError):
+            if rows is None or not rows.usable(os.lstat(self.location)):
+                return
+            os.replace(self.location, self.location + ASIDE)
+        for suffix in ("-journal", "-wal", "-shm"):  # they would be applied to the new file
+            with suppress(FileNotFoundError):
+                os.unlink(self.location + suffix)

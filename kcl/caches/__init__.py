@@ -1,0 +1,315 @@
+"""The caches that are not kcl's own, and the one way to ask each of them: where, and is it on?
+
+Facts stand in `kcl.caches.table`, one row per cache; the verbs here are written once over all rows.
+Nothing here imports loopy or pyopencl: a module's own switch counts only where that module is loaded already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from kcl import settings
+from kcl.caches.table import ROWS, Row
+from kcl.caches.table import Switch as Switch  # part of a row
+from kcl.namedtuple import NamedTuple
+
+
+class State(NamedTuple):
+    """Whether a foreign cache is on, and the words that say why not."""
+
+    on: bool
+    reason: str
+
+
+class Place(NamedTuple):
+    """Where a cache lies, and which variable decided that: "default" where none did, both empty where it has none."""
+
+    path: str
+    why: str
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all foreign caches, sorted."""
+    return tuple(ROWS)
+
+
+def row(name: str) -> Row:
+    """Return the facts about the cache `name`; raises KeyError for a name that is in no row."""
+    return ROWS[name]
+
+
+def state(name: str) -> State:
+    """Tell whether the cache `name` is on, by its owner's own parser, as of now."""
+    if not _first:
+        _first.update(os.environ)
+    said = switched_off(ROWS[name], os.environ)
+    if said is not None:
+        return State(False, said)
+    flipped = _flipped_by_call(ROWS[name])
+    return State(flipped is None, flipped or "")
+
+
+def switched_off(row: Row, environment: Mapping[str, str]) -> str | None:
+    """Return the variable that switches a cache off in an environment, and why; None where it is on."""
+    for switch in row.switches:
+        value = environment.get(switch.variable)
+        verdict = switch.parse(value)
+        if verdict is not None:
+            said = switch.variable if value is None else f"{switch.variable}={value}"
+            return said + (f" ({verdict})" if verdict else "")
+    return None
+
+
+def place(name: str) -> Place:
+    """Return where the cache `name` lies, which need not exist, and why there."""
+    return place_in(ROWS[name], os.environ)
+
+
+def place_in(row: Row, environment: Mapping[str, str]) -> Place:
+    """Return where a cache lies in an environment, and why there."""
+    for template in row.places.here:
+        found = _filled(template, environment)
+        if found is not None:
+            return found
+    return Place("", "")
+
+
+# The environment when kcl first asked for a switch: a layer was used, hence a driver was loaded.
+_first: dict[str, str] = {}
+
+
+def forget() -> None:
+    """Forget when kcl first asked for a switch."""
+    _first.clear()
+
+
+def changed() -> bool:
+    """Tell whether this process changed a variable of kcl or of a row since it started, or since kcl was first used."""
+    start, first, now = environments()
+    different = {name for name, _ in (start.items() ^ now.items()) | (first.items() ^ now.items())}
+    if not different:
+        return False
+    names = {name for row in ROWS.values() for name in row.variables}
+    return any(name in names or name.startswith("KCL_") for name in different)
+
+
+def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Return the environment of this process at its start, when kcl first asked for a switch, and now.
+
+    The first one is known on Linux only; elsewhere, and before kcl asked, those before now are as now.
+    """
+    now = dict(os.environ)
+    try:
+        with open("/proc/self/environ", "rb") as stream:
+            pairs = [os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair]
+        start = {name: value for name, _, value in pairs}
+    except OSError:
+        start = now
+    return start, dict(_first) or now, now
+
+
+def directory(name: str) -> str:
+    """Return the directory of the cache `name`, which need not exist; empty where it has none here."""
+    path = place(name).path
+    return os.path.dirname(path) if ROWS[name].own == "file" and path else path
+
+
+def directory_in_use(name: str) -> str:
+    """Return the directory of a cache whose driver reads the variables once and makes it then.
+
+    That is the one of now, and where a variable was changed too late one of those before that is there.
+    """
+    path = directory(name)
+    if os.path.isdir(path):
+        return path
+    earlier = (place_in(ROWS[name], environment).path for environment in environments()[1::-1])
+    return next((place for place in earlier if os.path.isdir(place)), path)
+
+
+def files(name: str) -> tuple[str, ...]:
+    """Return the files and directories that are this cache's own and are there, sorted.
+
+    Neither links nor what others keep in the same directory are among them; nor is that directory itself.
+    """
+    from kcl.caches import contents
+
+    return contents.files(name)
+
+
+def looks_like(name: str, path: str) -> bool:
+    """Tell whether a path is a directory of the cache `name`: it holds something of it, and is no home and no root."""
+    from kcl.caches import contents
+
+    return contents.looks_like(name, path)
+
+
+def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
+    """Fill in a template of `Places`; None where a variable that it needs is missing."""
+    kind, _, rest = template.partition(":")
+    if kind == "user":
+        return _of_user(rest, environment.get("XDG_CACHE_HOME"))
+    if kind == "tmp":
+        return _temporary(rest, environment)
+    if template.startswith("~"):
+        home = environment.get("HOME", "")
+        home = home if os.path.isabs(home) else settings.home()
+        return Place(os.path.normpath(home + template[1:]), "default")
+    if not template.startswith("$"):
+        return Place(template, "default")
+    variable, _, rest = template[1:].partition("/")
+    value = environment.get(variable.rstrip("?"))
+    if value is None or not (value or variable.endswith("?")):
+        return None
+    path = os.path.join(value, *rest.split("/")) if rest else value
+    return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable.rstrip("?"))
+
+
+def _of_user(application: str, xdg: str | None) -> Place:
+    """Return what platformdirs answers under a value of `XDG_CACHE_HOME`: it takes absolute paths only."""
+    if xdg and (os.path.isabs(xdg) or sys.platform == "darwin") and sys.platform != "win32":
+        return Place(os.path.join(xdg, application), "XDG_CACHE_HOME")
+    if xdg == os.environ.get("XDG_CACHE_HOME") or sys.platform in ("darwin", "win32"):
+        return Place(settings.user_cache_dir(application), "default")
+    return Place(os.path.join(settings.home(), ".cache", application), "default")
+
+
+def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
+    """Return a directory of this user among those for temporary files, as tempfile and getpass find them.
+
+    They are not asked, since importing them takes longer than all the rest of a listing.
+    """
+    deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.path.isdir(environment.get(name) or ""))
+    why = next(deciding, "default")
+    usual = ("C:\\TEMP", "C:\\TMP") if sys.platform == "win32" else ("/tmp", "/var/tmp", "/usr/tmp")
+    folder = environment[why] if why != "default" else next((path for path in usual if os.path.isdir(path)), "")
+    user = next((environment[name] for name in ("LOGNAME", "USER", "LNAME", "USERNAME") if environment.get(name)), "")
+    if not user and sys.platform != "win32":
+        import pwd
+
+        try:
+            user = pwd.getpwuid(os.getuid())[0]
+        except KeyError:
+            user = f"uid_{os.getuid()}"
+    if not folder or not user:
+        return Place("", "")
+    for character in '\\/:*?"<>|':
+        user = user.replace(character, "_")
+    return Place(os.path.join(os.path.abspath(folder), prefix + user), why)
+
+
+_CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
+
+
+def code_variables() -> list[tuple[str, str]]:
+    """Return the set variables that change generated code while every OpenCL string stays the same, sorted."""
+    return [(name, os.environ[name]) for name in _CODE_VARIABLES if name in os.environ]
+
+
+def skips_argument_checks() -> bool:
+    """Tell whether loopy leaves the argument checks out of the invokers that it generates now."""
+    return bool(os.environ.get("_LOOPY_SKIP_ARG_CHECKS"))
+
+
+# loopy's switch is global to the process, so one thread's miss must not look like the user's wish to another.
+_loopy_lock = threading.RLock()
+_loopy_wish: list[bool] = []
+_loopy_thread = 0  # who has the lock
+
+
+@contextmanager
+def loopy_disk_caches_off() -> Iterator[None]:
+    """Run loopy without its own disk caches, which return stale code for a changed generator; one thread at a time."""
+    global _loopy_thread
+    import loopy
+
+    with _loopy_lock:
+        _loopy_thread = threading.get_ident()
+        _loopy_wish.append(bool(loopy.CACHING_ENABLED))
+        loopy.CACHING_ENABLED = False
+        try:
+            yield
+        finally:
+            loopy.CACHING_ENABLED = _loopy_wish.pop()
+
+
+def _after_fork() -> None:
+    """A thread that is not here may hold the lock, and have switched loopy's caches off."""
+    global _loopy_lock
+    if _loopy_wish and _loopy_thread != threading.get_ident():
+        _loopy_lock = threading.RLock()
+        sys.modules["loopy"].CACHING_ENABLED = _loopy_wish[0]  # type: ignore[attr-defined]
+        _loopy_wish.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def kcl_switched_loopy_off() -> bool:
+    """Tell whether kcl itself keeps loopy's caches off at this moment."""
+    return bool(_loopy_wish)
+
+
+def _flipped_by_call(row: Row) -> str | None:
+    if row.flag is None:
+        return None
+    module, attribute, off_value, words = row.flag
+    loaded = sys.modules.get(module)
+    if loaded is None or getattr(loaded, attribute, None) is not off_value:
+        return None
+    if module == "loopy" and _loopy_wish and _loopy_wish[0]:
+        return None
+    return words
+
+
+@contextmanager
+def private_cache_home(path: str) -> Iterator[None]:
+    """Let a module that fails without a usable cache directory be imported with `path` as `XDG_CACHE_HOME`."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = path
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_CACHE_HOME"]
+        else:
+            os.environ["XDG_CACHE_HOME"] = before
+
+
+def import_anyway(name: str) -> None:
+    """Import a module that opens dictionaries on disk meanwhile; where it cannot, with a private directory for them.
+
+    loopy and pyopencl.invoker fail without a usable cache directory. The private one is removed at exit.
+    """
+    if name in sys.modules:
+        return
+    import importlib
+
+    with_usable_cache(lambda: importlib.import_module(name))
+
+
+def with_usable_cache(load: Callable[[], object]) -> None:
+    """Do it; where there is no usable cache directory, do it with a private one."""
+    import sqlite3
+
+    try:
+        if not settings.names_cache_home():
+            raise FileNotFoundError("this user has no home directory")
+        load()
+    except (OSError, sqlite3.Error):
+        with private_cache_home(_private_directory()):
+            load()
+
+
+def _private_directory() -> str:
+    import atexit
+    import shutil
+    import tempfile
+
+    path = tempfile.mkdtemp(prefix="kcl-private-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path

@@ -1,0 +1,191 @@
+"""What lies in a foreign cache: its own files, how many entries, how large, how old."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+
+from kcl import caches, settings
+from kcl.caches.table import ROWS
+from kcl.namedtuple import NamedTuple
+
+_COMPANIONS = ("-journal", "-wal", "-shm")
+
+
+class Contents(NamedTuple):
+    """Entries, bytes, and the times of the oldest and the newest file in seconds since the epoch, 0 without files."""
+
+    entries: int
+    size: int
+    oldest: float
+    newest: float
+    fault: str = ""
+
+
+def files(name: str) -> tuple[str, ...]:
+    """Return what is this cache's own in its directory, sorted: files, and directories as a whole; never a link."""
+    place = caches.place(name).path
+    if not place:
+        return ()
+    if ROWS[name].own == "file":
+        return tuple(path for path in (place, *(place + end for end in _COMPANIONS)) if _is_file(path))
+    return tuple(sorted(item.path for item in _own(name, place)))
+
+
+def looks_like(name: str, path: str) -> bool:
+    """Tell whether a path is a directory of that cache; never a link, the root, a home or what a home lies in."""
+    if os.path.islink(path) or not os.path.isdir(path) or _is_too_wide(path):
+        return False
+    if ROWS[name].own == "file":
+        return any(_is_database(item.path) for item in _items(path) if item.name.endswith(".db"))
+    return next(_own(name, path), None) is not None
+
+
+def measure(name: str) -> Contents:
+    """Count what lies in the cache `name`; opens its databases to read, and nothing else."""
+    return of(files(name), ROWS[name].entry)
+
+
+def of(paths: Iterable[str], counting: str) -> Contents:
+    """Count files, and what lies below directories: an entry is a file whose name matches, or with `rows` a row."""
+    folders, status_of = [], {}
+    for path in paths:
+        with suppress(OSError):  # removed meanwhile, or not ours to read
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
+                folders.append(path)
+            else:
+                status_of[path] = status
+    if not (folders or status_of):  # most caches are not here: no pattern is compiled for them
+        return Contents(0, 0, 0.0, 0.0)
+    if counting != "rows":
+        return _of_files(folders, status_of, re.compile(counting).fullmatch)
+    entries, fault = 0, ""
+    for path in status_of:
+        if not path.endswith(_COMPANIONS):
+            try:
+                entries += _count(path)
+            except sqlite3.Error as error:
+                fault = f"{path}: {error}"
+    times = [status.st_mtime for status in status_of.values()]
+    size = sum(status.st_size for status in status_of.values())
+    return Contents(entries, size, min(times, default=0.0), max(times, default=0.0), fault)
+
+
+def _of_files(folders: list[str], files: dict[str, os.stat_result], is_entry: Callable[[str], object]) -> Contents:
+    """Count files and what lies below folders, links not followed; a cache can be large, so that nothing is kept."""
+    entries = size = 0
+    oldest, newest = math.inf, 0.0
+
+    def count(name: str, status: os.stat_result) -> None:
+        nonlocal entries, size, oldest, newest
+        if stat.S_ISREG(status.st_mode):
+            size += status.st_size
+            moment = status.st_mtime
+            newest = moment if moment > newest else newest
+            oldest = moment if moment < oldest else oldest
+            if is_entry(name):
+                entries += 1
+
+    for path, status in files.items():
+        count(os.path.basename(path), status)
+    while folders:
+        for item in _items(folders.pop()):
+            with suppress(OSError):
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                else:
+                    count(item.name, item.stat(follow_symlinks=False))
+    return Contents(entries, size, oldest if newest else 0.0, newest)
+
+
+def version(name: str) -> str:
+    """Return the version of the owner that this Python, or this system, has; empty where it has none, or none is told.
+
+    Looks at the names of the installed distributions only, so that nothing is imported.
+    """
+    row = ROWS[name]
+    with suppress(OSError):
+        if row.version_file:
+            with open(row.version_file, encoding="ascii", errors="replace") as stream:
+                return stream.read(64).strip()
+    wanted = row.package.replace("_", "-").lower() + "-"
+    for folder in sys.path if row.package else ():
+        for item in _distributions(folder):
+            if item.startswith(wanted) and item[len(wanted)].isdigit():
+                return item[len(wanted) :]
+    return ""
+
+
+@functools.cache
+def _distributions(folder: str) -> tuple[str, ...]:
+    """Return "name-version" of what is installed in a directory of modules."""
+    end = ".dist-info"
+    try:
+        names = [name for name in os.listdir(folder or ".") if name.endswith(end)]
+    except OSError:
+        return ()
+    pairs = (name[: -len(end)].partition("-") for name in names)
+    return tuple(f"{name.replace('_', '-').lower()}-{version}" for name, _, version in pairs)
+
+
+def _own(name: str, path: str) -> Iterator[os.DirEntry[str]]:
+    items = list(_items(path))
+    if not items:
+        return
+    row = ROWS[name]
+    is_own, is_inside = re.compile(row.own or r"(?!)").fullmatch, re.compile(row.inside or ".*").fullmatch
+    for item in items:
+        if not is_own(item.name) or item.is_symlink():
+            continue
+        if item.is_file() or not row.inside or all(is_inside(each.name) for each in _items(item.path)):
+            yield item
+
+
+def _items(path: str) -> Iterator[os.DirEntry[str]]:
+    with suppress(OSError):
+        with os.scandir(path) as found:
+            yield from found
+
+
+def _count(path: str) -> int:
+    """Count the rows of all tables of a database, which is opened to read."""
+    with closing(sqlite3.connect(_uri(path), uri=True, timeout=0.2)) as database:
+        tables = database.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()
+        count = 0
+        for (table,) in tables:
+            quoted = str(table).replace('"', '""')
+            count += int(database.execute(f'SELECT COUNT(*) FROM "{quoted}"').fetchone()[0])
+        return count
+
+
+def _uri(path: str) -> str:
+    for character in "%?#":
+        path = path.replace(character, f"%{ord(character):02x}")
+    return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=ro"
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)
+
+
+def _is_database(path: str) -> bool:
+    with suppress(OSError):
+        if _is_file(path):
+            with open(path, "rb") as stream:
+                return stream.read(16) == b"SQLite format 3\0"
+    return False
+
+
+def _is_too_wide(path: str) -> bool:
+    """Tell whether a directory is the root, a home, or one that a home lies in."""
+    real = os.path.realpath(path)
+    home = os.path.realpath(settings.home())
+    return os.path.dirname(real) == real or os.path.commonpath([real, home]) == real

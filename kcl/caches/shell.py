@@ -1,0 +1,146 @@
+"""Wishes: which variables to set or to unset so that caches are off, on, or at another place; and each shell's words.
+
+Each cache is switched by its owner's variable, with a value that its owner's parser takes as off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kcl import caches, settings
+from kcl.namedtuple import NamedTuple
+
+SHELLS = ("sh", "fish", "powershell")
+_VALUES = ("1", "0")
+# What tells where the user's files are is not ours to set.
+_GIVEN = ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "APPDATA", "TEMP")
+
+
+class Wish(NamedTuple):
+    """What to set and to unset, in order, and what the user should know about it."""
+
+    set: dict[str, str]
+    unset: list[str]
+    remarks: list[str]
+
+
+def made(off: list[str], on: list[str], directory: str | None) -> Wish:
+    """Return what fulfils a wish; raises ValueError for one that no variable can fulfil."""
+    known = (*settings.LAYERS, *caches.names())
+    for name in (*off, *on):
+        if name not in known:
+            raise ValueError(f"{name!r} is no layer: take one of {', '.join(known)}")
+    if set(off) & set(on):
+        raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
+    wish = Wish({}, [], [])
+    _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
+    for name in off:
+        if name not in settings.LAYERS:
+            _switch_off(wish, name)
+    for name in on:
+        if name not in settings.LAYERS:
+            _switch_on(wish, name)
+    if directory is not None:
+        _move(wish, directory)
+    for variable, value in wish.set.items():
+        before = settings.variable(variable)
+        if before not in (None, value):
+            wish.remarks.append(f"{variable} is set to {before!r} now")
+    return wish
+
+
+def lines(wish: Wish, shell: str) -> list[str]:
+    """Write a wish for a shell."""
+    unset = {"sh": "unset {}", "fish": "set -e {}", "powershell": "Remove-Item Env:{} -ErrorAction SilentlyContinue"}
+    put = {"sh": "export {}={}", "fish": "set -gx {} {}", "powershell": "$env:{} = {}"}
+    quoted = {"sh": _sh, "fish": _fish, "powershell": _powershell}[shell]
+    setting = [put[shell].format(name, quoted(value)) for name, value in wish.set.items()]
+    return [*(unset[shell].format(name) for name in wish.unset), *setting]
+
+
+def _own(wish: Wish, off: set[str], on: set[str]) -> None:
+    """Switch layers of kcl; those that are off already stay so."""
+    if not off | on:
+        return
+    wanted = (settings.read().no_cache | off) - on
+    if wanted == set(settings.LAYERS):
+        wish.set["KCL_NO_CACHE"] = "1"
+    elif wanted:
+        wish.set["KCL_NO_CACHE"] = ",".join(sorted(wanted))
+    elif "no_cache" in settings.from_file():
+        wish.set["KCL_NO_CACHE"] = "0"
+    else:
+        wish.unset.append("KCL_NO_CACHE")
+
+
+def _switch_off(wish: Wish, name: str) -> None:
+    for switch in caches.row(name).switches:
+        for value in _VALUES:
+            if switch.parse(value) is not None and not _is_place(name, switch.variable):
+                wish.set[switch.variable] = value
+                if name in ("loopy", "pyopencl", "pyopencl-binary"):
+                    wish.remarks.append(f"{switch.variable} counts for kcl's layers too, see kcl env")
+                return
+    raise ValueError(f"{caches.row(name).title}: no variable switches it off")
+
+
+def _switch_on(wish: Wish, name: str) -> None:
+    for switch in caches.row(name).switches:
+        if switch.parse(None) is not None:
+            if switch.parse(settings.variable(switch.variable)) is not None:
+                raise ValueError(f"{caches.row(name).title} is on only where {switch.variable} is set: set it")
+        elif not _is_place(name, switch.variable):
+            wish.unset.append(switch.variable)
+
+
+def _is_place(name: str, variable: str) -> bool:
+    return any(_variable(template) == variable for template in caches.row(name).places.here)
+
+
+def _move(wish: Wish, directory: str) -> None:
+    """Move kcl's files and the caches below it, each by a variable that it goes by."""
+    wish.set["KCL_CACHE_DIR"] = directory
+    wish.set["XDG_CACHE_HOME"] = directory
+    wish.remarks.append("XDG_CACHE_HOME moves the caches of all programs that this shell starts")
+    for name in caches.names():
+        row = caches.row(name)
+        if row.neighbour or not row.places.here:
+            continue
+        own = [_variable(template) for template in row.places.here if _variable(template) not in (*_GIVEN, "")]
+        if any(_follows(template) for template in row.places.here):
+            wish.unset.extend(variable for variable in own if settings.variable(variable) is not None)
+        elif own:
+            wish.set[own[0]] = os.path.join(directory, *_tail(row.places.here[-1]))
+        else:
+            wish.remarks.append(f"{row.title}: no variable moves it")
+
+
+def _variable(template: str) -> str:
+    return template[1:].partition("/")[0].rstrip("?") if template.startswith("$") else ""
+
+
+def _follows(template: str) -> bool:
+    """Tell whether a place follows XDG_CACHE_HOME."""
+    return template.startswith("$XDG_CACHE_HOME") or (template.startswith("user:") and sys.platform != "win32")
+
+
+def _tail(template: str) -> list[str]:
+    """Return the names by which a cache is known below a root: of "~/.nv/ComputeCache" nv and ComputeCache."""
+    return [part.lstrip(".") for part in template.split("/")[1:] if part not in (".cache", "Library")]
+
+
+def _sh(value: str) -> str:
+    import shlex
+
+    return shlex.quote(value)
+
+
+def _fish(value: str) -> str:
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{quoted}'"
+
+
+def _powershell(value: str) -> str:
+    quoted = value.replace("'", "''")
+    return f"'{quoted}'"

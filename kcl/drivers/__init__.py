@@ -1,0 +1,1 @@
+"""Drivers: what OpenCL drivers do differently."""

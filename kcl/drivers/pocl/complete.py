@@ -1,0 +1,268 @@
+"""A job to a complete entry: build in a private PoCL cache, add the specialised code, ask, prove, publish.
+
+What makes PoCL slow when it is asked for a binary is the generic function of every kernel, which it compiles unless
+its cache holds it. Here a stub stands in its place, and is cut out of the binary again. That is never trusted:
+the binary is loaded into an emptied cache before it is published, and where anything is unexpected the binary is
+made without stubs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from kcl.cache.entry import Entry
+from kcl.cache.stores.directory import Directory
+from kcl.drivers.pocl import poclbin
+from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
+from kcl.drivers.pocl.private import BITCODE, PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
+from kcl.errors import DamagedEntry, UnknownInput
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.build.options import BuildOptions
+
+# what a job says to the helper only: paths and processes are in no entry
+_FOR_THE_HELPER = frozenset(
+    {"address", "binaries", "build_options", "directory", "environment", "pocl_cache", "process"}
+)
+_LAUNCH_SECONDS = 2.0  # until then the code of a launched kernel should be there
+_COMPILE_SECONDS = 20.0  # while the process lives and nothing at all is there yet
+_SEED_SECONDS = 60.0
+
+
+class Task(NamedTuple):
+    """A job as read from the queue, and where its program lies in PoCL's caches once that is known."""
+
+    entry: Entry
+    written: float
+    place: str | None = None
+
+    @property
+    def user_cache(self) -> str | None:
+        cache = self.entry.metadata.get("pocl_cache")
+        return None if cache is None else str(cache)
+
+    @property
+    def launched(self) -> list[str]:
+        """The kernels whose code should appear."""
+        return list(self.entry.metadata.get("launched") or self.entry.metadata["kernels"])
+
+    @property
+    def options(self) -> bytes:
+        return str(self.entry.metadata["build_options"]).encode("utf-8", "surrogatepass")
+
+
+class Hopeless(Exception):
+    """A job that cannot be done here, whatever the way."""
+
+
+class Workshop:
+    """Makes entries complete, one after the other, with one OpenCL library and one private PoCL cache."""
+
+    def __init__(self, library: Library, cache: PrivateCache) -> None:
+        self._library = library
+        self._cache = cache
+        self._devices: dict[str, Device] = {}
+
+    def is_ready(self, task: Task) -> bool:
+        """Tell whether the code of every launched kernel is there, or is no longer waited for."""
+        if task.user_cache is None or task.place is None:
+            return True
+        there = sizes_by_kernel(specialised_paths(task.user_cache, task.place))
+        age = time.time() - task.written
+        if all(kernel in there for kernel in task.launched) or age < 0:
+            return True
+        # Where there is not even bitcode the directory is not the one that the process's PoCL has.
+        built = os.path.exists(f"{task.user_cache}/{task.place}/{BITCODE}")
+        alone = not there and built and _lives(task.entry.metadata.get("process"))
+        return age > (_COMPILE_SECONDS if alone else _LAUNCH_SECONDS)
+
+    def make(self, task: Task, short_cut: bool = True) -> Task | None:
+        """Publish the entry and return ``None``; or the task with its place if it should be tried again later.
+
+        Raises whatever hinders it: the job is hopeless then.
+        """
+        store = Directory(task.entry.metadata["binaries"])
+        before = _published(store, task.entry)
+        if before is not None and _holds_all(before, task):
+            return None
+        device = self._device(task.entry)
+        with _Headers(task):
+            try:
+                made = self._make(device, task, before, short_cut)
+            except (ValueError, Refused):
+                if not short_cut:
+                    raise
+                self._cache.wipe()
+                made = self._make(device, task, before, False)
+        if isinstance(made, Task):
+            return made
+        _publish(store, task.entry, before, *made)
+        return None
+
+    def _make(
+        self, device: Device, task: Task, before: Entry | None, short_cut: bool
+    ) -> Task | tuple[bytes, str, dict[str, bytes]]:
+        """Return the proven binary, its place and the specialised code in it, or the task if it is too early."""
+        try:
+            program = self._build(device, task, short_cut)
+            try:
+                place = self._cache.used()
+                task = task._replace(place=place)
+                if not self.is_ready(task):
+                    return task
+                files = self._files(task, place, before)
+                kernels = program.kernel_names()
+                self._cache.plant(place, files)
+                stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
+                blob = program.binary()
+            finally:
+                program.release()
+            if short_cut:
+                blob = _without_stubs(blob, place, stubs)
+            self._cache.forget(place)
+            self._prove(device, task, blob, kernels)
+            found = self._cache.files(place)
+        finally:
+            self._cache.clear()
+        if any(found.get(path) != content for path, content in files.items()) or not found.keys().isdisjoint(stubs):
+            raise ValueError("the binary does not bring back the files that went into it")
+        return blob, place, files
+
+    def _device(self, entry: Entry) -> Device:
+        platform, device = entry.metadata["platform"], entry.metadata["device"]
+        name = repr((sorted(platform.items()), sorted(device.items())))
+        if name not in self._devices:
+            found = self._library.device(platform, device)
+            if found is None:
+                raise Hopeless(f"there is no device {device} here")
+            self._devices[name] = found
+        return self._devices[name]
+
+    def _build(self, device: Device, task: Task, short_cut: bool) -> Program:
+        """Build from source, helped by the user's bitcode."""
+        if short_cut and task.user_cache is not None:
+            if task.place is not None:
+                self._cache.seed_one(task.user_cache, task.place)
+            else:
+                self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
+        return device.from_source(task.entry.parts["source.cl"], task.options)
+
+    def _files(self, task: Task, place: str, before: Entry | None) -> dict[str, bytes]:
+        """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
+        files = {} if before is None else _code_in(before, place)
+        if task.user_cache is not None:
+            files.update(specialised_files(task.user_cache, place))
+        return files
+
+    def _prove(self, device: Device, task: Task, blob: bytes, kernels: list[str]) -> None:
+        """Load the binary, and create every kernel."""
+        program = device.from_binary(blob, task.options)
+        try:
+            program.create_kernels(kernels)
+        finally:
+            program.release()
+
+
+def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
+    container = poclbin.read(blob)
+    if container.program != place:
+        raise ValueError(f"a binary of {container.program}, not of {place}")
+    return poclbin.write(poclbin.without(container, stubs))
+
+
+class _Headers:
+    """Make sure that the program's headers are those of its key, before and after the build."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+        beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
+        self._options = _parsed(task.options.decode("utf-8", "surrogatepass"), beside)
+
+    def __enter__(self) -> None:
+        if any(not os.path.isabs(directory) for directory in self._options.directories):
+            os.chdir(str(self._task.entry.metadata["directory"]))
+        self._check()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                self._check()
+        finally:
+            os.chdir("/")
+
+    def _check(self) -> None:
+        from kcl.build.headers import header_parts
+
+        known = {part for part in self._task.entry.key.parts if part.name.startswith("header ")}
+        try:
+            now = header_parts(self._source, self._options)
+        except UnknownInput as error:
+            raise Hopeless(str(error)) from error
+        if set(now) != known:
+            raise Hopeless("a header has changed since the program was built")
+
+
+def _parsed(text: str, beside: str) -> BuildOptions:
+    from kcl.build.options import parsed
+
+    return parsed(text, beside, pocl=True)
+
+
+def _published(store: Directory, entry: Entry) -> Entry | None:
+    """Return the entry that is there already, if it is one of the same key with a binary."""
+    try:
+        blob = store.get(str(entry.metadata["address"]))
+        found = None if blob is None else Entry.unpack(blob, entry.key)
+    except DamagedEntry:
+        return None
+    return found if found is not None and "binary" in found.parts else None
+
+
+def _holds_all(before: Entry, task: Task) -> bool:
+    """Tell whether a published entry leaves nothing to do."""
+    try:
+        place = poclbin.read(before.parts["binary"]).program
+    except ValueError:
+        return bool(before.metadata.get("complete"))
+    there = [] if task.user_cache is None else specialised_paths(task.user_cache, place)
+    return bool(before.metadata.get("complete")) and set(there) <= _code_in(before, place).keys()
+
+
+def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
+    """Return the specialised code in an entry's binary, if that is one of the same program."""
+    try:
+        container = poclbin.read(entry.parts["binary"])
+    except ValueError:
+        return {}
+    if container.program != place:
+        return {}
+    return {file.path: file.content for kernel in container.kernels for file in kernel.files}
+
+
+def _publish(
+    store: Directory, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]
+) -> None:
+    sizes = sizes_by_kernel(files)
+    kernels = job.metadata.get("launched") or job.metadata["kernels"]
+    complete = all(kernel in sizes for kernel in kernels)
+    if before is not None and before.metadata.get("complete") and not complete:
+        return  # never the reverse
+    kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
+    about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
+    metadata = {**kept, **about}
+    entry = Entry(job.key, metadata, {**job.parts, "binary": blob})
+    store.put(str(job.metadata["address"]), entry.pack())
+
+
+def _lives(process: object) -> bool:
+    if not isinstance(process, int):
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True

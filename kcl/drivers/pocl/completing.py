@@ -1,0 +1,195 @@
+"""Completing entries: when programs are handed to a helper, for drivers that are slow to give out a binary (PoCL).
+
+`KCL_PROMOTE` says when: `background` after their first launch, `exit` as the process ends, `off` never by itself;
+`flush` does it now, whatever the variable says. Entries that were found are looked at too: a driver that had to compile
+for a size of launch which the entry lacks made the hit a partial one, and the entry is completed the same way.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kcl import caches, events, option, settings
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.errors import CacheFault
+from kcl.namedtuple import NamedTuple
+
+Progress = Callable[[int, int], object]
+
+_GENERIC = "0-0-0"  # what PoCL calls code that fits every local size
+_BAR = 24
+
+
+class Job(NamedTuple):
+    """What a helper needs to complete the entry of a program: its place, and the entry without the binary."""
+
+    address: str
+    entry: Entry
+
+
+class Loaded(NamedTuple):
+    """A program that was made of an entry: where that lies, what it holds, and the options as the driver got them."""
+
+    address: str
+    key: Key
+    kernel: str
+    place: str
+    sizes: dict[str, list[str]]
+    options: str
+
+
+Thing = TypeVar("Thing", Job, Loaded)
+
+_lock = threading.RLock()
+# By address: a program may be launched, or loaded, in any number of contexts.
+_kept: dict[str, Job] = {}
+_loaded: dict[str, Loaded] = {}
+_registered = 0  # the process that hands over what is left when it ends
+
+
+def launched(jobs: tuple[Job, ...]) -> None:
+    """Take the jobs of a program that was launched: what the driver compiles for the launch will be there."""
+    if layers.binary().promote == "background":
+        _request(jobs)
+    elif jobs:
+        _keep(_kept, jobs)
+
+
+def loaded(address: str, entry: Entry, options: str) -> None:
+    """Remember a program that was made of an entry, to see at the end whether the entry held all that was needed."""
+    place = entry.metadata.get("place")
+    if place is not None and layers.binary().promote != "off":
+        about = entry.metadata
+        sizes = about["specialisations"]
+        _keep(_loaded, (Loaded(address, entry.key, about["kernel"], place, sizes, options),))
+
+
+def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
+    """Complete the entries of all programs that this process launched, and wait for it; True when nothing is left.
+
+    `seconds` bounds the waiting; `progress` is called with the numbers of programs that are done and of all, and where
+    none is given and stderr is a terminal a bar is drawn there. For `KCL_PROMOTE=off`, the default under MPI launchers
+    and batch schedulers: call it in one process, after the launches. Any fault of the cache is said once, as elsewhere.
+    Thread-safe.
+    """
+    _hand_over()
+    folder = option.folder("kcl")
+    drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
+    try:
+        from kcl.drivers import pocl
+
+        pocl.start(folder, settings.environment())
+        done = pocl.idle(folder, seconds, drawn)
+        if drawn is _draw and not done:
+            sys.stderr.write("\n")
+        return done
+    except (OSError, ImportError, CacheFault) as error:
+        layers.binary().fault("wait for the helper", error)
+        return False
+
+
+def reset() -> None:
+    """Forget what was launched and loaded."""
+    with _lock:
+        _kept.clear()
+        _loaded.clear()
+
+
+def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
+    global _registered
+    with _lock:
+        kept.update({one.address: one for one in new})
+        if layers.binary().promote != "off" and _registered != os.getpid():
+            _registered = os.getpid()
+            atexit.register(_at_exit, _registered)
+
+
+def _at_exit(process: int) -> None:
+    """Hand over what is left; a child that was forked meanwhile leaves it to its parent."""
+    if process == os.getpid():
+        _hand_over()
+
+
+def _hand_over() -> None:
+    with _lock:
+        jobs, programs = tuple(_kept.values()), tuple(_loaded.values())
+        _kept.clear()
+        _loaded.clear()
+    try:
+        _request(jobs + _partial(programs))
+    except (OSError, CacheFault, ValueError) as error:
+        layers.binary().fault("complete entries", error)
+
+
+def _request(jobs: tuple[Job, ...]) -> None:
+    for job in jobs:
+        try:
+            from kcl.drivers import pocl
+
+            pocl.request(option.folder("kcl"), job.address, job.entry, settings.environment())
+        except Exception as error:
+            layers.binary().fault("ask a helper for the binary", error)
+
+
+def _partial(programs: tuple[Loaded, ...]) -> tuple[Job, ...]:
+    """Return the jobs of programs for which the driver compiled although their entry was found."""
+    if not programs or not caches.state("pocl").on:
+        return ()
+    cache = os.path.abspath(caches.directory_in_use("pocl"))
+    jobs = []
+    for program in programs:
+        lacking = _lacking(cache, program)
+        found = layers.binary().look_up(program.address, program.key) if lacking else None
+        if found is not None and found.entry is not None:
+            jobs.append(Job(program.address, _job_of(found.entry, program, cache)))
+            words = f"partial hit: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"
+            layers.binary().notes.append(words)
+            events.logger().info("%s", words)
+    return tuple(jobs)
+
+
+def _lacking(cache: str, program: Loaded) -> list[str]:
+    """Return the sizes for which PoCL has code and the entry has none."""
+    lacking = []
+    for kernel, held in program.sizes.items():
+        folder = f"{cache}/{program.place}/{kernel}"
+        try:
+            there = os.listdir(folder)
+        except OSError:
+            continue
+        new = set(there).difference(held, [_GENERIC])
+        lacking += [size for size in sorted(new) if os.path.exists(f"{folder}/{size}/{kernel}.so")]
+    return lacking
+
+
+def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:
+    about = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
+    parts = {name: part for name, part in entry.parts.items() if name != "binary"}
+    return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)
+
+
+def _after_fork() -> None:
+    """Leave to the parent what is the parent's; a thread that is not here may hold the lock."""
+    global _lock
+    _lock = threading.RLock()
+    _kept.clear()
+    _loaded.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _draw(done: int, total: int) -> None:
+    filled = _BAR * done // max(total, 1)
+    end = "\n" if done == total else ""
+    sys.stderr.write(f"\rkcl: completing entries [{'#' * filled:<{_BAR}}] {done}/{total}{end}")
+    sys.stderr.flush()

@@ -1,0 +1,212 @@
+"""The pending queue on disk, and the lock that says whether a helper is alive.
+
+    <folder>/pending/<node>/new/<digest>       waits for a helper
+    <folder>/pending/<node>/trying/<digest>    a helper works on it; found by a new helper: the last one was killed
+    <folder>/pending/<node>/again/<digest>     the second and last try, without short cuts
+    <folder>/pending/<node>/lock               held (flock) by the one helper of this node, whose process id it says
+    <folder>/pending/<node>/work-*             that helper's own PoCL cache
+
+A job is an entry without its binary, written and verified as every entry is. It moves by renaming. Nodes that share
+a home directory have different devices, hence queues of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from contextlib import suppress
+
+from kcl.cache.entry import Entry
+from kcl.cache.stores.directory import Directory
+from kcl.errors import DamagedEntry
+from kcl.namedtuple import NamedTuple
+
+if sys.platform != "win32":  # no flock, no helper
+    import fcntl
+
+NEW, TRYING, AGAIN = STATES = ("new", "trying", "again")
+WORK_PREFIX = "work-"
+LONGEST_AGE = 86400.0
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class Job(NamedTuple):
+    """A job as the queue lists it: not read yet."""
+
+    digest: str
+    state: str
+    written: float
+
+
+class Queue:
+    """The jobs of this node below one kcl folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.join(os.path.abspath(folder), "pending", node())
+        self._files = Directory(self.folder)
+
+    def add(self, entry: Entry) -> None:
+        """Write a job; one of the same key that waits already is replaced. Raises what a store raises."""
+        self._files.put(f"{NEW}/{entry.key.digest}", entry.pack())
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs in all states, oldest first."""
+        found = []
+        for address in self._files.scan():
+            state, _, digest = address.partition("/")
+            if state in STATES and digest:
+                with suppress(OSError):
+                    found.append(Job(digest, state, os.stat(f"{self.folder}/{address}").st_mtime))
+        return sorted(found, key=lambda job: job.written)
+
+    def read(self, job: Job) -> Entry | None:
+        """Return what a job asks for; ``None`` if it is gone or damaged, and then it is dropped."""
+        try:
+            blob = self._files.get(f"{job.state}/{job.digest}")
+            return None if blob is None else Entry.unpack(blob)
+        except DamagedEntry:
+            self.drop(job)
+            return None
+
+    def move(self, job: Job, state: str) -> Job:
+        """Move a job to another state; raises `OSError`, as when it is gone."""
+        source, target = f"{self.folder}/{job.state}", f"{self.folder}/{state}"
+        with suppress(FileExistsError):
+            os.mkdir(target, 0o700)
+        os.rename(f"{source}/{job.digest}", f"{target}/{job.digest}")
+        return job._replace(state=state)
+
+    def drop(self, job: Job) -> None:
+        """Forget a job; it is no error if it is gone."""
+        self._files.delete(f"{job.state}/{job.digest}")
+
+    def state(self, digest: str) -> str | None:
+        """Return the state of a job, ``None`` if there is none."""
+        for _ in range(2):  # a job can be put back while we look: a second look does not miss it too
+            for state in STATES:
+                if os.path.lexists(f"{self.folder}/{state}/{digest}"):
+                    return state
+        return None
+
+    def age(self, digest: str) -> float:
+        """Return for how many seconds a job has been there; 0 if it is gone."""
+        for state in STATES:
+            with suppress(OSError):
+                return time.time() - os.stat(f"{self.folder}/{state}/{digest}").st_mtime
+        return 0.0
+
+    def sweep(self) -> None:
+        """Remove what nobody looks after any more: queues of nodes that are gone, locks of leaders that were killed."""
+        limit = time.time() - LONGEST_AGE
+        pending = os.path.dirname(self.folder)
+        with suppress(OSError):
+            for item in os.scandir(pending):
+                if item.is_dir(follow_symlinks=False) and item.path != self.folder and _latest(item.path) < limit:
+                    remove_tree(item.path)
+        with suppress(OSError):
+            for item in os.scandir(f"{os.path.dirname(pending)}/flight"):
+                if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
+                    os.unlink(item.path)
+
+    def is_empty(self) -> bool:
+        """Tell whether no job waits in any state."""
+        return not any(_holds_any(f"{self.folder}/{state}") for state in STATES)
+
+    def lock(self) -> int | None:
+        """Become the helper of this queue; return the descriptor that holds the lock, ``None`` if there is one.
+
+        Those who ask whether a helper is alive hold the lock for an instant: a few tries pass them.
+        """
+        for _ in range(5):
+            descriptor = self._locked(exclusive=True)
+            if descriptor is not None:
+                if self.is_locked_by(descriptor):
+                    with suppress(OSError):  # no space: then it is not ended from outside, and ends by itself
+                        os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
+                    return descriptor
+                os.close(descriptor)
+            time.sleep(0.01)
+        return None
+
+    def is_locked_by(self, descriptor: int) -> bool:
+        """Tell whether that descriptor's lock is the queue's: the folder may have been removed and made anew."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(f"{self.folder}/lock"))
+        except OSError:
+            return False
+
+    def has_helper(self) -> bool:
+        """Tell whether a helper holds the lock."""
+        if sys.platform == "win32" or not os.path.lexists(f"{self.folder}/lock"):
+            return False
+        descriptor = self._locked(exclusive=False)
+        if descriptor is None:
+            return True
+        os.close(descriptor)
+        return False
+
+    def holder(self) -> int | None:
+        """Return the process id that the last helper wrote into the lock; it may have ended since."""
+        try:
+            descriptor = os.open(f"{self.folder}/lock", _LOCK_FLAGS & ~os.O_CREAT)
+        except OSError:
+            return None
+        with open(descriptor, "rb") as stream:
+            text = stream.read(20).strip()
+        return int(text) if text.isdigit() else None
+
+    def _locked(self, exclusive: bool) -> int | None:
+        if sys.platform == "win32":
+            return None
+        descriptor = os.open(f"{self.folder}/lock", _LOCK_FLAGS, 0o600)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def node() -> str:
+    """Return this machine's name as a folder's name."""
+    name = os.uname().nodename if hasattr(os, "uname") else "local"
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", name)[:80].strip(".") or "local"
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and all in it; what cannot be removed stays."""
+    for place, folders, files in os.walk(path, topdown=False):
+        for name in files:
+            with suppress(OSError):
+                os.unlink(os.path.join(place, name))
+        for name in folders:
+            folder = os.path.join(place, name)
+            with suppress(OSError):
+                os.unlink(folder) if os.path.islink(folder) else os.rmdir(folder)
+    with suppress(OSError):
+        os.rmdir(path)
+
+
+def _latest(path: str) -> float:
+    """Return when anything in a directory was last changed; what cannot be asked was changed just now."""
+    latest = 0.0
+    for place, folders, files in os.walk(path):
+        for name in (".", *folders, *files):
+            try:
+                latest = max(latest, os.lstat(os.path.join(place, name)).st_mtime)
+            except OSError:
+                return time.time()
+    return latest
+
+
+def _holds_any(path: str) -> bool:
+    try:
+        with os.scandir(path) as items:
+            return any(not item.name.startswith(".") for item in items)
+    except OSError:
+        return False

@@ -1,0 +1,85 @@
+"""Orders: which programs a driver asked for, one after the other, so that its next run can have them made ahead.
+
+An order is remembered under the driver's name, the first program and the build options, as the addresses of the
+programs. A process that has read it writes a new one, with its journal, if it asked for a program that is not in it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from kcl import option
+from kcl.cache.key import Key, Part
+from kcl.cache.run_memo import KEPT, Remembered, driver_name
+from kcl.cache.stores.base import digest_of
+
+LONGEST = 2000  # programs
+
+
+class Order:
+    """What is asked for after one first program: what the last run says, and what this one asked for. Thread-safe."""
+
+    def __init__(self, remembered: Remembered) -> None:
+        self._remembered = remembered
+        self._listed: list[str] | None = None  # None before it was read: then it is not written either
+        self._asked: dict[str, None] = {}
+
+    def note(self, program: str) -> None:
+        """Note that the program at an address is asked for."""
+        if len(self._asked) < LONGEST:
+            self._asked[program] = None
+
+    def read(self) -> list[str]:
+        """Return the addresses that the last run asked for; none where there is no order, or none of use."""
+        if self._listed is None:
+            self._listed = _addresses(self._remembered.read().get("programs"))
+        return self._listed
+
+    def write(self) -> None:
+        """Write what was asked for, where the order that was read lacks some of it."""
+        asked = list(self._asked)
+        if self._listed is not None and len(asked) > 1 and not set(asked).issubset(self._listed):
+            self._remembered.write({"programs": asked})
+            self._listed = asked
+
+
+def _addresses(listed: Any) -> list[str]:
+    """Return an order as one is written; of anything else nothing."""
+    if type(listed) is not list or len(listed) > LONGEST:
+        return []
+    try:
+        for one in listed:
+            digest_of(one)
+    except (ValueError, AttributeError):
+        return []
+    return listed
+
+
+_orders: dict[str, Order] = {}  # those of the last first programs
+
+
+def of(first: str, options: str) -> Order:
+    """Return the order that begins with the program at an address, built with these options."""
+    key = Key([Part("driver", driver_name()), Part("first program", first), Part("build options", options)])
+    # No lock: a launch may come in between, from a signal handler or a finaliser in the same thread.
+    order = _orders.setdefault(key.digest, Order(Remembered("orders", key)))
+    for oldest in list(_orders)[:-KEPT]:
+        _orders.pop(oldest, None)
+    return order
+
+
+def write() -> None:
+    """Write the orders of this process. Raises nothing."""
+    for order in list(_orders.values()):
+        order.write()
+
+
+def reset() -> None:
+    """Forget what was asked for."""
+    _orders.clear()
+
+
+option.on_change(reset)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=reset)  # what the parent asked for is the parent's

@@ -1,0 +1,249 @@
+"""Programs made ahead: while one kernel is bound and launched, a second thread builds the programs of the next ones.
+
+Which those are is what the last run of the driver asked for after the same first program (`kcl.drivers.pocl.orders`).
+Each is made of an entry that is read and verified as in every look-up, and is taken only for the key that its entry
+holds: an order that is old or wrong costs time and memory only. Few are made at first, and more as they are taken. Who
+asks for a program reads the entries of the next ones too: the second thread does nothing but build, in the driver,
+since two threads that both run Python take turns, and wait for each other at every one.
+
+The two threads share dictionaries, each change to which is one step of the interpreter, and no lock: a launch may come
+in between at any point, from a signal handler or a finaliser in the same thread. Whoever forks waits until the second
+thread is between two programs, as far as that takes less than a second, since a child would inherit the driver's locks.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import time
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyopencl as cl
+
+from kcl import events
+from kcl.build import compiler
+from kcl.cache.entry import Entry
+from kcl.cache.stores.base import digest_of
+from kcl.drivers.pocl import orders
+from kcl.errors import DamagedEntry
+
+if TYPE_CHECKING:
+    from kcl.build.options import BuildOptions
+    from kcl.build.program import Slot
+    from kcl.cache.layers import Layer
+
+WINDOW = 24  # programs at most are made that nobody has asked for yet
+FIRST = 4  # of them before it is seen that this run is like the last one
+BATCH = 16  # are made at once, so that the second thread need not begin too often
+BATCH_SECONDS = 0.02  # then no further one: the launch of a program that is ready waits meanwhile
+PASSED = 8  # places in the order that a run may be behind, and still ask for what was made
+_PATIENCE = 5.0  # seconds, for a program that the second thread builds
+_FORK_SECONDS = 1.0
+
+
+class Made:
+    """A program made of the binary of an entry, which one thread builds; where it `is_built` nothing is left to do."""
+
+    __slots__ = ("_claim", "_done", "entry", "is_built", "program")
+
+    def __init__(self, entry: Entry, program: cl.Program) -> None:
+        self.entry = entry
+        self.program = program
+        self.is_built = False
+        self._claim = threading.Lock()  # taken by the thread that builds it
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def complete(self, options: BuildOptions) -> None:
+        """Build it, unless another thread is to."""
+        if self._claim.acquire(blocking=False):
+            try:
+                self.is_built = compiler.built_silently(self.program, options)
+            finally:
+                self._done.release()
+
+    def is_usable(self) -> bool:
+        """Tell whether it is built, or left to the caller to be built; waits while the other thread builds it."""
+        return self._claim.acquire(blocking=False) or (self._done.acquire(timeout=_PATIENCE) and self.is_built)
+
+
+class Ahead:
+    """What is made ahead for a context of one device, beginning with the first program that was asked for."""
+
+    def __init__(self, layer: Layer, context: cl.Context, first: Slot) -> None:
+        self.layer = layer
+        self._context = context
+        self._device = first.device
+        self._options = first.options
+        self._process = os.getpid()
+        self._order = orders.of(first.address, first.options.text)
+        self._places = {place: number for number, place in enumerate(self._order.read())}
+        self._wanted = dict.fromkeys(self._places)  # what is left of the order
+        self._made: dict[str, Made] = {}
+        self._unbuilt: collections.deque[str] = collections.deque()
+        self._is_like = False  # whether this run has asked for what was made ahead
+        self._strangers = 0  # programs asked for, one after the other, that the order does not have
+        # Nobody waits for these: whoever finds one taken leaves the work to who has it. The second thread gives back
+        # that of its work, which was taken for it.
+        self._filling = threading.Lock()
+        self._building = threading.Lock()
+
+    def take(self, slot: Slot) -> Made | None:
+        """Return the program of `slot` if it was made, and see that the next ones are. Thread-safe."""
+        if os.getpid() != self._process or slot.options.text != self._options.text:
+            return None  # the thread is the parent's; and all are built with the same options
+        made = self._pop(slot.address)
+        self._fill()
+        # Whoever looks up what was refused finds out why.
+        return made if made is not None and made.entry.key == slot.key and made.is_usable() else None
+
+    def _pop(self, place: str) -> Made | None:
+        """Note that a program is asked for, and take it out; forget what was to come long before it."""
+        self._order.note(place)
+        self._wanted.pop(place, None)  # first: what is not wanted any more is not put among what was made
+        made = self._made.pop(place, None)
+        self._is_like |= made is not None
+        number = self._places.get(place)
+        if number is not None:
+            self._strangers = 0
+            self._forget_before(number - PASSED)
+        else:
+            self._strangers += 1
+            if self._strangers > WINDOW:  # this run is not like the last one
+                self._forget_before(orders.LONGEST)
+        return made
+
+    def _forget_before(self, number: int) -> None:
+        for late in [place for place in list(self._made) if self._places[place] < number]:
+            self._made.pop(late, None)
+        for place in list(self._wanted):
+            if self._places[place] >= number:
+                break
+            self._wanted.pop(place, None)
+
+    def _fill(self) -> None:
+        """Make the next programs, unless there are enough of them, or another thread is at it."""
+        number, most = (BATCH, WINDOW) if self._is_like else (FIRST, FIRST)
+        if self._wanted and len(self._made) + number <= most and self._filling.acquire(blocking=False):
+            try:
+                end = time.monotonic() + BATCH_SECONDS
+                for place in list(self._wanted)[:number]:
+                    if place in self._wanted and _goes_on():
+                        self._make(place)
+                    if time.monotonic() > end:
+                        break
+            finally:
+                self._filling.release()
+
+    def _make(self, place: str) -> None:
+        """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
+        with suppress(Exception):
+            blob = self.layer.memory.get(place)
+            if blob is None and self.layer.disk is not None:
+                blob = self.layer.disk.get(place)
+            if blob is not None:
+                entry = Entry.unpack(blob)
+                if entry.key.digest != digest_of(place):
+                    raise DamagedEntry(f"the entry at {place} is that of another key")
+                self._made[place] = Made(entry, compiler.of_binaries(self._context, [self._device], [entry]))
+                self._unbuilt.append(place)
+        if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more
+            self._made.pop(place, None)
+        if self._unbuilt and self._building.acquire(blocking=False):
+            self._begin()
+
+    def _begin(self) -> None:
+        # Whoever began it, the interpreter must not end before it: it would return from the driver into nothing.
+        try:
+            threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
+        except RuntimeError as error:  # there is no thread to be had, or the interpreter ends
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        """Make no more programs: the lock for building stays taken."""
+        self._wanted.clear()
+        events.logger().debug("no more programs are made ahead: %r", error)
+
+    def step(self) -> bool:
+        """Build a program, in the second thread; tell whether there may be more to be built."""
+        if not self._unbuilt or not _goes_on():
+            self._building.release()
+            # What came in between was left to this thread.
+            return bool(self._unbuilt) and _goes_on() and self._building.acquire(blocking=False)
+        with _Step():
+            self._build(self._unbuilt.popleft())
+        return True
+
+    def _build(self, place: str) -> None:
+        made = self._made.get(place)
+        if made is not None:
+            made.complete(self._options)
+
+
+def _work(found: weakref.ref[Ahead]) -> None:
+    """Build programs as long as there are some, and a context to build them for; after a fault never again."""
+    try:
+        while _step(found):
+            pass
+    except Exception as error:
+        ahead = found()
+        if ahead is not None:
+            ahead.give_up(error)
+
+
+def _step(found: weakref.ref[Ahead]) -> bool:
+    ahead = found()
+    try:
+        return ahead is not None and ahead.step()
+    finally:
+        with _Step():
+            ahead = None  # maybe the last that holds programs and context
+
+
+def _goes_on() -> bool:
+    return threading.main_thread().is_alive()
+
+
+class _Step:
+    """What the second thread does inside of the driver, and whoever forks waits for."""
+
+    lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self.lock.acquire(timeout=2 * _FORK_SECONDS):
+            raise TimeoutError("a process that was to be forked holds the lock")
+
+    def __exit__(self, *_unused: Any) -> None:
+        self.lock.release()
+
+
+class _Forks(threading.local):
+    """Whether this thread holds the lock of the steps, for each fork that it is about to do: they may be nested."""
+
+    def __init__(self) -> None:
+        self.held: list[bool] = []
+
+
+_forks = _Forks()
+
+
+def _before_fork() -> None:
+    _forks.held.append(False)
+    _forks.held[-1] = _Step.lock.acquire(timeout=_FORK_SECONDS)
+
+
+def _after_fork() -> None:
+    if _forks.held and _forks.held.pop():
+        _Step.lock.release()
+
+
+def _in_child() -> None:
+    _Step.lock = threading.Lock()  # a thread that is not here may hold the other one
+    _forks.held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -1,0 +1,187 @@
+"""The helper's own PoCL cache directory, and reading (only) the user's.
+
+    <cache>/<2 letters>/<37 letters>/program.bc                           bitcode of a program
+    <cache>/<2 letters>/<37 letters>/last_accessed                        touched whenever the program is built
+    <cache>/<2 letters>/<37 letters>/<kernel>/<local size>/<kernel>.so    specialised code
+
+The letters are a digest of source, options and device: the same in every cache directory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from kcl.drivers.pocl import stub
+from kcl.drivers.pocl.jobs import remove_tree
+
+GENERIC = "0-0-0"
+BITCODE, ACCESSED = "program.bc", "last_accessed"
+_SIZE_LIMIT = 256 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_SCAN_SHARE = 10  # a scan may take one part in ten of the time
+
+
+class PrivateCache:
+    """A PoCL cache directory that only this process uses. A program in it is named by its place, ``XX/YYY``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._seeded: set[str] = set()
+        self._next_scan = 0.0
+
+    def seed(self, user: str, since: float) -> None:
+        """Copy the bitcode of what the user's PoCL compiled since then: building from source is 20 times faster."""
+        started = time.monotonic()
+        if started < self._next_scan:
+            return
+        for letters in _folders(user, 2):
+            for folder in _folders(letters.path, 37):
+                place = f"{letters.name}/{folder.name}"
+                if place not in self._seeded and _touched(folder.path) >= since:
+                    self._seeded.add(place)
+                    self.seed_one(user, place)
+        ended = time.monotonic()
+        self._next_scan = ended + _SCAN_SHARE * (ended - started)
+
+    def seed_one(self, user: str, place: str) -> None:
+        """Copy the bitcode of one program, if it is there and fit to be read."""
+        content = _read(f"{user}/{place}/{BITCODE}")
+        if content:
+            _write(f"{self.path}/{place}/{BITCODE}", content)
+
+    def used(self) -> str:
+        """Return the place of the one program that was built since the last `forget`; else raise `ValueError`."""
+        found = self._built()
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} programs in PoCL's cache where one was built")
+        return found[0]
+
+    def _built(self) -> list[str]:
+        return [
+            f"{letters.name}/{folder.name}"
+            for letters in _folders(self.path, 2)
+            for folder in _folders(letters.path, 37)
+            if os.path.exists(f"{folder.path}/{ACCESSED}")
+        ]
+
+    def plant(self, place: str, files: Mapping[str, bytes]) -> None:
+        """Write files into the program's directory."""
+        for path, content in files.items():
+            _write(f"{self.path}/{place}{path}", content)
+
+    def plant_stubs(self, place: str, kernels: Iterable[str]) -> list[str]:
+        """Put a stub where PoCL looks for a generic function, unless one is there; return the stubs' paths."""
+        stubs = []
+        for kernel in kernels:
+            path = f"/{kernel}/{GENERIC}/{kernel}.so"
+            target = f"{self.path}/{place}{path}"
+            if not os.path.exists(target):
+                _write(target, stub.library(stub.symbol_of(kernel)))
+                stubs.append(path)
+        return stubs
+
+    def files(self, place: str) -> dict[str, bytes]:
+        """Return every file of the program by its path."""
+        root = f"{self.path}/{place}"
+        found = {}
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = f"{folder}/{name}"
+                found[path[len(root) :]] = _read(path) or b""
+        return found
+
+    def clear(self) -> None:
+        """Remove every program that was built; what was only seeded stays."""
+        for place in self._built():
+            self.forget(place)
+
+    def wipe(self) -> None:
+        """Remove every program, what was seeded too."""
+        for letters in _folders(self.path, 2):
+            remove_tree(letters.path)
+
+    def forget(self, place: str) -> None:
+        """Remove the program."""
+        remove_tree(f"{self.path}/{place}")
+
+
+def specialised_paths(user: str, place: str) -> list[str]:
+    """Return the paths of the code that the user's PoCL made for a program, so far."""
+    root = f"{user}/{place}"
+    return [
+        f"/{kernel.name}/{size.name}/{kernel.name}.so"
+        for kernel in _folders(root)
+        for size in _folders(kernel.path)
+        if os.path.lexists(f"{size.path}/{kernel.name}.so")
+    ]
+
+
+def specialised_files(user: str, place: str) -> dict[str, bytes]:
+    """Return that code by its path: whole libraries, in regular files of mine that nobody else can write."""
+    found = {}
+    for path in specialised_paths(user, place):
+        content = _read(f"{user}/{place}{path}")
+        if content is not None and _is_whole(content):
+            found[path] = content
+    return found
+
+
+def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each kernel the names of the local sizes that there is code for."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        _, kernel, size, _ = path.split("/")
+        found.setdefault(kernel, []).append(size)
+    return found
+
+
+def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
+    """Yield the directories in a directory, links not followed; of a name's length where one is given."""
+    try:
+        with os.scandir(path) as items:
+            found = [item for item in items if length in (0, len(item.name)) and item.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    yield from found
+
+
+def _touched(path: str) -> float:
+    latest = 0.0
+    for name in (path, f"{path}/{ACCESSED}"):
+        with suppress(OSError):
+            latest = max(latest, os.lstat(name).st_mtime)
+    return latest
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        mine = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        return stream.read() if mine and status.st_size <= _SIZE_LIMIT else None
+
+
+def _is_whole(library: bytes) -> bool:
+    """Tell whether a shared library has all its bytes: the section table, its last part, lies inside it."""
+    if sys.platform != "linux":
+        return bool(library)
+    if len(library) < 64 or library[:6] != b"\x7fELF\x02\x01":
+        return False
+    (start,) = struct.unpack_from("<Q", library, 40)
+    size, count = struct.unpack_from("<HH", library, 58)
+    return bool(0 < start <= start + size * count <= len(library))
+
+
+def _write(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with open(path, "wb") as stream:
+        stream.write(content)

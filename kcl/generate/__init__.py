@@ -1,0 +1,1 @@
+"""Stage 1: what a recipe returned becomes code."""

@@ -1,0 +1,44 @@
+"""Advice on a recipe: what its user could declare or change to make warm runs faster."""
+
+from __future__ import annotations
+
+import sys
+
+from kcl.cache import layers
+
+SLOW = 0.05  # seconds of a recipe's own Python in a warm run
+
+
+def on_slow_recipe(kernel: str, seconds: float) -> None:
+    """Advise to declare a recipe pure if its own Python took more than `SLOW` in a warm run; once per kernel name.
+
+    `seconds` leaves out the time in kcl and in what generates code. The warning names the line outside of kcl that
+    asked for the kernel. Raises nothing.
+    """
+    if seconds > SLOW:
+        layers.warn_once(
+            f"slow recipe {kernel}",
+            f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if it is a pure "
+            "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
+            stacklevel=_levels_to_the_user(),
+        )
+
+
+def on_restless_recipe(kernel: str, runs: int, differences: list[str]) -> None:
+    """Say that a recipe was new in `runs` runs in a row, with what differs from the last one. Raises nothing."""
+    layers.warn_once(
+        f"restless recipe {kernel}",
+        f"recipe {kernel!r} was new in {runs} runs in a row, so the cache never helped: "
+        f"{'; '.join(line.strip() for line in differences[:3]) or 'its calls are the same'}. "
+        "Keep what differs in every run, as a time or a random number, out of its calls: give it to the kernel as an "
+        "argument",
+        stacklevel=_levels_to_the_user(),
+    )
+
+
+def _levels_to_the_user() -> int:
+    """Count the frames from the caller to the first one outside of kcl, as `stacklevel` counts them."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "kcl":
+        frame, levels = frame.f_back, levels + 1
+    return levels

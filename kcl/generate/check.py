@@ -1,0 +1,82 @@
+"""Verification: run the recipe although the cache has its code, and compare what is generated with what is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from kcl.errors import WrongEntry
+from kcl.generate.code import Generated, file_name
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# The fields of Generated in the words of a report; the kernel's name is the recipe's and decides nothing.
+_PARTS = {
+    "source": "OpenCL C",
+    "options": "build options",
+    "kernels": "device kernels",
+    "invoker": "invoker",
+    "function": "invoker's name",
+    "arguments": "arguments",
+    "inferred": "dtypes that were inferred",
+    "packed": "packed arguments",
+    "dtypes": "structure dtypes",
+}
+_STARTED = time.time_ns()
+
+
+def chosen(fraction: float, digest: str, started: int = _STARTED) -> bool:
+    """Tell whether the look-up of a key is verified in a process that began at `started`; the same all through it."""
+    if fraction in (0.0, 1.0):
+        return fraction == 1.0
+    drawn = hashlib.sha256(f"{digest} {started}".encode()).digest()[:8]
+    return int.from_bytes(drawn, "little") < fraction * 2**64
+
+
+def difference(stored: Generated, fresh: Generated) -> str:
+    """Say which part of generated code differs first, and where; empty where none does."""
+    for field, words in _PARTS.items():
+        before, now = getattr(stored, field), getattr(fresh, field)
+        if before != now:
+            return f"{words}: {_first(before, now)}"
+    return ""
+
+
+def check(
+    name: str,
+    anew: Callable[[Mapping[str, np.dtype[Any]]], Generated],
+    stored: Generated,
+    dtypes: Mapping[str, np.dtype[Any]],
+    code: CodeType | None = None,
+) -> WrongEntry | None:
+    """Compare what `anew` generates with `stored`; where that differs, generate twice to say why.
+
+    `code` is the invoker's code object where that was stored too.
+    """
+    said = difference(stored, anew(dtypes))
+    if not said and code not in (None, compile(stored.invoker, file_name(stored), "exec")):
+        said = "invoker's code object"
+    if not said:
+        return None
+    varies = difference(anew(dtypes), anew(dtypes))
+    cause = (
+        "the recipe is not deterministic: run twice at once, it differs from itself"
+        if varies
+        else "something decides it that is in no key: declare it with @kcl.kernel(...)"
+    )
+    return WrongEntry(f"kernel {name!r}: what the recipe generates differs in {said}; {cause}")
+
+
+def _first(before: Any, now: Any) -> str:
+    if not (isinstance(before, str) and isinstance(now, str)):
+        return f"{before!r} -> {now!r}"
+    one, other = before.splitlines(), now.splitlines()
+    number = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    if number is None:
+        number = min(len(one), len(other))
+    lines = [lines[number].strip() if number < len(lines) else "" for lines in (one, other)]
+    return f"line {number + 1}: {lines[0]!r} -> {lines[1]!r}"

@@ -1,0 +1,77 @@
+"""Front ends: what turns a recipe's result into Generated. Another front end is one more file and one more row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kcl.errors import RecipeError
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.generate.code import Generated
+
+
+class Open(NamedTuple):
+    """The arguments that a recipe's result leaves open, and those of them that decide all the others.
+
+    `required` names the arrays that every call must give; `packed` is as in Generated. Both are needed before the
+    dtypes of a call can be looked at.
+    """
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    required: tuple[str, ...]
+    packed: dict[str, list[tuple[Any, str]]]
+
+
+class Result(Protocol):
+    """A recipe's result in the hands of its front end."""
+
+    @property
+    def front_end(self) -> str:
+        """The name of the front end."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Paths of the files that the result was made from."""
+
+    @property
+    def volatile(self) -> str:
+        """Why the result must not be stored; empty where it may be."""
+
+    @property
+    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+        """Arguments that are given as one object array, as in Generated."""
+
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
+        """Return what is left open, given the dtypes of the arguments of one call."""
+
+    def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
+        """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
+
+    def identity(self) -> str | None:
+        """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
+
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+        """Generate code for one choice of the open dtypes."""
+
+
+def accept(result: object, recipe: str) -> Result:
+    """Hand `result` to the front end that knows it; raises RecipeError where none does."""
+    module = type(result).__module__
+    if module.startswith("loopy."):
+        from kcl.generate.frontends.loopy import LoopyResult
+
+        return LoopyResult(result, recipe)
+    if module == "kcl.generate.frontends.opencl":
+        from kcl.generate.frontends.opencl import Source, SourceResult
+
+        if isinstance(result, Source):
+            return SourceResult(result)
+    raise RecipeError(
+        f"recipe {recipe!r} returned {type(result).__module__}.{type(result).__qualname__}; "
+        "return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source"
+    )

@@ -1,0 +1,228 @@
+"""The loopy front end: a TranslationUnit becomes OpenCL C and an invoker. Imported on a miss only."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kcl import caches
+from kcl.caches import postponed
+from kcl.errors import RecipeError
+from kcl.generate.code import Argument, Generated
+from kcl.generate.frontends import Open
+from kcl.record import observe
+from kcl.record.dtypes import dtype_text, layout_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Device programs are also the functions that kernels call; what is launched stands in the invoker.
+_LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
+_LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
+    with observe.unobserved():
+        _import_loopy()
+    with caches.loopy_disk_caches_off():
+        yield
+
+
+class LoopyResult:
+    """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
+
+    front_end = "loopy"
+    reads: tuple[str, ...] = ()
+
+    def __init__(self, unit: Any, recipe: str) -> None:
+        from loopy import TranslationUnit
+        from loopy.target.pyopencl import PyOpenCLTarget
+        from loopy.target.pyopencl_execution import PyOpenCLExecutor
+
+        if not isinstance(unit, TranslationUnit):
+            raise RecipeError(f"recipe {recipe!r} returned a loopy {type(unit).__name__}; return a TranslationUnit")
+        if not isinstance(unit.target, PyOpenCLTarget):
+            raise RecipeError(f"recipe {recipe!r} returned a kernel for {type(unit.target).__name__}, not PyOpenCL")
+        if len(unit.entrypoints) != 1:
+            raise RecipeError(
+                f"recipe {recipe!r} returned {len(unit.entrypoints)} entry points; "
+                "choose one with TranslationUnit.with_entrypoints"
+            )
+        (self._entry,) = unit.entrypoints
+        # Only generating is asked of the executor, for which it needs no context, and none must be kept alive.
+        self._executor = PyOpenCLExecutor(None, unit, self._entry)
+        self._options = unit[self._entry].options
+
+    @property
+    def volatile(self) -> str:
+        """Why the result must not be stored: options that make generating it do something beside."""
+        for name in ("edit_code", "write_wrapper"):
+            if getattr(self._options, name):
+                return f"loopy option {name} is set: generating prints or asks, which a hit would not do"
+        return ""
+
+    @property
+    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+        """Arguments that are given as one object array, and the parts that they are taken apart into."""
+        controller = self._executor.packing_controller
+        if controller is None:
+            return {}
+        return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
+
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
+        """Return the arguments without a dtype, and the fewest of them that decide the others.
+
+        Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
+        """
+        arguments = self._executor.separated_entry_knl.args
+        names = tuple(argument.name for argument in arguments if argument.dtype is None)
+        arrays = [name for name in names if self._is_input_array(name)]
+        given = {name: dtype for name, dtype in dtypes.items() if name in names}
+        needed = {name: dtype for name, dtype in given.items() if name in arrays}
+        if len(given) > len(needed) and self._inferred(needed) is None:
+            needed = self._fewest(given, arrays)
+        return Open(
+            names,
+            tuple(name for name in names if name in needed or name in arrays),
+            tuple(sorted(self._executor.input_array_names)),
+            self.packed,
+        )
+
+    def identity(self) -> str | None:
+        """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
+        from kcl.record.content import content_key
+
+        return content_key(self._executor.t_unit)
+
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+        """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""
+        from loopy.codegen import generate_code_v2
+
+        typed = self._executor.get_typed_and_scheduled_translation_unit_uncached(self._loopy_dtypes(dtypes) or None)
+        code = generate_code_v2(typed)
+        invoker = self._executor.get_invoker_uncached(typed, self._entry, code)
+        source = _source_of(invoker)
+        entry = typed[self._entry]
+        names = {argument.name for argument in self._executor.separated_entry_knl.args}
+        return Generated(
+            kernel=kernel,
+            front_end="loopy",
+            source=_edited(code.device_code(), entry.options),
+            options=_option_list(entry.options.build_options),
+            kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
+            invoker=source,
+            function=invoker.name,
+            arguments=tuple(
+                Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name))
+                for a in entry.args
+                if a.name in names
+            ),
+            inferred=self._types_found(entry),
+            packed=self.packed,
+            dtypes=_structures(source),
+            shown=(entry.options.write_code, bool(entry.options.allow_terminal_colors)),
+        )
+
+    def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
+        """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
+        inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
+        return inferred is not None and all(inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items())
+
+    def _is_input_array(self, name: str) -> bool:
+        from loopy import ArrayArg
+
+        argument = self._executor.separated_entry_knl.arg_dict[name]
+        return bool(isinstance(argument, ArrayArg) and argument.is_input)
+
+    def _fewest(self, given: dict[str, np.dtype[Any]], arrays: list[str]) -> dict[str, np.dtype[Any]]:
+        needed = dict(given)
+        for name in sorted(given):
+            fewer = {other: dtype for other, dtype in needed.items() if other != name}
+            if name not in arrays and self._inferred(fewer) is not None:
+                needed = fewer
+        return needed
+
+    def _inferred(self, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, str] | None:
+        """Infer every dtype from some; None where they do not suffice."""
+        from loopy.diagnostic import LoopyError
+        from loopy.kernel.tools import add_dtypes
+        from loopy.type_inference import infer_unknown_types
+
+        unit, executor = self._executor.t_unit, self._executor
+        if executor.sep_info:
+            return None
+        try:
+            typed = infer_unknown_types(
+                unit.with_kernel(add_dtypes(unit[self._entry], self._loopy_dtypes(dtypes))), expect_completion=True
+            )
+        except (LoopyError, AssertionError):
+            return None
+        return self._types_found(typed[self._entry])
+
+    def _types_found(self, entry: Any) -> dict[str, str]:
+        open_names = {a.name for a in self._executor.separated_entry_knl.args if a.dtype is None}
+        return {
+            a.name: dtype_text(a.dtype.numpy_dtype)
+            for a in entry.args
+            if a.name in open_names and hasattr(a.dtype, "numpy_dtype")
+        }
+
+    def _loopy_dtypes(self, dtypes: Mapping[str, np.dtype[Any]]) -> Any:
+        from constantdict import constantdict
+        from loopy.types import NumpyType
+
+        return constantdict({name: NumpyType(dtype) for name, dtype in dtypes.items()})
+
+
+def missing_arguments(kernel: str, missing: list[str]) -> Exception:
+    """Return the error that loopy's executor raises where input arrays are not given."""
+    from loopy.diagnostic import LoopyError
+
+    error: Exception = LoopyError(
+        f"Kernel {kernel}() missing required array input arguments: {', '.join(missing)}. "
+        "If this is a surprise, maybe you need to add is_input=False to your argument."
+    )
+    return error
+
+
+def _import_loopy() -> None:
+    caches.import_anyway("loopy")
+    postponed.module("pyopencl.invoker")
+
+
+def _edited(source: str, options: Any) -> str:
+    """Have the OpenCL C edited, as loopy's executor does where its options ask for that."""
+    if options.edit_code:
+        from pytools import invoke_editor
+
+        source = invoke_editor(source, "code.cl")
+    return source
+
+
+def _source_of(invoker: Any) -> str:
+    # loopy keeps no text of an invoker, but pytools shows it to tracebacks.
+    code = invoker.module.mod_globals["__code__"]
+    return "".join(linecache.cache[code.co_filename][2])  # type: ignore[misc]
+
+
+def _option_list(options: Any) -> tuple[str, ...]:
+    if isinstance(options, str):
+        import shlex
+
+        return tuple(shlex.split(options))
+    return tuple(options or ())
+
+
+def _structures(invoker: str) -> list[tuple[str, Any]]:
+    from pyopencl.tools import get_or_register_dtype
+
+    return [(name, layout_of(get_or_register_dtype(name))) for name in sorted(set(_LOOKED_UP.findall(invoker)))]
+
+
+def _text(dtype: Any) -> str:
+    return dtype_text(dtype.numpy_dtype) if hasattr(dtype, "numpy_dtype") else str(dtype or "")

@@ -1,0 +1,52 @@
+"""Origins: where a kernel's code comes from. A pure recipe is walked; any other recipe runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kcl.cache.key import Key
+    from kcl.generate.code import Generated
+    from kcl.generate.rows import Base, Dtypes, Outcome, Ready
+    from kcl.record.evidence import Evidence
+
+
+class Origin(Protocol):
+    """Where a kernel's code comes from: what knows its key, and makes it where nothing is stored."""
+
+    name: str
+    own_seconds: float
+    recipe: str  # file and name of one that runs in every process, else empty
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front ends that the result may belong to; empty where that is not known."""
+
+    @property
+    def directory(self) -> str:
+        """The directory that stored code may belong to; empty where it belongs to none."""
+
+    def key(self) -> Key:
+        """Return the generator key; raises UnknownInput where it cannot be known."""
+
+    def as_of_now(self, base: Base) -> Base:
+        """Return a base with the content that everything read had at the first look-up."""
+
+    def outcome(self) -> Outcome:
+        """Return the result in the hands of its front end, what was read, and why it must not be stored."""
+
+    def generate(self, dtypes: Dtypes) -> tuple[Generated, str, bool]:
+        """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
+
+    def anew(self, dtypes: Dtypes) -> Generated:
+        """Make the result and its code once more, for verification."""
+
+    def place(self) -> Evidence:
+        """Return where the recipe stands, and the texts of its code; slow."""
+
+    def adapted(self, ready: Ready) -> Ready:
+        """Return stored code with what this run decides about it."""
+
+    @property
+    def remark(self) -> str:
+        """Return what the event of a hit says; empty where there is nothing to say."""

@@ -1,0 +1,181 @@
+"""What decides the code of a recipe that runs in every process: what it returned, and the record behind that.
+
+The recipe runs once, at the first look-up. A recorded unit is keyed on its record, a unit of loopy's own on its
+content, a kcl.Source on its text and declarations.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.generate import frontends
+from kcl.generate.rows import Base, Outcome, Ready
+from kcl.record import beside, imports, recorder, unmade
+from kcl.record.declarations import NOTHING, Declared, Task
+from kcl.record.evidence import Evidence
+from kcl.record.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from kcl.generate.code import Generated
+
+_CHANGED = "what loopy keeps by reference changed after the call"
+_HANDED_OUT = "parts that it shares are in the program's hands"
+_NOTHING = object()
+
+
+class Recorded:
+    """What a recipe returned, and the key of it. Whoever holds it sees to it that one thread at a time does."""
+
+    def __init__(self, task: Task | None) -> None:
+        self.name = "" if task is None else task.name
+        self.recipe = "" if task is None else f"{task.function.__code__.co_filename} {task.function.__qualname__}"
+        self.remark = ""
+        self.own_seconds = 0.0  # what the recipe's own code took where nothing was carried out
+        self._task = task
+        self._value: Any = _NOTHING
+        self._record: Record | None = None  # behind the value, when the key was made
+        self._entry: str | None = None
+        self._result: frontends.Result | None = None
+        self._key: Key | None = None
+
+    @classmethod
+    def of_record(cls, record: Record, entrypoint: str | None) -> Recorded:
+        """Return what decides the code of a unit that was recorded outside of recipes."""
+        made = cls(None)
+        made._value = unmade.new(record, True)
+        made._entry = entrypoint
+        made.name = entrypoint or _name(record)
+        return made
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front end of what the recipe returned; empty before it ran."""
+        if self._value is _NOTHING:
+            return frozenset()
+        return frozenset({"opencl" if type(self._value).__module__ == "kcl.generate.frontends.opencl" else "loopy"})
+
+    directory = ""
+
+    @property
+    def _declared(self) -> Declared:
+        return NOTHING if self._task is None else self._task.declared
+
+    def key(self) -> Key:
+        """Return the key of what the recipe returned; raises its own error, RecipeError, or UnknownInput."""
+        if self._key is None:
+            if self._value is _NOTHING:
+                self._value = self._returned()
+            record = unmade.record_of(self._value)
+            if record is not None and record.changed():
+                recorder.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
+                self._value = recorder.make(record)
+            self._record = unmade.record_of(self._value)
+            self._key = Key(self._parts())
+        return self._key
+
+    def _returned(self) -> Any:
+        """Run the recipe, its calls recorded."""
+        assert self._task is not None
+        from kcl.record import face  # noqa: F401  # no recipe's own time
+
+        imports.watch()
+        before = recorder.carried()
+        with recorder.recording(self._task.function):
+            inside, started = recorder.seconds(), time.perf_counter()
+            value = self._task.function(**self._task.arguments)
+            seconds = time.perf_counter() - started - (recorder.seconds() - inside)
+        carried = recorder.carried() - before
+        if carried:
+            self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
+        else:
+            self.own_seconds = seconds
+        if type(value) is not unmade.UnmadeUnit:
+            frontends.accept(unmade.real_of(value), self.name)  # an error that names what was returned
+        return value
+
+    def _parts(self) -> list[Part]:
+        parts: list[Part] = []
+        declared = self._declared
+        if declared.version is not None:
+            parts.append(Part("declared version", declared.version))
+        if self._entry is not None:
+            parts.append(Part("entry point", self._entry))
+        record = unmade.record_of(self._value)
+        if self.front_ends == {"opencl"}:
+            return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]  # type: ignore[attr-defined]
+        parts = [*beside.parts(True), *beside.switches(), *parts]
+        if record is not None:
+            return [*parts, Part("record", record.digest)]
+        content = self._accepted().identity()
+        if content is None:
+            raise UnknownInput("the unit holds something that has no exact text; pass plain values to loopy")
+        return [*parts, Part("unit", content), Part("state", beside.state())]
+
+    def as_of_now(self, base: Base) -> Base:
+        """Return a base as it is: a recipe that runs reads for itself."""
+        return base
+
+    def outcome(self) -> Outcome:
+        """Return the result in the hands of its front end; carries the record out, or runs a recipe unrecorded."""
+        if self._value is _NOTHING:
+            self._value = self._unrecorded()
+        return Outcome(self._accepted(), (), "")
+
+    def _unrecorded(self) -> Any:
+        assert self._task is not None
+        with recorder.silent():
+            return self._task.function(**self._task.arguments)
+
+    def _accepted(self) -> frontends.Result:
+        if self._result is None:
+            record = unmade.record_of(self._value)
+            value = unmade.real_of(self._value) if record is None else recorder.make(record)
+            if self._entry is not None:
+                value = value.with_entrypoints(self._entry)
+            self._result = frontends.accept(value, self.name)
+        return self._result
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
+        """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
+        from kcl.generate import run
+
+        changed = self._record is not None and self._record.changed()
+        generated, refused, alone = run.generate(self.name, self._declared, self._accepted(), dtypes)
+        return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+        """Generate code from the record or the result once more, for verification."""
+        return self.generate(dtypes)[0]
+
+    def place(self) -> Evidence:
+        """Return the texts that explain a later miss: the recipe's and the record's; slow."""
+        from kcl.record import description
+
+        return description.place(unmade.record_of(self._value), self._value, self._task, self._key)
+
+    def adapted(self, ready: Ready) -> Ready:
+        """Return stored code with the build options that the recipe gave in this run."""
+        if self.front_ends != {"opencl"}:
+            return ready
+        options = self._accepted().options  # type: ignore[attr-defined]
+        if options == ready.generated.options:
+            return ready
+        generated = ready.generated._replace(options=options)
+        return Ready(generated, ready.invoke, generated.digest)
+
+
+def _name(record: Record) -> str:
+    """Name the kernel of a record: as the call that made it does, else as loopy does."""
+    while record.function not in ("make_kernel", "make_function"):
+        inputs = record.inputs()
+        if not inputs:
+            return "loopy_kernel"
+        record = inputs[0]
+    return str(record.keywords.get("name") or "loopy_kernel")

@@ -1,0 +1,114 @@
+"""What decides the code of a pure recipe: its walked code, its parameters, and what it reads on a miss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.cache.key import Key, Part, encoding
+from kcl.generate import rows
+from kcl.generate.rows import Base, Outcome, Ready
+from kcl.record import beside, kept
+from kcl.record.callables.reach import Reached, reach
+from kcl.record.declarations import NOTHING, PURE, Task
+from kcl.record.evidence import Evidence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.generate.code import Generated
+
+
+class Walked:
+    """A pure recipe with its parameters; its key is of the moment when it is first asked for."""
+
+    remark = ""
+    recipe = ""
+    own_seconds = 0.0
+
+    def __init__(self, task: Task) -> None:
+        self.name = task.name
+        self._task = task
+        self._reached: Reached | None = None
+        self._moment: dict[tuple[str, str], str] = {}
+        self._outcome: Outcome | None = None
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front ends that the recipe's code leads to."""
+        return self._reached.front_ends if self._reached else frozenset()
+
+    @property
+    def directory(self) -> str:
+        """The directory of the recipe's module."""
+        return self._reached.directory if self._reached else ""
+
+    def key(self) -> Key:
+        """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
+        kept.load()
+        self._reached = found = reached(self._task)
+        parts, body = found.parts, found.body
+        loopy = found.front_ends != {"opencl"}
+        more = [*beside.own(), *(beside.switches() if loopy else ())]
+        if self._task.declared not in (NOTHING, PURE):
+            more = [*self._task.declared.parts, *more]
+        return Key((*parts, *more), body and body + encoding(more))
+
+    def as_of_now(self, base: Base) -> Base:
+        """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
+        if not base.reads:
+            return base
+        from kcl.record import manifest
+
+        reads = []
+        for read in base.reads:
+            place = (read.base, read.path)
+            if place not in self._moment:
+                self._moment[place] = manifest.content(read, self.directory)
+            reads.append(read._replace(digest=self._moment[place]))
+        return base._replace(reads=tuple(reads))
+
+    def outcome(self) -> Outcome:
+        """Run the recipe under observation."""
+        from kcl.generate import run
+
+        self._outcome = ran = run.run(self._task, self._reached)
+        self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
+        return ran
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
+        """Generate code from what the recipe returned last."""
+        from kcl.generate import run
+
+        assert self._outcome is not None
+        return run.generate(self.name, self._task.declared, self._outcome.result, dtypes)
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+        """Run the recipe once more and generate its code."""
+        from kcl.generate import run
+
+        result = run.run(self._task, self._reached).result
+        return run.generate(self.name, self._task.declared, result, dtypes)[0]
+
+    def place(self) -> Evidence:
+        """Return where the recipe stands, and the texts of its code; slow."""
+        from kcl.generate import run
+
+        return run.place_of(self._reached)
+
+    def adapted(self, ready: rows.Ready) -> Ready:
+        """Return stored code as it is."""
+        return ready
+
+
+def reached(task: Task) -> Reached:
+    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
+    declared = task.declared
+    if not declared.made:
+        return reach(task.function, task.arguments)
+    found = reach(task.function, {**task.arguments, **declared.values}, declared.excuses)
+    named = {f"parameter {name}": name for name in declared.values}
+    if not named:
+        return found
+    parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
+    return found._replace(parts=parts, body=None)

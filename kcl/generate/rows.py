@@ -1,0 +1,273 @@
+"""How a Kernel's code lies in the generator layer.
+
+A recipe that leaves nothing open has one row, under its generator key, unless it is pure and reads something. Any other
+has a base row there, which says what is open and what was read, and one row for each choice of dtypes and content.
+
+A small row under the identity of what the recipe returned (its unit) points to the row that holds the code. So another
+recipe, or the same after a change that makes no difference, finds code without generating it. Where there is no
+generator key this row holds the code itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.generate.code import Generated, from_entry, instantiate, to_entry
+from kcl.generate.frontends import Open
+from kcl.namedtuple import NamedTuple
+from kcl.record.dtypes import dtype_text
+from kcl.record.evidence import Evidence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.cache.layers import Layer
+    from kcl.generate import frontends
+    from kcl.record.manifest import Read
+
+Dtypes = Mapping[str, "np.dtype[Any]"]
+
+
+class Ready(NamedTuple):
+    """Generated code with its invoker, and the digest under which launchers are bound."""
+
+    generated: Generated
+    invoke: Callable[..., Any]
+    digest: str
+
+
+class Outcome(NamedTuple):
+    """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
+
+    result: frontends.Result
+    reads: tuple[Read, ...]
+    refused: str
+
+
+class Base(NamedTuple):
+    """What must be known of a recipe's result before the dtypes of a call can be looked at."""
+
+    open: Open
+    reads: tuple[Read, ...]
+
+
+_KEPT = 256
+# What was made ready of the entries that memory holds: a recipe that is called for every launch finds it again.
+_readied: dict[str, tuple[Entry, str, Ready]] = {}
+
+
+def base_of(entry: Entry) -> Base:
+    """Read the base from any row; raises KeyError or TypeError where it is not there."""
+    base = entry.metadata["base"]
+    packed = {name: [(_index(i), part) for i, part in pairs] for name, pairs in base["packed"]}
+    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed)
+    return Base(opened, _reads(base["reads"]) if base["reads"] else ())
+
+
+def is_whole(entry: Entry) -> bool:
+    """Tell whether the row under the generator key holds the code itself."""
+    return "function" in entry.metadata
+
+
+def belongs_elsewhere(entry: Entry, directory: str) -> bool:
+    """Tell whether the code of a row names the directory of another copy of the project."""
+    return entry.metadata.get("directory", "") not in ("", directory)
+
+
+def ready(entry: Entry, directory: str) -> Ready:
+    """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
+    known = _readied.get(entry.key.digest)
+    if known is not None and known[0] is entry and known[1] == directory:
+        return known[2]
+    generated, code = from_entry(entry)
+    options = tuple(_located(option, directory) for option in generated.options)
+    generated = generated._replace(options=options)
+    found = Ready(generated, instantiate(generated, code), generated.digest)
+    if len(_readied) >= _KEPT:
+        _readied.clear()
+    _readied[entry.key.digest] = entry, directory, found
+    return found
+
+
+def made_ready(generated: Generated) -> Ready:
+    """Make code ready that was generated now."""
+    return Ready(generated, instantiate(generated), generated.digest)
+
+
+def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
+    """Return the keys of the rows to look at: by what decides, then by everything that was given.
+
+    Where nothing is open and nothing was read there is one row, that of the generator key itself.
+    """
+    if not base.open.names and not base.reads:
+        return [direct]
+    common = [
+        *direct.parts,
+        Part("row", "special"),
+        *(Part(f"{read.base} {read.path}".strip(), read.digest) for read in base.reads),
+    ]
+    given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
+    needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
+    keys = [Key([*common, *_dtype_parts(needed)])]
+    if len(given) > len(needed):
+        keys.append(Key([*common, *_dtype_parts(given)]))
+    return keys
+
+
+def fits(entry: Entry, base: Base, dtypes: Dtypes) -> bool:
+    """Tell whether the dtypes of a call are those that the row was generated for."""
+    chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
+    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
+
+
+def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
+    """Say why no row fits: what was read has changed, or these dtypes are new."""
+    for before, now in zip(stored.reads, base.reads, strict=True):
+        if before.digest != now.digest:
+            from kcl.record import manifest
+
+            return f"{manifest.in_words(now)} changed"
+    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
+    return f"new choice of dtypes: {given}"
+
+
+def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
+    """Return the key of the row under which the code of equal results is found; `parts` are beside the result."""
+    return Key([*parts, Part("result", identity), *_dtype_parts(dtypes)])
+
+
+def of_unit(layer: Layer, unit: Key) -> tuple[Generated | None, str]:
+    """Return the code that was generated from an equal result, None where there is none of use, and what was at fault.
+
+    Code that cannot be made ready to launch is set aside.
+    """
+    entry = layer.look_up(unit.digest, unit).entry
+    if entry is None:
+        return None, ""
+    try:
+        row = _pointed(layer, unit, entry)
+        if row is None:
+            return None, ""
+        entry = row
+        generated, code = from_entry(entry)
+        # An include directory that is described by its place belongs to the project of the row.
+        if not all(isinstance(option, str) for option in generated.options):
+            return None, ""
+        instantiate(generated, code)
+    except Exception as error:
+        layer.set_aside(entry.key.digest, entry.pack(), error)
+        return None, f"the stored code of an equal result could not be used: {error}"
+    return generated, ""
+
+
+def _pointed(layer: Layer, unit: Key, entry: Entry | None) -> Entry | None:
+    """Return the row with the code: the row of the result itself, or the one that it points to."""
+    if entry is None or "row" not in entry.metadata:
+        return entry
+    pointed = Key(Part(*part) for part in entry.metadata["row"])
+    row = layer.look_up(pointed.digest, pointed).entry
+    # The row may hold the code of another result by now.
+    return row if row is not None and row.metadata.get("unit") == unit.digest else None
+
+
+def store_unit(layer: Layer, unit: Key, generated: Generated, seconds: float) -> int:
+    """Publish code under the identity of the result alone; returns its size in bytes."""
+    return layer.publish(unit.digest, to_entry(generated, unit, {"created": int(time.time()), "seconds": seconds}))
+
+
+def store(
+    layer: Layer,
+    direct: Key,
+    place: Evidence,
+    base: Base,
+    generated: Generated,
+    used: Dtypes,
+    unit: Key | None,
+    seconds: float = 0.0,
+) -> tuple[Key, int]:
+    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
+    chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
+    options = [_placed(option, place) for option in generated.options]
+    named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
+    metadata = {
+        "base": _described(base),
+        "chosen": chosen,
+        "created": int(time.time()),
+        "seconds": seconds,
+        "options": options,
+        "unit": unit.digest if unit is not None else "",
+        "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
+    }
+    texts = _texts(place)
+    key, size = special_keys(direct, base, used)[-1], 0
+    entry = to_entry(generated, key, metadata)
+    if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
+        entry.parts.update(texts)
+    else:
+        about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
+        size = layer.publish(direct.digest, Entry(direct, about, texts))
+    if unit is not None:
+        pointer = {"kernel": generated.kernel, "created": metadata["created"]}
+        pointer["row"] = [list(part) for part in key.parts]
+        size += layer.publish(unit.digest, Entry(unit, pointer, {}))
+    return key, size + layer.publish(key.digest, entry)
+
+
+def _reads(described: list[list[str]]) -> tuple[Read, ...]:
+    from kcl.record.manifest import Read
+
+    return tuple(Read(*fields) for fields in described)
+
+
+def _described(base: Base) -> dict[str, Any]:
+    opened = base.open
+    return {
+        "open": list(opened.names),
+        "needed": list(opened.needed),
+        "required": list(opened.required),
+        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in opened.packed.items()],
+        "reads": [list(read) for read in base.reads],
+    }
+
+
+def _texts(place: Evidence) -> dict[str, bytes]:
+    """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
+    import json
+
+    told: dict[str, object] = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
+    if place.record is not None:
+        told["record.json"] = place.record
+    return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
+
+
+def _dtype_parts(dtypes: Dtypes) -> list[Part]:
+    return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
+
+
+def _placed(option: str, place: Evidence) -> str | list[str]:
+    """Describe an include directory as files are described, so that a copy of the project has its own."""
+    if option[:2] != "-I" or not option[2:].strip():
+        return option
+    from kcl.record import manifest
+
+    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.written)]
+
+
+def _located(option: Any, directory: str) -> str:
+    if isinstance(option, str):
+        return option
+    from kcl.record import manifest
+
+    flag, base, path = option
+    return f"{flag}{manifest.locate(base, path, directory)}"
+
+
+def _index(index: Any) -> Any:
+    """Exchange tuples and lists: JSON knows lists only, and array indices are tuples."""
+    if isinstance(index, tuple):
+        return list(index)
+    return tuple(index) if isinstance(index, list) else index

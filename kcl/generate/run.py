@@ -1,0 +1,137 @@
+"""Running a recipe on a miss, and its front end, both under observation: what came out, and may it be stored."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.generate import frontends
+from kcl.generate.rows import Outcome
+from kcl.generate.rows import unit_key as _unit_key
+from kcl.record import manifest, observe, recorder
+from kcl.record.callables import distributions
+from kcl.record.declarations import NOTHING, Declared, Task
+from kcl.record.evidence import Evidence
+from kcl.record.manifest import Read
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.cache.key import Key
+    from kcl.generate.code import Generated
+    from kcl.record.callables.reach import Reached
+
+
+def run(task: Task, reached: Reached | None) -> Outcome:
+    """Run the recipe; what it reads is described as of now."""
+    front_ends = reached.front_ends if reached else frozenset[str]()
+    begin = time.time_ns()
+    # Where nobody can tell what the recipe returns, it may be loopy's.
+    from kcl.record.callables import witness
+
+    with witness.holding():
+        result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
+    place = place_of(reached)
+    refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
+    files = sorted({*observed.files, *result.reads})
+    touched = [path for path in files if _touched_since(path, begin)]
+    if task.declared.version is not None:
+        # What the recipe itself wrote, and what is gone by now, is vouched for with the rest.
+        files = [path for path in files if path not in touched]
+    elif touched:
+        refused = refused or "a file that the recipe reads changed while it ran"
+    return Outcome(result, _reads(task.declared, files, observed, place), refused)
+
+
+def generate(
+    name: str, declared: Declared, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
+) -> tuple[Generated, str, bool]:
+    """Generate code for one choice of dtypes: (Generated, why it must not be stored, whether the result decides it).
+
+    What a declaration vouches for may decide the code beside the result.
+    """
+    with recorder.carrying(), observe.observing() as observed, _quiet(result.front_end):
+        generated = result.generate(name, dtypes)
+    alone = not (result.volatile or _seen_in_generating(NOTHING, observed))
+    return generated, result.volatile or _seen_in_generating(declared, observed), alone
+
+
+def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> Key | None:
+    """Return the key under which code of equal results is found; None where it cannot be known or must not serve."""
+    identity = None if result.volatile else result.identity()
+    if identity is None:
+        return None
+    from kcl.record import beside
+
+    with_loopy = result.front_end != "opencl"
+    parts = [*beside.parts(with_loopy), *(beside.switches() if with_loopy else ())]
+    return _unit_key(identity, parts, dtypes)
+
+
+def place_of(reached: Reached | None) -> Evidence:
+    """Return where a recipe stands."""
+    if reached is None:
+        return Evidence("", {}, False)
+    values = tuple(part.value for part in reached.parts)
+    return Evidence(reached.directory, reached.texts(), reached.placed, reached.origins(), values)
+
+
+def _reads(declared: Declared, files: list[str], observed: observe.Observed, place: Evidence) -> tuple[Read, ...]:
+    texts = place.written
+    return (
+        *manifest.files([path for path in files if not declared.covers(path, place.directory)], place.directory, texts),
+        *manifest.links(observed.links, place.directory, texts),
+        *manifest.variables(name for name in observed.variables if name not in declared.env),
+        *([manifest.working_directory()] if observed.working_directory else []),
+        *declared.inputs(place.directory),
+    )
+
+
+def _watched(task: Task, front_end: str) -> tuple[frontends.Result, observe.Observed]:
+    with recorder.silent(), observe.observing() as observed, _quiet(front_end):
+        value = task.function(**task.arguments)
+    result = frontends.accept(value, task.name)
+    if result.front_end == "loopy" and front_end != "loopy":
+        observed.refuse("ran loopy with its own disk caches on, whose stale code must not be kept")
+    return result, observed
+
+
+def _has_loopy() -> bool:
+    from importlib.util import find_spec
+
+    return "loopy" in sys.modules or find_spec("loopy") is not None
+
+
+def _seen_in_generating(declared: Declared, observed: observe.Observed) -> str:
+    """Say what keeps a row from being stored: what the user's code, a preamble generator say, did meanwhile."""
+    refused = declared.refused(observed, "", "generating {}")
+    if refused or declared.version is not None:
+        return refused
+    # A traceback that is printed meanwhile reads the code that it shows.
+    files = [path for path in observed.files if not distributions.is_generators_code(path)]
+    for things, words in ((files, "file "), (observed.links, "link "), (observed.variables, "variable ")):
+        for thing in things:
+            return f"generating read the {words}{os.path.basename(thing)}: read it in the recipe"
+    return "generating asked for the working directory: ask in the recipe" if observed.working_directory else ""
+
+
+def _quiet(front_end: str) -> Any:
+    if front_end != "loopy":
+        return observe.nothing()
+    with observe.unobserved():
+        from kcl.generate.frontends.loopy import quiet
+    return quiet()
+
+
+def _touched_since(path: str, begin: int) -> bool:
+    try:
+        return os.stat(path).st_mtime_ns > begin
+    except FileNotFoundError:
+        # It was never there if nothing was taken out of its folder meanwhile.
+        folder = os.path.dirname(os.path.abspath(path))
+        return folder != path and _touched_since(folder, begin)
+    except OSError:
+        return True

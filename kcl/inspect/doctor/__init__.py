@@ -1,0 +1,36 @@
+"""The check-up behind `kcl doctor`: what is wrong around the caches, each finding with its cure. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kcl.inspect.doctor import files, switches, system
+from kcl.inspect.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
+
+__all__ = ["CHECKS", "NOTE", "OK", "PROBLEM", "WARNING", "Finding", "run"]
+
+# In the order of the report; a check that finds nothing yields nothing.
+CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+    "platforms": system.platforms,
+    "packages": system.packages,
+    "versions": system.versions,
+    "directories": files.directories,
+    "disk": files.disk,
+    "roots": switches.roots,
+    "switches": switches.values,
+    "contradictions": switches.contradictions,
+    "late switches": switches.late,
+    "look-alikes": switches.look_alikes,
+    "process ids": switches.process_ids,
+    "settings": switches.unknown_settings,
+    "damaged files": files.damaged,
+    "lock files": files.locks,
+    "completing": files.pending,
+}
+
+
+def run() -> Iterator[Finding]:
+    """Yield what every check finds; one that finds nothing is fine, and says so."""
+    for name, check in CHECKS.items():
+        found = list(check())
+        yield from found or [Finding(name, OK, "nothing found")]

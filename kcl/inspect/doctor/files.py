@@ -1,0 +1,177 @@
+"""Checks of the disk: directories, room, damaged files, left-over locks, entries that nobody completes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+from kcl import caches, option, trust
+from kcl.drivers.pocl.jobs import AGAIN, Queue
+from kcl.errors import CacheFault
+from kcl.inspect import inventory
+from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
+
+_NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
+_INODES = 1000
+_LARGEST = 256 << 20  # bytes of a database that is checked
+_LOCK_AGE = 60.0  # pyopencl waits no longer
+_OLD = 3600.0
+_FOLDERS = ("pytools", "pyopencl", "kcl")
+
+
+def directories() -> Iterator[Finding]:
+    """Find directories that cannot be written, belong to others, or lie on a network file system."""
+    check, said = "directories", set()
+    for path in dict.fromkeys(option.folder(name) for name in _FOLDERS):
+        try:
+            trust.check(path)
+        except (OSError, CacheFault) as error:
+            if str(error) not in said:  # an ancestor of all three
+                yield Finding(check, PROBLEM, str(error))
+            said.add(str(error))
+            continue
+        if not _writable(path):
+            yield Finding(check, PROBLEM, f"{path} cannot be written", f"chmod u+rwx {path}, or set KCL_CACHE_DIR")
+        if trust.is_network(path):
+            words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
+            yield Finding(check, NOTE, words, "a local KCL_CACHE_DIR is faster")
+    for name in ("pocl", "loopy", "pyopencl-binary"):
+        place = caches.place(name)
+        if place.path and not _writable(place.path):
+            effect = "PoCL shows no device then" if name == "pocl" else f"{caches.row(name).title} fail then"
+            yield Finding(check, PROBLEM, f"{place.path} ({place.why}) cannot be written: {effect}", _elsewhere(name))
+
+
+def disk() -> Iterator[Finding]:
+    """Find file systems without room."""
+    seen = set()
+    places = [option.folder("kcl"), *(caches.directory(name) for name in caches.names())]
+    for path in filter(None, places):
+        there = _nearest(path)
+        try:
+            device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
+        except OSError:
+            continue
+        if device in seen:
+            continue
+        seen.add(device)
+        free = f"{usage.free / 1e6:.0f} MB"
+        if usage.free < _NEEDED or _inodes(there) < _INODES:
+            yield Finding("disk", PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
+        elif usage.free < _WANTED:
+            yield Finding("disk", WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
+
+
+def damaged() -> Iterator[Finding]:
+    """Find files that are not what they should be: entries of kcl by their headers, databases, PoCL's empty files."""
+    check = "damaged files"
+    faults: list[inventory.Fault] = []
+    for _ in inventory.summaries(faults=faults):
+        pass
+    for fault in faults:
+        words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
+        yield Finding(check, WARNING, words, "the next look-up sets it aside; kcl verify --all looks at every byte")
+    for name in ("loopy", "pyopencl"):
+        for path in caches.files(name):
+            fault_of = _fault_of_database(path)
+            if fault_of:
+                words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
+                yield Finding(check, PROBLEM, words, f"kcl purge {name}")
+    empty = [path for path in _below(caches.files("pocl")) if _is_empty_code(path)]
+    if empty:
+        words = f"{len(empty)} empty files of PoCL's, such as {empty[0]}: a program that needs one fails"
+        yield Finding(check, PROBLEM, words, "kcl purge pocl")
+
+
+def locks() -> Iterator[Finding]:
+    """Find what a killed process left locked: pyopencl's lock is a file that is there."""
+    for folder in caches.files("pyopencl-binary"):
+        path = os.path.join(folder, "lock")
+        with suppress(OSError):
+            age = time.time() - os.lstat(path).st_mtime
+            if age > _LOCK_AGE:
+                words = f"{path} was left over: every build by pyopencl waits for a minute, then it fails"
+                yield Finding("lock files", PROBLEM, words, f"rm {path}")
+            else:
+                yield Finding("lock files", NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
+
+
+def pending() -> Iterator[Finding]:
+    """Find programs whose entries nobody completes."""
+    if not os.path.isdir(os.path.join(option.folder("kcl"), "pending")):
+        return
+    queue = Queue(option.folder("kcl"))
+    try:
+        jobs = queue.jobs()
+        old = [job for job in jobs if job.written < time.time() - _OLD]
+        if old and not queue.has_helper():
+            words = f"{len(old)} programs have waited for more than an hour to be completed, and no helper runs"
+            yield Finding("completing", NOTE, words, "the next run starts a helper, unless KCL_PROMOTE is off")
+        again = sum(1 for job in jobs if job.state == AGAIN)
+        if again:
+            words = f"the helper died of {again} programs once and tries them a second time, the slow way"
+            yield Finding("completing", NOTE, words)
+    except (OSError, CacheFault) as error:
+        yield Finding("completing", WARNING, f"the queue of programs to complete cannot be read: {error}")
+
+
+def _elsewhere(name: str) -> str:
+    return "set POCL_CACHE_DIR to a directory of your own" if name == "pocl" else "set XDG_CACHE_HOME to one of yours"
+
+
+def _nearest(path: str) -> str:
+    """Return the nearest directory on the way that is there."""
+    path = os.path.abspath(path)
+    while not os.path.lexists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
+
+
+def _writable(path: str) -> bool:
+    there = _nearest(path)
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) and not _is_read_only(there)
+
+
+def _is_read_only(path: str) -> bool:
+    """Tell whether a file system is mounted to read, which root is not told by access."""
+    with suppress(OSError, AttributeError):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
+
+
+def _inodes(path: str) -> float:
+    with suppress(OSError, AttributeError):
+        status = os.statvfs(path)
+        if status.f_files:  # some file systems have no number of inodes
+            return status.f_favail
+    return float("inf")
+
+
+def _fault_of_database(path: str) -> str:
+    if not path.endswith(".sqlite") or os.path.getsize(path) > _LARGEST:
+        return ""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as database:
+            (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            return "" if answer == "ok" else str(answer)
+    except sqlite3.OperationalError as error:
+        return "" if "locked" in str(error) else str(error)
+    except sqlite3.Error as error:
+        return str(error)
+
+
+def _below(paths: tuple[str, ...]) -> Iterator[str]:
+    for path in paths:
+        for folder, _folders, names in os.walk(path):
+            yield from (os.path.join(folder, name) for name in names)
+
+
+def _is_empty_code(path: str) -> bool:
+    try:
+        return path.endswith((".so", "program.bc", "parallel.bc")) and os.lstat(path).st_size == 0
+    except OSError:
+        return False

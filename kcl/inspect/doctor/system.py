@@ -1,0 +1,113 @@
+"""Checks of the system: platforms, devices, packages and their versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import metadata, util
+
+from kcl import settings
+from kcl.inspect.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
+
+_NEWER_POCL = (
+    "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
+    "python tools/with_pocl.py of a checkout of kcl"
+)
+_POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
+
+# Two distributions, from which version on each, and what is wrong with them together.
+WRONG_TOGETHER = (
+    (
+        ("loopy", (2025, 2), (2026,)),
+        ("islpy", (2026,), ()),
+        "prefetches and tight bounds fail: 'Aff' object has no attribute 'is_equal'",
+        'pip install "islpy>=2025.2,<2026"',
+    ),
+    (
+        ("pyopencl", (), (2026, 1)),
+        ("kcl", (), ()),
+        "kcl uses what pyopencl 2026.1 brought",
+        'pip install "pyopencl>=2026.1,<2027"',
+    ),
+)
+
+
+def platforms() -> Iterator[Finding]:
+    """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
+    check = "platforms"
+    if util.find_spec("pyopencl") is None:
+        yield Finding(check, PROBLEM, "pyopencl is not installed", "pip install pyopencl")
+        return
+    folder = settings.variable("OCL_ICD_VENDORS")
+    where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
+    try:
+        import pyopencl
+
+        found = pyopencl.get_platforms()
+    except Exception as error:  # a driver may raise anything, and none at all is an error too
+        yield Finding(check, PROBLEM, f"no OpenCL platform was found ({error}){where}", _POCL)
+        return
+    devices = 0
+    for platform in found:
+        try:
+            listed = platform.get_devices()
+            names = [device.name.strip() for device in listed]
+            nameless = any(has_no_cpu_name(device.version) for device in listed)
+        except Exception as error:
+            yield Finding(check, WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
+            continue
+        devices += len(names)
+        says = ", ".join(names) or "no device"
+        yield Finding(check, OK if names else NOTE, f"{platform.name} ({platform.version}): {says}")
+        if nameless:
+            words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
+            yield Finding(check, WARNING, words, _NEWER_POCL)
+    if not devices:
+        yield Finding(check, PROBLEM, f"no platform has a device{where}", _POCL)
+
+
+def has_no_cpu_name(version: str) -> bool:
+    """Tell by a device's version whether PoCL found no name for this CPU, which clang insists on for x86."""
+    return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
+
+
+def packages() -> Iterator[Finding]:
+    """Name the packages that are missing for something."""
+    for name, module, needed in (
+        ("loopy", "loopy", "recipes that return loopy kernels"),
+        ("numpy", "numpy", "every launch"),
+    ):
+        if util.find_spec(module) is None:
+            severity = NOTE if name == "loopy" else PROBLEM
+            yield Finding("packages", severity, f"{name} is not installed: {needed} need it", f"pip install {name}")
+
+
+def versions() -> Iterator[Finding]:
+    """Name versions that are known to be wrong together."""
+    check = "versions"
+    for (one, *range_one), (other, *range_other), words, cure in WRONG_TOGETHER:
+        here, there = _version(one), _version(other)
+        if here and there and _is_in(here, *range_one) and _is_in(there, *range_other):
+            yield Finding(check, PROBLEM, f"{one} {here} with {other} {there}: {words}", cure)
+    from kcl.cache.stores.persistentdict import supported
+
+    pytools = _version("pytools")
+    if pytools and not supported(_numbers(pytools)):
+        words = f"pytools {pytools} is not known to this kcl: the generator layer keeps a file for each entry"
+        yield Finding(check, NOTE, words, "update kcl")
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _is_in(version: str, first: tuple[int, ...], end: tuple[int, ...]) -> bool:
+    numbers = _numbers(version)
+    return numbers >= first and (not end or numbers < end)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])

@@ -1,0 +1,304 @@
+"""Why a look-up missed: the nearest earlier entry of the same kernel, and what of its key differs, in words.
+
+The nearest entry is the one whose record of calls differs least from that of the missed key. Without records it is the
+one whose key differs in the fewest parts. Of several the youngest is taken. Records and texts come from the entries
+themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.cache.key import Difference, Key
+from kcl.inspect.explain import calls
+from kcl.inspect.explain.calls import Record, Said
+from kcl.inspect.explain.words import About, Origin, sentence
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+
+_DIFF_LINES, _DIFF_WIDTH = 8, 110
+_COMPARED_LINES = 400
+_FORMATS = ("kcl", "format")  # of keys: where these differ, nothing else says anything
+_CODE = ("code ", "class ")
+RECORD = "record"  # of keys: the part that holds the digest of the record
+_READ = 32  # records, to find the nearest
+_MOST = 20  # calls that are told one by one
+# What another device or platform brings with it.
+_FOLLOWING = frozenset(
+    ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C", "extensions")
+) | {"address bits", "driver library", "cpu features"}
+
+
+class Texts(NamedTuple):
+    """What the digests in a key stand for: texts by the name of the part, where code is written, and the record."""
+
+    sources: Mapping[str, str] = {}
+    origins: Mapping[str, Origin] = {}
+    record: Record | None = None
+
+
+class Known(NamedTuple):
+    """An entry that a missed key may be compared with; `texts` reads the entry, and is asked for a few of them."""
+
+    key: Key
+    written: float
+    metadata: Mapping[str, Any]
+    texts: Callable[[], Texts]
+
+
+class Change(NamedTuple):
+    """One part or call that differs: its name in the key or record, how in words, and the lines that changed."""
+
+    part: str
+    sentence: str
+    diff: tuple[str, ...]
+
+
+class Explanation(NamedTuple):
+    """Why a key was not found; `nearest` is None where nothing of this kernel was stored before."""
+
+    nearest: Known | None
+    changes: tuple[Change, ...]
+
+
+FIRST_TIME = Explanation(None, ())
+
+
+def explain(key: Key, texts: Texts, known: Iterable[Known]) -> Explanation:
+    """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count."""
+    found = nearest(key, known, texts.record)
+    if found is None:
+        return FIRST_TIME
+    return Explanation(found, tuple(changes(found, key, texts)))
+
+
+def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> Known | None:
+    """Return the entry of the same kind of key that differs least, the youngest of several.
+
+    Where the missed key has a record, entries are compared by their records first.
+    """
+    candidates = [one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)]
+    return (_by_record(key, candidates, record) if record is not None else None) or _by_parts(key, candidates)
+
+
+def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
+    """Return the entry with the fewest differing parts.
+
+    A base row says nothing of dtypes and reads: of equally near ones a row that holds code is taken.
+    """
+    best: tuple[int, bool, float] | None = None
+    found, parts = None, set(key.parts)
+    for one in candidates:
+        unlike = len(parts.symmetric_difference(one.key.parts))
+        # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
+        if best is not None and unlike > 2 * best[0]:
+            continue
+        rank = (len(one.key.diff(key)), is_base(one.metadata), -one.written)
+        if best is None or rank < best:
+            best, found = rank, one
+    return found
+
+
+def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known | None:
+    """Return the entry whose record differs least, None where no entry has one; of very many some are read."""
+    told = {RECORD, *calls.names_beside(record)}
+    parts = {part for part in key.parts if part.name not in told}
+
+    def apart(one: Known) -> int:
+        return len(parts.symmetric_difference(part for part in one.key.parts if part.name not in told))
+
+    record, ranked = calls.Stored(record), []
+    for one in sorted(candidates, key=lambda one: (apart(one), -one.written))[:_READ]:
+        other = one.texts().record
+        if other is not None:
+            ranked.append((apart(one) + calls.unlike(other, record), is_base(one.metadata), -one.written, one))
+    return min(ranked, key=lambda pair: pair[:3])[3] if ranked else None
+
+
+def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
+    """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first.
+
+    Where both have a record, calls that differ come first, in the place of the digest of the record.
+    """
+    differences = earlier.key.diff(key)
+    before = earlier.texts()
+    formats = [one for one in differences if one.name in _FORMATS]
+    told = [] if formats else _told_calls(before, texts)
+    differences = formats or _without_echoes(_recorded(differences, told, before, texts), before, texts)
+    about = _about(earlier, key, before, texts, differences)
+    differences.sort(key=lambda one: one.name != about.recipe)
+    for one in differences:
+        said = sentence(one, about)
+        if said:
+            told.append(Change(one.name, said, tuple(_diff(one, before.sources, texts.sources))))
+    return told
+
+
+def _recorded(differences: list[Difference], told: list[Change], before: Texts, texts: Texts) -> list[Difference]:
+    """Replace the digest of the record by what differs beside the calls; it stays where nothing else is said."""
+    if before.record is None or texts.record is None:
+        return differences
+    names = {one.name for one in differences}
+    facts = calls.beside(before.record, texts.record)
+    rest = [one for one in differences if one.name != RECORD or not (told or facts)]
+    return rest + [one for one in facts if one.name not in names]
+
+
+def _told_calls(before: Texts, texts: Texts) -> list[Change]:
+    """Say which calls differ, where both sides have a record; the text that changed stands beside them."""
+    if before.record is None or texts.record is None:
+        return []
+    found = calls.changes(before.record, texts.record)
+    shown, rest = _beside_calls(found, before, texts)
+    told = [Change(one.part, one.sentence, (*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
+    more = [Change(RECORD, f"and {len(found) - _MOST} more calls differ", ())] if len(found) > _MOST else []
+    return [*told, *more, *rest] if found else []
+
+
+def _beside_calls(found: Iterable[Said], before: Texts, texts: Texts) -> tuple[dict[str, list[str]], list[Change]]:
+    """Return the changed lines of the texts in which calls stand, by the name of the call, and other changed texts."""
+    shown: dict[str, list[str]] = {}
+    left = {name: text for name, text in texts.sources.items() if before.sources.get(name, text) != text}
+    diffs = {name: short_diff(before.sources[name], text) for name, text in left.items()}
+    for one in found:
+        name = _text_of(one.place, left, texts.origins)
+        if name is not None:
+            shown[one.part] = _unsaid(one, diffs[name])
+            del left[name]
+    return shown, [Change(name, f"{_titled(name, texts.origins)} changed", tuple(diffs[name])) for name in left]
+
+
+def _titled(name: str, origins: Mapping[str, Origin]) -> str:
+    """Write "code of `four` in factors"."""
+    kind, _, label = name.partition(" ")
+    return f"{kind} of `{label}`" + (f" in {origins[name].module}" if name in origins else "")
+
+
+def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origin]) -> str | None:
+    """Return the name of the text in which a place such as "driver.py:31" lies; the shortest of several."""
+    file, _, number = place.rpartition(":")
+    stem, line = file.rpartition(".")[0], int(number) if number.isdecimal() else 0
+    holding = [
+        name
+        for name, text in sources.items()
+        if name in origins
+        and (origins[name].module.rpartition(".")[2] in (stem, "__main__") or stem == "__init__")
+        and 0 < origins[name].line <= line
+        and line - origins[name].line < len(text.splitlines())
+    ]
+    return min(holding, key=lambda name: len(sources[name]), default=None)
+
+
+def _unsaid(said: Said, lines: list[str]) -> list[str]:
+    """Leave a diff of a text out where it shows nothing but the statements that the call shows already."""
+    known = {line.replace(" ", "") for line in said.diff}
+    changed = [line.replace(" ", "") for line in lines if line[:1] in ("-", "+")]
+    return [] if all(line in known for line in changed) else lines
+
+
+def texts_of(entry: Entry) -> Texts:
+    """Return the texts that an entry keeps beside its digests; none where they cannot be read."""
+    record = calls.read(entry.parts.get(calls.PART))
+    if "reached.json" in entry.parts:
+        try:
+            reached = json.loads(entry.parts["reached.json"].decode("utf-8", "surrogatepass"))
+            origins = json.loads(entry.parts.get("origins.json", b"{}"))
+            return Texts(reached, {name: Origin(*place) for name, place in origins.items()}, record)
+        except (ValueError, TypeError, AttributeError):
+            return Texts(record=record)
+    source = entry.parts.get("source.cl")
+    return Texts({} if source is None else {"source": source.decode("utf-8", "replace")}, {}, record)
+
+
+def _kind(key: Key) -> str:
+    """Tell keys of programs, of results and of recipes apart."""
+    names = {part.name for part in key.parts}
+    return "program" if {"format", "source"} <= names else "result" if "result" in names else "recipe"
+
+
+def is_base(metadata: Mapping[str, Any]) -> bool:
+    """Tell whether a row of the generator layer holds no code, but says what the rows that do depend on."""
+    return "base" in metadata and "function" not in metadata
+
+
+def starts(one: Key, key: Key) -> bool:
+    """Tell whether a key is the other one, or that of the base row on which the other one stands."""
+    return one.parts == key.parts[: len(one.parts)]
+
+
+def _about(earlier: Known, key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
+    base = earlier.metadata.get("base")
+    reads = base.get("reads", ()) if isinstance(base, dict) else ()
+    told = [one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")]
+    return About(
+        recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
+        origins={**before.origins, **texts.origins},
+        files={f"{read[0]} {read[1]}".strip() for read in reads},
+        binary=_kind(key) == "program",
+        line=lambda name: _line(name, before, texts),
+        told=told,
+    )
+
+
+def _line(name: str, before: Texts, texts: Texts) -> int:
+    origin = texts.origins.get(name)
+    one, other = before.sources.get(name), texts.sources.get(name)
+    if origin is None or not origin.line or one is None or other is None or one == other:
+        return 0
+    return origin.line + _same(one.splitlines(), other.splitlines())
+
+
+def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) -> list[Difference]:
+    """Leave out what follows from another difference.
+
+    Another device has another driver. Another Python compiles code to another digest: its text may be the same.
+    """
+    names = {one.name for one in differences}
+    if names & {"platform", "device"}:
+        differences = [one for one in differences if one.name not in _FOLLOWING]
+    if "python" not in names:
+        return differences
+    return [
+        one
+        for one in differences
+        if not one.name.startswith(_CODE) or before.sources.get(one.name) != texts.sources.get(one.name)
+    ]
+
+
+def _diff(difference: Difference, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the lines of a text that changed, with one line around them; a few only."""
+    one, other = before.get(difference.name), after.get(difference.name)
+    if one is None or other is None or one == other:
+        return []
+    return short_diff(one, other)
+
+
+def short_diff(before: str, after: str) -> list[str]:
+    """Return the first changed lines of a text, each after "-", "+" or a blank, as `diff -u` writes them."""
+    import difflib
+
+    one, other = (textwrap.dedent(text).splitlines() for text in (before, after))
+    start = max(0, _same(one, other) - 1)
+    end = min(_same(one[::-1], other[::-1]), len(one) - start, len(other) - start)
+    end = max(0, end - 1)  # one line around
+    one, other = (lines[start : max(start, len(lines) - end)][:_COMPARED_LINES] for lines in (one, other))
+    lines = [_cut(line.rstrip()) for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
+    lines = [line for line in lines if line and not line.startswith("@@")]
+    if len(lines) > _DIFF_LINES:
+        lines[_DIFF_LINES:] = [f"... {len(lines) - _DIFF_LINES} more lines"]
+    return lines
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..."
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    """Return how many lines two texts have in common at their beginning."""
+    shared = zip(one, other, strict=False)
+    return next((i for i, pair in enumerate(shared) if pair[0] != pair[1]), min(len(one), len(other)))

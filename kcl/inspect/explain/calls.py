@@ -1,0 +1,377 @@
+"""Records of calls: what differs between two of them, in words.
+
+    record    = {"calls": [call...], "result": number, "beside": [[name, text]...]}
+    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...]}
+    reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
+
+A record lies in the generator entry as the part `record.json`. The numbers and the places in a line are those of the
+later record; a call that is gone has the number that it had.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+from kcl.cache.key import Difference
+from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
+from kcl.inspect.explain.words import About, arrow, sentence, shortened, telling, value
+from kcl.namedtuple import NamedTuple
+
+PART = "record.json"
+
+Record = Mapping[str, Any]
+
+# Arguments that hold a program: what one element of them is called.
+_ELEMENTS = {"instructions": "statement", "domains": "domain", "code": "line"}
+_WITH_BLANKS = frozenset({"code"})  # of these a compiler numbers the lines
+_BRACKETS = frozenset({"[[", "[(", "([", "(("})
+_SHOWN = 8  # lines of a diff
+_PLACES = 3  # in a sentence
+_SHORT = 60  # characters: shorter values are shown whole
+_WIDTH = 110  # of a line of a diff
+_COMPARED = 400  # elements
+
+
+class Stored(dict[str, Any]):
+    """The record of an entry; it is compared with many others, so its facts are counted once."""
+
+    @cached_property
+    def facts(self) -> Counter[tuple[str, ...]]:
+        """What `unlike` counts."""
+        return Counter(_facts(self))
+
+
+class Said(NamedTuple):
+    """One call that differs: its name in the later record, its place, what differs, and lines of a diff."""
+
+    part: str
+    place: str
+    sentence: str
+    diff: tuple[str, ...]
+
+
+class Hunk(NamedTuple):
+    """Elements that were exchanged: the number of the first before and after, and their texts."""
+
+    old: int
+    new: int
+    gone: Sequence[str]
+    added: Sequence[str]
+
+
+def read(part: bytes | None) -> Record | None:
+    """Return the record in the part of an entry; None where there is none that can be read."""
+    try:
+        record = json.loads((part or b"").decode("utf-8", "surrogatepass"))
+        calls_of(record)
+        _result(record)
+        _beside(record)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return None
+    return Stored(record) if isinstance(record, dict) else None
+
+
+def differences(before: Record, after: Record) -> list[str]:
+    """Return what differs between an earlier record and a later one, as lines for a person.
+
+    Lines of a diff are indented. Numbers that changed because other calls came or went are no difference.
+    """
+    lines = []
+    for said in changes(before, after):
+        lines += [said.sentence, *(f"  {line}" for line in said.diff)]
+    found = beside(before, after)
+    about = About(told=[one.name.partition(" ")[2] for one in found])
+    return lines + [said for said in (sentence(one, about) for one in found) if said]
+
+
+def changes(before: Record, after: Record) -> list[Said]:
+    """Return the calls that differ, in the order of the later record; a call that is gone stands where it stood."""
+    numbers: dict[object, int] = {}
+    match = matched(Graph(before, numbers), Graph(after, numbers))
+    found = [*_in_order(match), *_returned(match, before, after)]
+    return found or _otherwise(match)
+
+
+def beside(before: Record, after: Record) -> list[Difference]:
+    """Return what differs beside the calls, by name."""
+    one, other = _beside(before), _beside(after)
+    return [
+        Difference(name, one.get(name), other.get(name))
+        for name in {**one, **other}
+        if one.get(name) != other.get(name)
+    ]
+
+
+def unlike(before: Record, after: Record) -> int:
+    """Count the functions, arguments and facts that only one of two records has: a measure of distance, fast."""
+    one, other = _counted(before), _counted(after)
+    return sum((one - other).values()) + sum((other - one).values())
+
+
+def names_beside(record: Record) -> set[str]:
+    """Return the names of the facts that stand beside the calls."""
+    return set(_beside(record))
+
+
+def _beside(record: Record) -> dict[str, str]:
+    return {str(name): str(text) for name, text in record.get("beside", ())}
+
+
+def _result(record: Record) -> int:
+    """Return the index of the call whose result the recipe returns; -1 where the record names none."""
+    number = record.get("result")
+    return number - 1 if isinstance(number, int) and 0 < number <= len(record["calls"]) else -1
+
+
+def _counted(record: Record) -> Counter[tuple[str, ...]]:
+    return record.facts if isinstance(record, Stored) else Counter(_facts(record))
+
+
+def _facts(record: Record) -> Iterator[tuple[str, ...]]:
+    for call in calls_of(record):
+        yield (call.function,)
+        for name, text in call.arguments:
+            blank = written(text, call.number, lambda _index: "call")
+            yield from ((call.function, *piece) for piece in pieces(name, blank))
+    yield from _beside(record).items()
+
+
+def _in_order(match: Match) -> Iterator[Said]:
+    gone = [index for index in range(len(match.before.calls)) if not _stays(match, index)]
+    for new, following in enumerate(_following(match)):
+        while gone and gone[0] < following:
+            yield _gone(match.before.calls[gone.pop(0)])
+        if new in match.pairs:
+            yield from _changed(match, match.pairs[new], new)
+        else:
+            yield _said(match.after.calls[new], _arrived(match, new))
+    yield from (_gone(match.before.calls[index]) for index in gone)
+
+
+def _following(match: Match) -> list[int]:
+    """Return for each call the earlier index of the next pair, itself included."""
+    found, following = [], len(match.before.calls)
+    for new in reversed(range(len(match.after.calls))):
+        following = match.pairs.get(new, following)
+        found.append(following)
+    return found[::-1]
+
+
+def _stays(match: Match, old: int) -> bool:
+    return old in match.partners or old in match.moved.values()
+
+
+def _arrived(match: Match, new: int) -> str:
+    old = match.moved.get(new)
+    return " inserted" if old is None else f" moved: it was call {old + 1}"
+
+
+def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Said:
+    place = f" ({call.place})" if call.place else ""
+    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {call.function}{what}", tuple(diff))
+
+
+def _gone(call: Call) -> Said:
+    return Said(f"call {call.number}", "", f"call {call.number}, {call.function} is gone", ())
+
+
+def _returned(match: Match, before: Record, after: Record) -> list[Said]:
+    """Say that another call makes the result, unless that follows from calls that came or went."""
+    old, new = _result(before), _result(after)
+    if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
+        return []
+    call = match.after.calls[new]
+    return [Said("result", call.place, f"the result is {_name(match, new)}, no longer {_former(match, old)}", ())]
+
+
+def _otherwise(match: Match) -> list[Said]:
+    """Say at least that records differ whose calls seem to be the same."""
+    if sorted(match.before.meanings) == sorted(match.after.meanings):
+        return []
+    return [Said("result", "", "the calls are connected in another way", ())]
+
+
+def _name(match: Match, new: int) -> str:
+    call = match.after.calls[new]
+    return f"call {call.number}, {call.function}"
+
+
+def _former(match: Match, old: int) -> str:
+    """Name a call of the earlier record as the later one numbers it, where it is there."""
+    new = match.partners.get(old)
+    if new is None:
+        new = next((index for index, moved in match.moved.items() if moved == old), None)
+    return f"call {new + 1}" if new is not None else f"a {match.before.calls[old].function} that is gone"
+
+
+def _changed(match: Match, old: int, new: int) -> Iterator[Said]:
+    """Compare the arguments of a pair."""
+    ours, theirs = _by_name(match.before.calls[old]), _by_name(match.after.calls[new])
+    sentences, diffs = [], []
+    for place in {**ours, **theirs}:
+        said, diff = _argument(match, old, new, place[0], ours.get(place), theirs.get(place))
+        sentences += said
+        diffs += diff
+    if not sentences and list(ours) != list(theirs):
+        sentences = ["arguments in another order"]
+    if sentences:
+        yield _said(match.after.calls[new], f": {', '.join(sentences)}", diffs)
+
+
+def _by_name(call: Call) -> dict[tuple[str, int], str]:
+    """Return the arguments by name and occurrence."""
+    seen: dict[str, int] = {}
+    found = {}
+    for name, text in call.arguments:
+        seen[name] = seen.get(name, 0) + 1
+        found[name, seen[name]] = text
+    return found
+
+
+def _argument(
+    match: Match, old: int, new: int, name: str, before: str | None, after: str | None
+) -> tuple[list[str], list[str]]:
+    """Say how an argument differs: sentences, and lines of a diff."""
+    if before is None or after is None:
+        return [_one_sided(name, after)], []
+    if _equal(match, old, new, before, after):
+        return [], []
+    one = written(before, old + 1, lambda index: _former(match, index))
+    other = written(after, new + 1, lambda index: f"call {index + 1}")
+    return _elements(name, one, other) or ([_values(name, one, other)], [])
+
+
+def _one_sided(name: str, after: str | None) -> str:
+    if after is None:
+        return f"{_label(name)} is gone"
+    return f"{_label(name)} added" + (f": {shortened(value(after))}" if telling(after) else "")
+
+
+def _equal(match: Match, old: int, new: int, before: str, after: str) -> bool:
+    """Tell whether two arguments are the same but for numbers that other calls have changed."""
+    ours, theirs = list[int](), list[int]()
+    if written(before, old + 1, _collect(ours)) != written(after, new + 1, _collect(theirs)):
+        return False
+    return all(match.same(*pair) or match.follows(*pair) for pair in zip(ours, theirs, strict=True))
+
+
+def _collect(into: list[int]) -> Callable[[int], str]:
+    def name(index: int) -> str:
+        into.append(index)
+        return "call"
+
+    return name
+
+
+def _label(name: str) -> str:
+    return f"argument {name}" if name.isdigit() else name
+
+
+def _values(name: str, before: str, after: str) -> str:
+    """Say how a value differs; of long values both ends are shown, or the place where they part."""
+    if not (telling(before) and telling(after)):
+        return f"{_label(name)} changed"
+    one, other = shortened(value(before)), shortened(value(after))
+    return (
+        f"{_label(name)} {one} -> {other}" if one != other else f"{_label(name)} {arrow(value(before), value(after))}"
+    )
+
+
+def _elements(name: str, before: str, after: str) -> tuple[list[str], list[str]] | None:
+    """Compare the statements, domains or lines of two arguments; None for those that have none."""
+    if name not in _ELEMENTS and max(len(before), len(after)) <= _SHORT:
+        return None
+    one, other = _listed(name, before), _listed(name, after)
+    if one is None or other is None:
+        return None
+    noun = _noun(name, before, after)
+    if one == other:
+        return [f"{_label(name)}: the same {noun}s, written in another way"], []
+    found = hunks(one, other)
+    return [_numbered(noun, found)], _shown(found)
+
+
+def _noun(name: str, before: str, after: str) -> str:
+    if name in _ELEMENTS:
+        return f"line of {name}" if name in _WITH_BLANKS else _ELEMENTS[name]
+    return f"{'item' if before[:1] + after[:1] in _BRACKETS else 'line'} of {_label(name)}"
+
+
+def _listed(name: str, text: str) -> list[str] | None:
+    """Return the elements of an argument that is a text of several lines or a list of texts."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    if isinstance(found, str) and (name in _ELEMENTS or "\n" in found):
+        lines = textwrap.dedent(found).splitlines()
+        return [line.rstrip() for line in lines if name in _WITH_BLANKS or line.strip()]
+    if isinstance(found, (list, tuple)) and (name in _ELEMENTS or any(isinstance(one, str) for one in found)):
+        return [one if isinstance(one, str) else repr(one) for one in found]
+    return None
+
+
+def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
+    """Return the elements that differ between two lists; of very long lists the rest is one piece."""
+    import difflib
+
+    start = _same(before, after)
+    end = min(_same(before[::-1], after[::-1]), len(before) - start, len(after) - start)
+    one, other = before[start : len(before) - end], after[start : len(after) - end]
+    if max(len(one), len(other)) > _COMPARED:
+        return [Hunk(start + 1, start + 1, one, other)]
+    steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    return [Hunk(start + i + 1, start + k + 1, one[i:j], other[k:m]) for tag, i, j, k, m in steps if tag != "equal"]
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
+
+
+def _numbered(noun: str, found: Sequence[Hunk]) -> str:
+    """Write "statement 3 changed, statements 7 to 9 inserted"."""
+    said = [one for hunk in found for one in _of_hunk(noun, hunk)]
+    more = [f"{len(said) - _PLACES} more places"] if len(said) > _PLACES else []
+    return ", ".join([*said[:_PLACES], *more])
+
+
+def _of_hunk(noun: str, hunk: Hunk) -> Iterator[str]:
+    both = min(len(hunk.gone), len(hunk.added))
+    if both:
+        yield f"{_range(noun, hunk.new, both)} changed"
+    if len(hunk.added) > both:
+        yield f"{_range(noun, hunk.new + both, len(hunk.added) - both)} inserted"
+    if len(hunk.gone) > both:
+        count = len(hunk.gone) - both
+        yield f"{_range(noun, hunk.old + both, count)} {'is' if count == 1 else 'are'} gone"
+
+
+def _range(noun: str, first: int, count: int) -> str:
+    """Write "statement 3", "statements 3 to 5", "line 3 of code"."""
+    word, of, rest = noun.partition(" of ")
+    return (f"{word} {first}" if count == 1 else f"{word}s {first} to {first + count - 1}") + of + rest
+
+
+def _shown(found: Sequence[Hunk]) -> list[str]:
+    """Write the elements that differ as `diff` does, the first few of them."""
+    lines = [
+        _cut(f"{sign} {line}")
+        for hunk in found
+        for pair in zip_longest(hunk.gone, hunk.added)
+        for sign, text in zip("-+", pair, strict=True)
+        if text is not None
+        for line in text.splitlines() or [""]
+    ]
+    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."

@@ -1,0 +1,162 @@
+"""The last misses with what explains them: from the journal, and from the entries that lie in the layers."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from kcl.cache.key import Key
+from kcl.errors import CacheFault
+from kcl.inspect import inventory
+from kcl.inspect.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_of
+from kcl.inspect.history.journal import Missed
+from kcl.inspect.inventory import Listed
+from kcl.namedtuple import NamedTuple
+
+_OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
+
+
+_YOUNGEST = 8
+
+
+class Told(NamedTuple):
+    """A look-up that was no hit, how often it was so in that run, and what explains it, None where no miss."""
+
+    missed: Missed
+    times: int
+    explanation: Explanation | None
+
+
+class Shelf:
+    """The entries of some kernels in one layer, with their texts; read when they are asked for."""
+
+    def __init__(self, layer: str, entries: Iterable[Listed]) -> None:
+        self.layer = layer
+        self.entries = list(entries)
+        self._read: dict[str, Texts] = {}
+
+    def explain(self, key: Key, moment: float, made: Mapping[str, float], texts: Texts) -> Explanation:
+        """Compare a key that was missed at a moment; `made` tells of digests when they were missed first."""
+        own = [one for one in self.entries if one.digest == key.digest]
+        known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
+        found = explain(key, texts, [one for one in known if one.written < moment])
+        if found == FIRST_TIME and len(own) > 1:
+            return Explanation(None, (_OTHER_PYTHON,))
+        return found
+
+    def texts(self, key: Key) -> Texts:
+        """Return the texts of a key from its own entry, none where that is not there."""
+        own = next((one for one in self.entries if one.digest == key.digest), None)
+        return Texts() if own is None else self._texts(own)
+
+    def source(self, digest: str) -> Texts:
+        """Return the OpenCL C of a digest, from one of the youngest rows that hold code."""
+        rows = [one for one in self.entries if "source.cl" in one.sizes]
+        for one in sorted(rows, key=lambda one: -one.modified)[:_YOUNGEST]:
+            source = self._source(one)
+            if hashlib.sha256(source).hexdigest() == digest:
+                return Texts({"source": source.decode("utf-8", "replace")})
+        return Texts()
+
+    def _source(self, one: Listed) -> bytes:
+        try:
+            return inventory.read(one.layer, one.address).parts["source.cl"]
+        except (KeyError, OSError, CacheFault, ValueError):
+            return b""
+
+    def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
+        created = one.metadata.get("created")
+        written = float(created) if isinstance(created, (int, float)) else one.modified
+        return Known(one.key, made.get(one.digest, written), one.metadata, lambda: self._texts(one))
+
+    def _texts(self, one: Listed) -> Texts:
+        """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
+        if one.layer == "generator" and not {"reached.json", "record.json"} & one.sizes.keys():
+            one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
+        if one.address not in self._read:
+            self._read[one.address] = _texts_at(one)
+        return self._read[one.address]
+
+
+def _texts_at(one: Listed) -> Texts:
+    try:
+        return texts_of(inventory.read(one.layer, one.address))
+    except (KeyError, OSError, CacheFault, ValueError):
+        return Texts()
+
+
+def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Shelf]:
+    """Return what lies in the layers, by layer and kernel."""
+    wanted = set(kernels)
+    found: dict[tuple[str, str], list[Listed]] = {(layer, kernel): [] for layer in layers for kernel in wanted}
+    for layer in {layer for layer, _kernel in found}:
+        for one in inventory.entries(layer, all_rows=True, kernels=wanted):
+            if one.kernel in wanted:
+                found[layer, one.kernel].append(one)
+    return {place: Shelf(place[0], entries) for place, entries in found.items()}
+
+
+def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
+    """Explain look-ups that were no hits; `history` holds all that are known of."""
+    counted: dict[tuple[str, ...], int] = {}
+    first: dict[tuple[str, ...], Missed] = {}
+    for one in missed:
+        place: tuple[str, ...] = (
+            one.process,
+            one.layer,
+            one.kernel,
+            one.outcome,
+            one.reason,
+            one.key.digest if one.key else "",
+        )
+        counted[place] = counted.get(place, 0) + 1
+        first.setdefault(place, one)
+    asked = [one for one in first.values() if _is_explained(one)]
+    found = shelves({"generator", *(one.layer for one in asked)}, {one.kernel for one in asked})
+    made: dict[str, float] = {}
+    for one in sorted(history, key=lambda one: one.time):
+        if one.key is not None and (one.layer, one.kernel) in found:
+            made.setdefault(one.key.digest, one.time)
+    explained = []
+    for place, one in first.items():
+        explanation = None
+        if _is_explained(one) and one.key is not None:
+            shelf = found[one.layer, one.kernel]
+            texts = shelf.texts(one.key)
+            if not texts.sources and one.layer == "binary":  # a helper is still completing the entry
+                digest = next((part.value for part in one.key.parts if part.name == "source"), "")
+                texts = found["generator", one.kernel].source(digest)
+            explanation = shelf.explain(one.key, one.time, made, texts)
+        explained.append(Told(one, counted[place], explanation))
+    return explained
+
+
+def _is_explained(one: Missed) -> bool:
+    return one.outcome == "miss" and one.key is not None
+
+
+def in_words(explanation: Explanation) -> list[str]:
+    """Write an explanation as lines for a person."""
+    if not explanation.changes:
+        return ["first time seen"]
+    lines = []
+    if explanation.nearest is not None:
+        lines.append(f"nearest earlier entry: {explanation.nearest.key.digest[:12]}")
+    for change in explanation.changes:
+        lines += [change.sentence, *(f"  {line}" for line in change.diff)]
+    return lines
+
+
+def lines(one: Told) -> list[str]:
+    """Write one look-up and what explains it as lines for a person."""
+    missed, times, explanation = one
+    often = f" ({times} times)" if times > 1 else ""
+    words = [missed.reason] if explanation is None else in_words(explanation)
+    return [f"{missed.kernel}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
+
+
+def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
+    """Explain in words why a key would miss now; its texts and its record come from the caller."""
+    shelf = shelves([layer], [kernel])[layer, kernel]
+    return in_words(shelf.explain(key, time.time() + 1.0, {}, texts))

@@ -1,0 +1,293 @@
+"""The journal: what all processes looked up, kept across runs: counters, uses of entries, and the last misses.
+
+A process leaves one record when it ends (`kcl.inspect.history.records`). Whoever finds many of them folds them into
+one,
+alone under a lock. A record whose digest is among the sources of another counts no more: a process that folds may die
+before it has removed what it folded. Nothing here is needed for a right answer, so no fault passes this module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kcl import events
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import digest_of
+from kcl.cache.stores.directory import Directory
+from kcl.errors import DamagedEntry
+from kcl.events import OTHERS
+from kcl.inspect.history import records
+from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
+from kcl.namedtuple import NamedTuple
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = [
+    "COUNTERS",
+    "DIGITS",
+    "EARLIER",
+    "Counters",
+    "Missed",
+    "Row",
+    "Used",
+    "fault",
+    "flush",
+    "fold",
+    "last_misses",
+    "of_this_run",
+    "reset",
+    "rows",
+    "totals",
+    "uses",
+]
+
+EARLIER = "earlier"
+MANY_READ = 16  # records: then one who reads folds them
+_ROWS, _USES, _MISSED = 10_000, 20_000, 1024
+
+
+class Row(NamedTuple):
+    """What a kernel did in a layer on a day: "2026-03-31", of older rows the month alone or "earlier"."""
+
+    day: str
+    layer: str
+    kernel: str
+    counters: Counters
+
+
+class Used(NamedTuple):
+    """How often an entry was a hit, and when last, in seconds since the epoch."""
+
+    uses: int
+    last: float
+
+
+class Missed(NamedTuple):
+    """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
+
+    The key is that of the row that was made; where none was, the one that was looked for.
+    """
+
+    time: float
+    process: str
+    layer: str
+    kernel: str
+    outcome: str
+    reason: str
+    key: Key | None
+    driver: str = ""
+    pid: int = 0
+
+
+class _Lines(NamedTuple):
+    """A record of which the head alone is parsed; the other lines are when they are asked for."""
+
+    head: dict[str, Any]
+    rest: list[bytes]
+
+    def rows(self) -> Rows:
+        return {tuple(row[:3]): dict(zip(COUNTERS, row[3:], strict=True)) for row in json.loads(self.rest[0])}
+
+    def uses(self) -> dict[str, Used]:
+        return {digest: Used(*pair) for digest, pair in json.loads(self.rest[1]).items()}
+
+    def missed(self) -> list[Missed]:
+        document = json.loads(self.rest[2])
+        parts = [Part(*part) for part in document["parts"]]
+        found = []
+        for fields in document["missed"]:
+            key = None if fields[6] is None else Key(parts[index] for index in fields[6])
+            found.append(Missed._make([*fields[:6], key, *fields[7:]]))
+        return found
+
+
+def flush() -> None:
+    """Write what this process collected so far; nothing where every layer that was asked is off. Raises nothing."""
+    if records.write():
+        fold()
+
+
+def fold() -> None:
+    """Make one record of all, unless somebody else is at it. Raises nothing."""
+    try:
+        _fold(records.store())
+    except FAULTS as error:
+        events.logger().info("the statistics cannot be folded: %r", error)
+
+
+def totals() -> dict[str, Counters]:
+    """Return the counters of each layer over all runs."""
+    found: dict[str, Counters] = {}
+    for lines in _read():
+        merge(found, lines.head["totals"])
+    return found
+
+
+def rows() -> list[Row]:
+    """Return the counters by day, layer and kernel, oldest first."""
+    merged: Rows = {}
+    for lines in _read():
+        merge(merged, lines.rows())
+    return [Row(*place, merged[place]) for place in sorted(merged, key=lambda place: (place[0] != EARLIER, place))]
+
+
+def uses() -> dict[str, Used]:
+    """Return how often each entry was used, by the first `DIGITS` digits of its digest."""
+    found: dict[str, Used] = {}
+    for lines in _read():
+        _merge_uses(found, lines.uses())
+    return found
+
+
+def last_misses() -> list[Missed]:
+    """Return the last look-ups that were no hit, oldest first, those of this process included."""
+    found = [missed for lines in _read() for missed in lines.missed()]
+    return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
+
+
+def of_this_run() -> list[Missed]:
+    """Return the look-ups of this process that were no hits and are not written yet."""
+    return [Missed(*fields) for fields in records.missed(events.collected().noted)]
+
+
+def fault() -> str:
+    """Say why the records cannot be read; empty where they can, and where there are none. Raises nothing."""
+    try:
+        next(records.store().scan(), None)
+    except FAULTS as error:
+        return str(error)
+    return ""
+
+
+def reset() -> None:
+    """Forget all statistics and misses; raises `OSError` or `CacheFault` where the files cannot be removed."""
+    events.taken()
+    store = records.store()
+    if next(store.scan(), None) is not None:
+        with _alone(store.location, patience=1.0):
+            for place in list(store.scan()):
+                store.delete(place)
+
+
+def _read() -> list[_Lines]:
+    """Return the records that count; folds them where they are many. Raises nothing."""
+    try:
+        store = records.store()
+        live = _live(store)
+        if len(live) > MANY_READ:
+            fold()
+        return list(live.values())
+    except FAULTS as error:
+        events.logger().info("the statistics cannot be read: %r", error)
+        return []
+
+
+def _live(store: Directory) -> dict[str, _Lines]:
+    """Return the records that count, by address."""
+    return _parted(store)[0]
+
+
+def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
+    """Return the records that count by address, and the addresses of those that are folded into one of them."""
+    found: dict[str, _Lines] = {}
+    for _ in range(3):
+        found, vanished = _scanned(store)
+        if not vanished:  # else somebody has folded them meanwhile into one that may not have been there yet
+            break
+    folded = {digest for lines in found.values() for digest in lines.head["sources"]}
+    live = {place: lines for place, lines in found.items() if digest_of(place) not in folded}
+    return live, [place for place in found if place not in live]
+
+
+def _scanned(store: Directory) -> tuple[dict[str, _Lines], bool]:
+    found, vanished = {}, False
+    for place in store.scan():
+        try:
+            blob = store.get(place)
+        except DamagedEntry:
+            continue
+        if blob is None:
+            vanished = True
+        elif hashlib.sha256(blob).hexdigest() == digest_of(place):
+            head, *rest = blob.split(b"\n")
+            lines = _Lines(json.loads(head), rest)
+            if lines.head["format"] == FORMAT:
+                found[place] = lines
+    return found, vanished
+
+
+def _fold(store: Directory) -> None:
+    """Make one record of all, unless somebody else is at it."""
+    with _alone(store.location) as mine:
+        if not mine:
+            return
+        live, folded = _parted(store)
+        for place in folded:  # must be gone before the record goes that says so
+            store.delete(place)
+        totals, rows, uses = dict[str, Counters](), Rows(), dict[str, Used]()
+        for lines in live.values():
+            merge(totals, lines.head["totals"])
+            merge(rows, lines.rows())
+            _merge_uses(uses, lines.uses())
+        latest = sorted(uses.items(), key=lambda pair: pair[1].last)[-_USES:]
+        missed = sorted((one for lines in live.values() for one in lines.missed()), key=lambda one: one.time)
+        sources = [digest_of(place) for place in live]
+        records.put(store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources)
+        for place in live:
+            store.delete(place)
+
+
+@contextmanager
+def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
+    """Hold the lock of those who remove records; False where somebody else does. A dead holder holds nothing."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(os.path.join(folder, "lock"), flags, 0o600)
+    try:
+        end = time.monotonic() + patience
+        while not (mine := _locked(descriptor)) and time.monotonic() < end:
+            time.sleep(0.01)
+        yield mine
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _merge_uses(into: dict[str, Used], found: dict[str, Used]) -> None:
+    for digest, (number, last) in found.items():
+        before = into.get(digest)
+        into[digest] = Used(before.uses + number, max(before.last, last)) if before else Used(number, last)
+
+
+def _coarser(found: Rows) -> Rows:
+    """Bound the number of rows: make months of days, the older ones first, then forget the time, then the kernel."""
+    lately = time.strftime("%Y-%m-%d", time.localtime(time.time() - 14 * 86400))
+    steps: list[Callable[[str], str]] = [lambda day: day if day >= lately else day[:7], lambda day: day[:7]]
+    steps += [lambda _day: EARLIER] * 2
+    for number, step in enumerate(steps):
+        if len(found) <= _ROWS:
+            break
+        fewer: Rows = {}
+        for (day, layer, kernel), row in found.items():
+            merge(fewer, {(step(day), layer, kernel if number < 3 else OTHERS): row})
+        found = fewer
+    return found

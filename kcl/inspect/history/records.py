@@ -1,0 +1,107 @@
+"""Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
+
+    record = head rows uses missed    one line of JSON each, so that a reader of totals parses the first alone
+    head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
+    rows   = [[day, layer, kernel, counter...]...]
+    uses   = {first digits of an entry's digest: [number of hits, time of the last]}
+    missed = {"parts": [[name, value]...], "missed": [[field...]...]}    keys are lists of indices into "parts"
+
+Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
+hence no classes here, which take long to make.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kcl import events, option
+from kcl.cache import plainjson
+from kcl.cache.run_memo import driver_name
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.errors import CacheFault
+
+FORMAT = 1
+COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
+DIGITS = 32  # of a digest, where it stands for an entry in statistics
+MANY = 64  # records: then one who writes finds that they should be folded
+FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
+
+Counters = dict[str, float]
+Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
+
+_run = ("", 0)
+
+
+def write() -> bool:
+    """Write what this process collected so far; tell whether there are many records now. Raises nothing.
+
+    Nothing is written where every layer that was asked is off.
+    """
+    found = events.taken()
+    asked = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
+    if not asked and all(noted.event.reason.startswith("off: ") for noted in found.noted):
+        return False
+    day, totals = time.strftime("%Y-%m-%d"), dict[str, Counters]()
+    for (layer, _kernel), row in found.tallies.items():
+        merge(totals, {layer: row})
+    rows = {(day, *place): row for place, row in found.tallies.items()}
+    uses = {digest[:DIGITS]: used for digest, used in found.uses.items()}
+    try:
+        kept = store()
+        put(kept, totals, rows, uses, missed(found.noted), [])
+        return sum(1 for _ in kept.scan()) > MANY
+    except FAULTS as error:
+        # Whatever hinders this hinders the layers too, which have said so.
+        events.logger().info("the statistics of this process are lost: %r", error)
+        return False
+
+
+def store() -> Directory:
+    """Return the directory of the records."""
+    return Directory(os.path.join(option.folder("kcl"), "journal"))
+
+
+def put(
+    kept: Directory,
+    totals: dict[str, Counters],
+    rows: Rows,
+    uses: Mapping[str, tuple[int, float]],
+    missed: Iterable[tuple[Any, ...]],
+    sources: list[str],
+) -> None:
+    """Write a record; `missed` has the fields of `kcl.inspect.history.journal.Missed`."""
+    # Two records are never the same bytes, or one of them would not count.
+    head = {"format": FORMAT, "id": os.urandom(8).hex(), "sources": sources, "totals": totals}
+    counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
+    indices: dict[tuple[str, str], int] = {}
+    listed = []
+    for *fields, key, driver, process in missed:
+        parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
+        listed.append([*fields, parts, driver, process])
+    lines = head, counted, uses, {"parts": list(indices), "missed": listed}
+    blob = b"\n".join(plainjson.dumps(line).encode() for line in lines)
+    kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
+
+
+def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
+    """Return look-ups of this process that were no hits, with the fields of `kcl.inspect.history.journal.Missed`."""
+    global _run
+    if _run[1] != os.getpid():
+        _run = (os.urandom(8).hex(), os.getpid())
+    driver = driver_name()
+    return [
+        (moment, _run[0], event.layer, event.kernel, event.outcome, event.reason, key, driver, _run[1])
+        for moment, event, key in noted
+    ]
+
+
+def merge(into: dict[Any, Counters], rows: Mapping[Any, Counters]) -> None:
+    """Add counters to those under the same name; the rows that are given are left as they are."""
+    for place, row in rows.items():
+        before = into.get(place)
+        into[place] = {name: row[name] + before[name] if before else row[name] for name in COUNTERS}

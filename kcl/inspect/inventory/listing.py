@@ -1,0 +1,134 @@
+"""What a listing says of each entry, kept in a file, so that a large cache is not read anew by every command.
+
+    file    = digest newline columns    hex digits of the SHA-256 of the rest
+    columns = JSON: {"stamp": [...], "kernels": [name...], "devices": [[platform, device]...], and for each of COLUMNS
+              a list}
+
+It is a summary that can be made anew at any time. Where the stamp of the whole is as it was nothing else is looked at,
+since entries are put in place by renaming; an entry whose own stamp differs has been replaced and is read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from contextlib import suppress
+from typing import Any
+
+from kcl import option
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.errors import CacheFault
+from kcl.namedtuple import NamedTuple
+
+# So many entries are read quickly; only where there are more is the file written.
+FEW = 256
+COLUMNS = ("addresses", "stamps", "kinds", "kernel", "device", "sizes", "built", "seconds")
+KINDS = ("code", "base", "pointer", "proofs", "binary")
+
+# A place that changed so lately can change again without a trace in its time.
+_SETTLED = 2.0
+
+Stamp = list[int]
+
+
+class Summary(NamedTuple):
+    """An entry as a listing shows it; `built` is in seconds since the epoch, `seconds` is what making it took.
+
+    `kind` is "binary", or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
+    `kcl.record.proofs`).
+    """
+
+    layer: str
+    address: str
+    kind: str
+    kernel: str
+    platform: str
+    device: str
+    size: int
+    built: float
+    seconds: float
+
+    @property
+    def digest(self) -> str:
+        """The digest of the key, as the address says it."""
+        return self.address[-64:]
+
+
+Known = dict[str, tuple[Stamp, Summary]]
+
+
+def stamp_of(place: str) -> Stamp:
+    """Return what tells whether anything in a file, or in a directory and its folders, was put there or removed.
+
+    Empty where that was a moment ago, or is not known.
+    """
+    try:
+        found = [os.lstat(place)]
+        if not place.endswith(".sqlite"):
+            with os.scandir(place) as items:
+                found += [item.stat(follow_symlinks=False) for item in items if item.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    if max(status.st_mtime for status in found) > time.time() - _SETTLED:
+        return []
+    return sorted(number for status in found for number in (status.st_ino, status.st_mtime_ns))
+
+
+def load(place: str, layer: str) -> tuple[Stamp, Known]:
+    """Return what is known of the entries in a file or directory of a layer: its stamp, and the entries by address."""
+    with suppress(OSError, CacheFault, ValueError, TypeError, KeyError, IndexError):
+        blob = _store().get(_address(place))
+        if blob is not None and hashlib.sha256(blob[65:]).hexdigest().encode() == blob[:64]:
+            document = json.loads(blob[65:])
+            return document["stamp"], _decoded(layer, document)
+    return [], {}
+
+
+def save(place: str, stamp: Stamp, known: Known) -> None:
+    """Keep what is known; it is no error where that cannot be."""
+    with suppress(OSError, CacheFault, ValueError):
+        columns = json.dumps({"stamp": stamp, **_encoded(known)}, separators=(",", ":")).encode()
+        blob = hashlib.sha256(columns).hexdigest().encode() + b"\n" + columns
+        _store().put(_address(place), blob)
+
+
+def _store() -> Directory:
+    return Directory(os.path.join(option.folder("kcl"), "listing"))
+
+
+def _address(place: str) -> str:
+    return address(hashlib.sha256(os.fsencode(place)).hexdigest(), label="summary")
+
+
+def _encoded(known: Known) -> dict[str, object]:
+    kernels: dict[str, int] = {}
+    devices: dict[tuple[str, str], int] = {}
+    columns = [
+        (
+            found.address,
+            stamp,
+            KINDS.index(found.kind),
+            kernels.setdefault(found.kernel, len(kernels)),
+            devices.setdefault((found.platform, found.device), len(devices)),
+            found.size,
+            found.built,
+            found.seconds,
+        )
+        for stamp, found in known.values()
+    ]
+    listed = dict(zip(COLUMNS, map(list, zip(*columns, strict=True)), strict=True)) if columns else {}
+    return {"kernels": list(kernels), "devices": list(devices), **listed}
+
+
+def _decoded(layer: str, document: dict[str, list[Any]]) -> Known:
+    kernels, devices = document["kernels"], document["devices"]
+    known: Known = {}
+    for place, stamp, kind, kernel, device, size, built, seconds in zip(
+        *(document[name] for name in COLUMNS), strict=True
+    ):
+        platform, name = devices[device]
+        known[place] = stamp, Summary(layer, place, KINDS[kind], kernels[kernel], platform, name, size, built, seconds)
+    return known

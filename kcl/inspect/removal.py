@@ -1,0 +1,307 @@
+"""Removal: what of each cache can be removed, how much it is, and removing it without touching anything else.
+
+An item is a name in a recognised cache directory. It is removed below the open directory, whose identity was noted
+when the item was found: links are never followed, whoever swaps what for one meanwhile. kcl's own work in the
+background is ended first, so that nothing reappears.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import signal
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+from kcl import caches, option
+from kcl.drivers.pocl.jobs import STATES, Queue, node
+from kcl.errors import CacheFault
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+from kcl.namedtuple import NamedTuple
+
+OWN = ("generator", "binary", "kept")
+_FOLDERS = {"generator": "pytools", "binary": "pyopencl", "kept": "kcl"}
+# What kcl calls its own in the folders that it shares; `kept` is what belongs to no entry.
+_NAMES = {
+    "generator": re.compile(r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
+    "binary": re.compile(r"kcl-binary-v\d+"),
+    "kept": re.compile(r"flight|journal|listing|notes|orders|pending|quarantine|readings|restless|tuning"),
+}
+_LINK = "it is a symbolic link, and none is followed"
+_PATIENCE = 60.0
+_START_SECONDS = 1.0
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
+
+
+class Item(NamedTuple):
+    """Something to remove: a name in a directory, what lies below it, and which directory that was."""
+
+    cache: str
+    folder: str
+    name: str
+    files: int
+    size: int
+    newest: float
+    identity: tuple[int, int]
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return os.path.join(self.folder, self.name)
+
+
+class Rows(NamedTuple):
+    """Rows of the generator layer to remove, by address."""
+
+    addresses: tuple[str, ...]
+    size: int
+
+
+class Refusal(NamedTuple):
+    """A place that is left alone, and why."""
+
+    cache: str
+    place: str
+    reason: str
+
+
+def everything() -> list[str]:
+    """Return the names that stand for all: kcl's own and the caches below it, without neighbours."""
+    return [*OWN, *(name for name in caches.names() if not caches.row(name).neighbour)]
+
+
+def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[Item]:
+    """Yield what can be removed of a cache, and add to `refusals` what cannot; with `before`, only what is older.
+
+    Of a directory the age is that of the newest file in it.
+    """
+    for folder, entry in _found(name, refusals):
+        item = measured(name, folder, entry)
+        if item is not None and (before is None or item.newest < before):
+            yield item
+
+
+def entries(
+    layers: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
+) -> tuple[list[Item], Rows]:
+    """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
+
+    Rows that lead to code go with the last code of their kernel. What cannot be read is added to `refusals`.
+    """
+    faults: list[inventory.Fault] = []
+    uses = journal.uses()
+    gone: list[inventory.Listed] = []
+    kept: list[inventory.Listed] = []
+    for listed in inventory.entries(*layers, all_rows=True, faults=faults):
+        used = uses.get(listed.digest[: journal.DIGITS])
+        old = before is None or max(listed.modified, used.last if used else 0.0) < before
+        leads = listed.kind in (inventory.BASE, inventory.POINTER)
+        fits = kernel is None or fnmatch.fnmatchcase(listed.kernel, kernel)
+        (gone if fits and (old or leads) else kept).append(listed)
+    refusals += [Refusal(*fault) for fault in faults]
+    living = {each.kernel for each in kept if each.layer == "generator"}
+    leading = (inventory.BASE, inventory.POINTER)
+    gone = [each for each in gone if each.kind not in leading or each.kernel not in living]
+    rows = [each for each in gone if each.layer == "generator"]
+    return list(_entry_files(gone)), Rows(tuple(each.address for each in rows), sum(each.size for each in rows))
+
+
+def measured(cache: str, folder: str, name: str) -> Item | None:
+    """Return what lies under a name in a directory; None where nothing does."""
+    try:
+        above = os.stat(folder)
+        top = os.lstat(os.path.join(folder, name))
+    except OSError:  # removed meanwhile
+        return None
+    files, size, newest = (0, 0, top.st_mtime) if stat.S_ISDIR(top.st_mode) else (1, top.st_size, top.st_mtime)
+    for place, _folders, names in os.walk(os.path.join(folder, name)):
+        for each in names:
+            with suppress(OSError):
+                status = os.lstat(os.path.join(place, each))
+                files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime)
+    return Item(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
+
+
+def remove(item: Item) -> None:
+    """Remove an item, if its directory is still the one that it was found in; raises `OSError`."""
+    if not _TREES:  # Windows, where a link needs a privilege
+        _remove_by_path(item.path)
+        return
+    descriptor = os.open(item.folder, _DIRECTORY)
+    try:
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != item.identity:
+            raise OSError(f"{item.folder} is another directory than a moment ago")
+        with suppress(FileNotFoundError):
+            _remove_at(descriptor, item.name, status.st_dev)
+    finally:
+        os.close(descriptor)
+
+
+def remove_rows(rows: Rows) -> None:
+    """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`."""
+    for folder, name in _found("generator", []):
+        path = os.path.join(folder, name)
+        if not name.endswith(".sqlite") or os.path.islink(path):
+            continue
+        with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
+            connection.executemany("DELETE FROM dict WHERE keyhash=?", [(address,) for address in rows.addresses])
+            with suppress(sqlite3.OperationalError):  # somebody reads: the space is used again later
+                connection.execute("VACUUM")
+
+
+def sweep() -> None:
+    """Remove the directories of kcl that are empty now."""
+    folder = option.folder("kcl")
+    with suppress(OSError):
+        if not os.path.islink(folder):
+            os.rmdir(folder)
+
+
+def quiet(folder: str, patience: float = _PATIENCE) -> bool:
+    """End the work in the background of a kcl folder: drop this machine's jobs, end the helper, wait until it has gone.
+
+    Returns False where it is still there after `patience` seconds: what it works on may reappear.
+    """
+    queue = Queue(folder)
+    end = time.monotonic() + patience
+    started = 0.0
+    while True:
+        with suppress(OSError, CacheFault):
+            for job in queue.jobs():
+                queue.drop(job)
+                started = time.monotonic()  # its helper may be just starting
+        if _has_helper(queue):
+            _end(queue)
+        elif time.monotonic() - started > _START_SECONDS:
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+
+
+def elsewhere() -> list[str]:
+    """Return the other machines that have jobs in this directory: their helpers cannot be ended from here."""
+    pending = os.path.join(option.folder("kcl"), "pending")
+    found = []
+    for name in _names(pending):
+        if name != node() and any(_names(os.path.join(pending, name, state)) for state in STATES):
+            found.append(name)
+    return found
+
+
+def _has_helper(queue: Queue) -> bool:
+    try:
+        return queue.has_helper()
+    except OSError:  # not ours to open, hence not our helper's
+        return False
+
+
+def _end(queue: Queue) -> None:
+    """Ask the helper to end, where it is sure that it is one: its job is put back, and dropped by us."""
+    process = queue.holder()
+    if process is None:
+        return
+    try:
+        with open(f"/proc/{process}/cmdline", "rb") as stream:
+            command = stream.read()
+    except OSError:  # no such system: it ends by itself when it has no jobs
+        return
+    if b"kcl.drivers.pocl.helper" in command and os.fsencode(queue.folder.rpartition("/pending/")[0]) in command:
+        with suppress(OSError):
+            os.kill(process, signal.SIGTERM)
+
+
+def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
+    """Yield directory and name of what is a cache's own."""
+    if name not in OWN:
+        files = caches.files(name)
+        folder = caches.directory(name)
+        if folder and os.path.islink(folder):
+            refusals.append(Refusal(name, folder, _LINK))
+        elif folder and (fault := _unreadable(folder)):
+            refusals.append(Refusal(name, folder, fault))
+        elif files and not caches.looks_like(name, folder):
+            refusals.append(Refusal(name, folder, f"it does not look like {caches.row(name).title}"))
+        else:
+            yield from (os.path.split(path) for path in files)
+        return
+    folder = option.folder(_FOLDERS[name])
+    if os.path.islink(folder):
+        refusals.append(Refusal(name, folder, _LINK))
+        return
+    if fault := _unreadable(folder):
+        refusals.append(Refusal(name, folder, fault))
+    for entry in _names(folder):
+        if not _NAMES[name].fullmatch(entry):
+            continue
+        if os.path.islink(os.path.join(folder, entry)):
+            refusals.append(Refusal(name, os.path.join(folder, entry), _LINK))
+        else:
+            yield folder, entry
+
+
+def _unreadable(folder: str) -> str:
+    """Say why a directory that is there cannot be read; empty where it can, or is not there."""
+    try:
+        os.scandir(folder).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _entry_files(listed: list[inventory.Listed]) -> Iterator[Item]:
+    """Yield the files of those entries that are files."""
+    for each in listed:
+        place = "kcl-binary-v1" if each.layer == "binary" else "kcl-generated-v1"
+        path = os.path.join(option.folder(_FOLDERS[each.layer]), place, each.address)
+        item = measured(each.layer, *os.path.split(path))
+        if item is not None:
+            yield item
+
+
+def _remove_at(above: int, name: str, device: int) -> None:
+    """Remove a name below an open directory; a directory with all in it, but nothing of another file system."""
+    status = os.lstat(name, dir_fd=above)
+    if not stat.S_ISDIR(status.st_mode):
+        os.unlink(name, dir_fd=above)
+        return
+    for attempt in range(3):
+        descriptor = os.open(name, _DIRECTORY, dir_fd=above)
+        try:
+            if os.fstat(descriptor).st_dev != device:
+                raise OSError(f"{name} is another file system, mounted here")
+            for each in os.listdir(descriptor):
+                with suppress(FileNotFoundError):
+                    _remove_at(descriptor, each, device)
+        finally:
+            os.close(descriptor)
+        try:
+            os.rmdir(name, dir_fd=above)
+            return
+        except OSError:  # somebody wrote meanwhile
+            if attempt == 2:
+                raise
+
+
+def _remove_by_path(path: str) -> None:
+    import shutil
+
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path) if os.path.isdir(path) and sys.platform == "win32" else os.unlink(path)

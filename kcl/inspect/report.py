@@ -1,0 +1,160 @@
+"""The report: what each layer did in this process, and where its files lie."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+
+from kcl import caches, events, option, settings
+from kcl.cache import layers
+
+_MOST = 5  # questions in a report
+_HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
+
+
+def report() -> str:
+    """Return the table of this process: a row per layer, then what the reader should know beside it."""
+    opened = layers.opened()
+    rows = []
+    stats = events.stats()
+    for name in ("generator", "binary"):
+        row, layer = stats[name], opened.get(name)
+        place = "not used" if layer is None else layer.state
+        counts = [str(int(row[column])) for column in _HEAD[1:5]]
+        rows.append((name, *counts, f"{row['seconds']:.3f}", str(int(row["bytes"])), place))
+    notes = [f"{name}: {note}" for name, layer in opened.items() for note in layer.notes]
+    return "\n".join([*table(_HEAD, rows), *notes, *_remarks()])
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Lay out rows of text under a head: numbers to the right, words to the left."""
+    widths = [max(len(line[column]) for line in [head, *rows]) for column in range(len(head))]
+    numeric = [_is_numeric([row[column] for row in rows if row[column]]) for column in range(len(head))]
+    lines = []
+    for line in [head, *rows]:
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _is_numeric(cells: list[str]) -> bool:
+    return bool(cells) and all(cell.replace(".", "", 1).isdigit() for cell in cells)
+
+
+option.on_change(caches.forget)  # layers read their switches anew then
+
+_asked = False
+
+
+def at_exit() -> None:
+    """Keep a journal, and print on stderr at exit what `KCL_REPORT` asks for.
+
+    The variable is read at the first call.
+    """
+    global _asked, _explains
+    if not _asked:
+        _asked = True
+        events.on_first(_keep_journal)
+        asked = settings.read().report
+        _explains = "explain" in asked
+        if "table" in asked:
+            atexit.register(_print, report)
+
+
+_explains = False
+_registered = -1
+
+
+def _keep_journal() -> None:
+    """See that what this process collects is written when it ends."""
+    global _registered
+    if _registered < 0:
+        atexit.register(_write_journal)
+        if _explains:
+            atexit.register(_print, _explained)  # before the journal is written, which takes the misses away
+    if _registered != os.getpid() and "multiprocessing.util" in sys.modules:
+        # Its forked children end without atexit, and have forgotten what their parent registered.
+        sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
+    _registered = os.getpid()
+
+
+def _write_journal() -> None:
+    from kcl.inspect.history import records
+
+    if records.write():
+        from kcl.inspect.history import journal
+
+        journal.fold()
+    for name in ("kcl.drivers.pocl.orders", "kcl.record.kept"):
+        remembered = sys.modules.get(name)
+        if remembered is not None:  # else there is nothing to be written
+            remembered.write()
+    if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
+        _keep_notes()
+
+
+def _keep_notes() -> None:
+    """Leave a note of switches that came too late, for those who look later."""
+    if caches.changed():
+        from kcl.caches import late_switches
+        from kcl.inspect.history import notes
+
+        notes.keep(late_switches.find())
+
+
+def _explained() -> str:
+    """Say what missed in this process, and why."""
+    from kcl.inspect.explain import misses
+    from kcl.inspect.history import journal
+
+    found = misses.told(journal.of_this_run(), journal.last_misses())
+    return "\n".join(line for one in found for line in misses.lines(one)) or "nothing missed"
+
+
+def _print(write: Callable[[], str]) -> None:
+    try:
+        sys.stderr.write(write() + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # a closed stream at exit is nobody's fault
+
+
+def _remarks() -> list[str]:
+    remarks = []
+    stats = events.stats()["generator"]
+    verified = any(layer.verify for layer in layers.opened().values())
+    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
+    made = events.stats()["made"]
+    if made:
+        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
+        shown = [f"{question}: {count:.0f}" for question, count in frequent]
+        more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
+        remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
+    elif "loopy" in sys.modules and stats["hits"] and not generated and not verified:
+        remarks.append("loopy was imported though nothing was generated: import it inside recipes, or use kcl.lazy")
+    pocl = caches.state("pocl")
+    if not pocl.on:
+        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    if caches.changed():
+        from kcl.caches import late_switches
+
+        remarks += [found.words for found in late_switches.find()]
+    if _no_platform():
+        remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
+    return remarks
+
+
+def _no_platform() -> bool:
+    """Tell whether pyopencl was asked for platforms in vain; never asks for the first time."""
+    opencl = sys.modules.get("pyopencl")
+    if opencl is None or layers.opened():
+        return False
+    try:
+        return not opencl.get_platforms()
+    except Exception:
+        return True

@@ -1,0 +1,146 @@
+"""Programs built once more and launched: the child process of `kcl verify --rebuild`.
+
+    main("source" or "binary", FOLDER, START)
+
+The file `tasks.json` in the folder lists what to launch, from number START on; lines in the file `<way>.log` tell how
+far it came, so that whoever waits knows which task ended the process. `source` builds from source and keeps what the
+kernels compute, `binary` loads the stored binary and compares. A driver that has its own cache must not see that of
+the other way: the two run in processes, and with driver caches, of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from kcl.build import program, results, shapes
+from kcl.build.bind import launcher_of
+from kcl.build.program import Home, Slot
+from kcl.cache.entry import Entry
+from kcl.errors import CacheFault, UnknownInput
+from kcl.generate import rows
+from kcl.generate.rows import Ready
+from kcl.inspect import inventory
+from kcl.inspect.explain import Known, Texts, changes
+from kcl.launch import Launcher
+from kcl.namedtuple import NamedTuple
+
+SOURCE, BINARY = WAYS = ("source", "binary")
+FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"
+
+
+class Task(NamedTuple):
+    """A program to launch: its address in the binary layer, and that of the row that holds its invoker."""
+
+    address: str
+    row: str
+    directory: str
+
+
+class Outcome(NamedTuple):
+    """What became of a task in one way."""
+
+    verdict: str
+    reason: str = ""
+
+
+class NotComparable(Exception):
+    """A program that cannot be built or launched here, for the reason that it says."""
+
+
+def main(way: str, folder: str, start: str) -> None:
+    """Do the tasks of a folder in one way, from a number on."""
+    with open(os.path.join(folder, "tasks.json"), encoding="utf-8") as stream:
+        tasks = [Task(*fields) for fields in json.load(stream)]
+    with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as log:
+        for number, task in enumerate(tasks[int(start) :], int(start)):
+            _say(log, [number])
+            try:
+                outcome = _source(task, folder, number) if way == SOURCE else _binary(task, folder, number)
+            except (NotComparable, shapes.Unknown) as error:
+                outcome = Outcome(UNCOMPARED, str(error))
+            except Exception as error:
+                outcome = Outcome(UNCOMPARED if way == SOURCE else DIFFERENT, _words(error))
+            _say(log, [number, *outcome])
+
+
+def _source(task: Task, folder: str, number: int) -> Outcome:
+    """Build from source, launch twice, and keep the results."""
+    home, ready, slot, entry = _prepared(task)
+    launcher = launcher_of(ready, program.compiled(home, ready.generated))
+    computed = _run(launcher, slot, entry)
+    again = results.difference(computed, _run(launcher, slot, entry))
+    if again:
+        return Outcome(UNCOMPARED, f"the kernel differs from itself: {again}")
+    kept: dict[str, Any] = {f"_{name}": array for name, array in computed.items()}
+    np.savez(os.path.join(folder, f"{number}.npz"), **kept)
+    return Outcome(FINE)
+
+
+def _binary(task: Task, folder: str, number: int) -> Outcome:
+    """Load the stored binary, launch it, and compare with the results that were kept."""
+    path = os.path.join(folder, f"{number}.npz")
+    if not os.path.exists(path):
+        return Outcome(UNCOMPARED)
+    with np.load(path) as kept:
+        expected = {name[1:]: kept[name] for name in kept}
+    home, ready, slot, entry = _prepared(task)
+    launcher = launcher_of(ready, program.loaded(home, ready.generated, [slot], [entry]))
+    said = results.difference(_run(launcher, slot, entry), expected)
+    return Outcome(DIFFERENT, f"it computes something else than its source: {said}") if said else Outcome(FINE)
+
+
+def _prepared(task: Task) -> tuple[Home, Ready, Slot, Entry]:
+    try:
+        entry = inventory.read("binary", task.address)
+        ready = rows.ready(inventory.read("generator", task.row), task.directory)
+    except (KeyError, OSError, CacheFault, ValueError, TypeError) as error:
+        raise NotComparable(f"its entries cannot be read: {_words(error)}") from error
+    home, slot = _home(entry, ready)
+    return home, ready, slot, entry
+
+
+def _home(entry: Entry, ready: Ready) -> tuple[Home, Slot]:
+    """Return a context on the device that the entry is for; what it would be built of must be what its key says."""
+    other = None
+    for device in [device for platform in cl.get_platforms() for device in _devices(platform)]:
+        if device.name != entry.metadata.get("device", {}).get("name"):
+            continue
+        home = Home(cl.Context([device]))
+        try:
+            (slot,) = program.slots_of(home, ready.generated)
+        except UnknownInput as error:
+            fault = str(error).partition(";")[0]  # its cure is meant for the recipe
+            raise NotComparable(f"{fault}: run this in the directory of the recipe's module") from error
+        if slot.key == entry.key:
+            return home, slot
+        other = slot
+    if other is None:
+        raise NotComparable("its device is not here")
+    before = Known(entry.key, 0.0, entry.metadata, Texts)
+    raise NotComparable("; ".join(change.sentence for change in changes(before, other.key, Texts())))
+
+
+def _devices(platform: cl.Platform) -> list[cl.Device]:
+    try:
+        return list(platform.get_devices())
+    except cl.Error:
+        return []
+
+
+def _run(launcher: Launcher, slot: Slot, entry: Entry) -> results.Arrays:
+    queue = cl.CommandQueue(launcher.program.home.context, slot.device)
+    return results.run(launcher, queue, shapes.made(queue, entry.metadata["launch"]))
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
+def _say(log: Any, line: list[Any]) -> None:
+    log.write(json.dumps(line) + "\n")
+    log.flush()

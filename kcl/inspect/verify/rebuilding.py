@@ -1,0 +1,158 @@
+"""Comparing stored programs with programs built anew, in child processes: `kcl verify --rebuild`.
+
+What is launched is what was recorded of the first launch (`kcl.build.shapes`). How far a child came names the
+program at which it died; the next one goes on behind it. Each way has driver caches of its own, which are thrown away:
+a driver that finds compiled code in its cache would look neither at the source nor at the stored binary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from kcl import settings
+from kcl.errors import CacheFault
+from kcl.inspect import inventory
+from kcl.inspect.inventory import Listed
+from kcl.namedtuple import NamedTuple
+
+SOURCE, BINARY = "source", "binary"
+FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"
+_SECONDS, _SECONDS_EACH = 60.0, 30.0
+_HOME = os.path.dirname(settings.PACKAGE)  # where the package kcl lies
+
+
+class Compared(NamedTuple):
+    """What became of one stored program."""
+
+    program: Listed
+    verdict: str
+    reason: str
+
+
+class Task(NamedTuple):
+    """What a child is told: the addresses of a program and of the row with its invoker, and where headers may lie."""
+
+    address: str
+    row: str
+    directory: str
+
+
+def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[Compared]:
+    """Build and launch each program from its source and from its stored binary, and compare what they compute."""
+    tasks, compared = _tasks(programs, rows)
+    with tempfile.TemporaryDirectory(prefix="kcl-verify-") as folder:
+        with open(os.path.join(folder, "tasks.json"), "w", encoding="utf-8") as stream:
+            json.dump([task for _program, task in tasks], stream)
+        sources = _run(SOURCE, folder, len(tasks))
+        binaries = _run(BINARY, folder, len(tasks))
+    for number, (program, _task) in enumerate(tasks):
+        verdict, reason = sources[number]
+        if verdict == FINE:
+            verdict, reason = binaries[number]
+        compared.append(Compared(program, verdict, reason))
+    return compared
+
+
+def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tuple[Listed, Task]], list[Compared]]:
+    """Find the row of each program by its source; what has none, or was never launched, is not comparable."""
+    invokers = _Invokers(rows)
+    tasks, compared = [], []
+    for program in programs:
+        if not isinstance(program.metadata.get("launch"), dict):
+            compared.append(Compared(program, UNCOMPARED, "no launch of it is recorded"))
+            continue
+        row = invokers.of(program)
+        if row is None:
+            compared.append(Compared(program, UNCOMPARED, "the generator layer has no invoker for it"))
+            continue
+        tasks.append((program, Task(program.address, row.address, os.getcwd())))
+    return tasks, compared
+
+
+class _Invokers:
+    """The rows of the generator layer that hold code, by kernel and by the digest of their source."""
+
+    def __init__(self, rows: Iterable[Listed]) -> None:
+        self._rows: dict[str, list[Listed]] = {}
+        for row in rows:
+            self._rows.setdefault(row.kernel, []).append(row)
+        self._sources: dict[str, dict[str, Listed]] = {}
+
+    def of(self, program: Listed) -> Listed | None:
+        digest = next((part.value for part in program.key.parts if part.name == "source"), "")
+        if program.kernel not in self._sources:
+            self._sources[program.kernel] = dict(map(_by_source, self._rows.get(program.kernel, ())))
+        return self._sources[program.kernel].get(digest)
+
+
+def _by_source(row: Listed) -> tuple[str, Listed]:
+    try:
+        source = inventory.read(row.layer, row.address).parts["source.cl"]
+    except (KeyError, OSError, CacheFault, ValueError):
+        return "", row
+    return hashlib.sha256(source).hexdigest(), row
+
+
+def _run(way: str, folder: str, count: int) -> list[tuple[str, str]]:
+    """Do all tasks in one way, in as many children as it takes: (verdict, reason) of each."""
+    outcomes: list[tuple[str, str]] = []
+    while len(outcomes) < count:
+        ended = _child(way, folder, len(outcomes), count)
+        outcomes = _read(way, folder)
+        if len(outcomes) < count:
+            verdict = UNCOMPARED if way == SOURCE else DIFFERENT
+            what = "built from source it" if way == SOURCE else "the stored binary, but not its source,"
+            outcomes.append((verdict, f"{what} {ended}"))
+            _note(way, folder, len(outcomes) - 1, outcomes[-1])
+    return outcomes
+
+
+def _child(way: str, folder: str, start: int, count: int) -> str:
+    """Run a child; say how it ended."""
+    code = f"import sys; sys.path.append({_HOME!a}); from kcl.inspect.verify.child import main; main(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, way, folder, str(start)]
+    seconds = _SECONDS + _SECONDS_EACH * (count - start)
+    try:
+        done = subprocess.run(
+            command, env=_environment(way, folder), stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return "takes too long"
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() if done.returncode > 0 else []
+    return f"ends the process with status {done.returncode}" + (f": {lines[-1]}" if lines else "")
+
+
+def _environment(way: str, folder: str) -> Mapping[str, str]:
+    """Give the child driver caches of its own, and nothing to report or to complete."""
+    cache = os.path.join(folder, f"{way}-cache")
+    os.makedirs(cache, mode=0o700, exist_ok=True)
+    quiet = {"KCL_PROMOTE": "off", "KCL_REPORT": "", "KCL_STRICT": "", "KCL_VERIFY": ""}
+    return {**settings.environment(), **quiet, "POCL_CACHE_DIR": cache, "CUDA_CACHE_DISABLE": "1"}
+
+
+def _read(way: str, folder: str) -> list[tuple[str, str]]:
+    """Return the outcomes that the children wrote, in order."""
+    try:
+        with open(os.path.join(folder, f"{way}.log"), encoding="utf-8") as stream:
+            lines = stream.read().splitlines()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        with suppress(ValueError):  # a child may have died in the middle of a line
+            fields = json.loads(line)
+            if len(fields) == 3:
+                found.append((str(fields[1]), str(fields[2])))
+    return found
+
+
+def _note(way: str, folder: str, number: int, outcome: tuple[str, str]) -> None:
+    with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as stream:
+        stream.write(f"\n{json.dumps([number, *outcome])}\n")

@@ -1,0 +1,1 @@
+"""Integrations: programs that were not written for kcl."""

@@ -1,0 +1,90 @@
+"""Launching a unit that was recorded: directly, or through an executor, as loopy's own are launched."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from kcl.generate.origins.recorded import Recorded
+from kcl.handle import Kernel
+from kcl.inspect import report
+from kcl.record import conditions, recorder, unmade
+
+report.at_exit()  # a program without recipes keeps a journal, too
+
+_DIRECT = (
+    "TranslationUnit.__call__ is uncached as of 2025, meaning it will incur possibly substantial compilation cost with "
+    "every invocation. Use TranslationUnit.executor to obtain an object that holds longer-lived caches."
+)
+
+
+def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Launch a unit directly; warns as loopy does, and costs what a kept executor costs."""
+    record = unmade.record_of(unit)
+    if record is None or not _is_for_opencl(arguments):
+        return unmade.asked(unit, "__call__")(*arguments, **keywords)
+    category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
+    warnings.warn(_DIRECT, category or conditions.DirectCallUncachedWarning, stacklevel=3)
+    keywords = dict(keywords)
+    launcher = executor(unit, arguments[:1], keywords.pop("entrypoint", None), {})
+    return launcher(*arguments, **keywords)
+
+
+def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
+    """Return what launches a unit on a context or queue."""
+    record = unmade.record_of(unit)
+    if record is None or keywords or len(arguments) != 1 or not _is_for_opencl(arguments) or not recorder.is_on():
+        return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
+    if record.changed():  # what counts now is found at the first launch, as loopy's executor generates then
+        return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
+    with record.lock:
+        found = record.kernels.get(entrypoint)
+        if found is None:
+            found = record.kernels[entrypoint] = _kernel(unit, arguments[0], entrypoint)
+    return Executor(unit, arguments[0], entrypoint, found)
+
+
+class Executor:
+    """What loopy's executor is for a unit that was recorded; asked for more than a launch, it has loopy's own made."""
+
+    def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any) -> None:
+        self._kcl_unit = unit
+        self._kcl_context = context
+        self._kcl_entrypoint = entrypoint
+        self._kcl_kernel = kernel
+
+    def __call__(self, queue: Any, **arguments: Any) -> Any:
+        """Launch on `queue`; returns (event, outputs) as loopy's executor does."""
+        return self._kcl_kernel(queue, **arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_kcl"):
+            raise AttributeError(name)
+        if name == "t_unit":
+            return self._kcl_unit
+        own = self.__dict__.get("_kcl_own")
+        if own is None:
+            unit = unmade.asked(self._kcl_unit, name)
+            own = self._kcl_own = unit.executor(self._kcl_context, entrypoint=self._kcl_entrypoint)
+        return getattr(own, name)
+
+
+def _is_for_opencl(arguments: tuple[Any, ...]) -> bool:
+    opencl: Any = sys.modules.get("pyopencl")
+    return bool(arguments) and opencl is not None and isinstance(arguments[0], (opencl.Context, opencl.CommandQueue))
+
+
+def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
+    """Return the kernel of a unit; raises what loopy raises for an entry point that there is not.
+
+    Where code of it is stored, there is one.
+    """
+    record = unmade.record_of(unit)
+    assert record is not None
+    found = Kernel.of(Recorded.of_record(record, entrypoint))
+    if record.is_made or not found.is_stored():
+        own = recorder.make(record)
+        if entrypoint not in own.entrypoints and (entrypoint is not None or len(own.entrypoints) != 1):
+            own.executor(context, entrypoint=entrypoint)
+    return found

@@ -1,0 +1,111 @@
+"""The texts of arrays, dtypes and scalars of numpy, and of what pyopencl knows of devices.
+
+Imported for the first such value: none exists before somebody has imported numpy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kcl.record.callables.classes import attributes
+from kcl.record.callables.plain import name_of
+from kcl.record.callables.unknown import refuse
+
+if TYPE_CHECKING:
+    from kcl.record.callables.values import Encoder
+
+_MODULES = sys.modules
+
+
+def numpy_object(encoder: Encoder, value: Any) -> str | None:
+    """Encode what belongs to numpy."""
+    numpy: Any = _MODULES.get("numpy")
+    if numpy is None or not hasattr(numpy, "ndarray"):
+        return None
+    if isinstance(value, numpy.dtype):
+        return _dtype(encoder, value)
+    if isinstance(value, numpy.ndarray):
+        text = (
+            f"array({_dtype(encoder, value.dtype)}, {value.shape!r}, {_content(encoder, numpy, value)}{_laid(value)})"
+        )
+        if type(value) is numpy.ndarray:
+            return text
+        getattr(value, "fill_value", None)  # a masked array makes it when it is first asked for
+        held = [
+            f", {name_of(name)}={encoder.encode(attribute)}"
+            for name, attribute in attributes(value)
+            if name != "_sharedmask"
+        ]
+        return f"{encoder.encode(type(value))} {text}{''.join(held)}"
+    if isinstance(value, numpy.generic):
+        if value.dtype.fields or value.dtype.hasobject:
+            return f"numpy {_content(encoder, numpy, numpy.asarray(value))} of {_dtype(encoder, value.dtype)}"
+        text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
+        return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
+    if isinstance(value, numpy.ufunc):
+        name = str(getattr(value, "__name__", ""))
+        if getattr(numpy, name, None) is not value:  # another library's, or made of a function of Python
+            refuse(value)
+        return f"numpy.{name}"
+    return None
+
+
+def _laid(array: Any) -> str:
+    """Tell how an array lies in memory where that is unusual; code may ask for it."""
+    strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
+    return strides if array.flags.writeable else f"{strides}, read-only"
+
+
+def _dtype(encoder: Encoder, dtype: Any) -> str:
+    """Encode a dtype with names, offsets, sizes and alignment of its fields."""
+    if dtype.metadata is not None:
+        return f"{_layout(encoder, dtype)} with {encoder.encode(dict(dtype.metadata))}"
+    return _layout(encoder, dtype)
+
+
+def _layout(encoder: Encoder, dtype: Any) -> str:
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return f"dtype({_dtype(encoder, base)}, {shape!r})"
+    if dtype.fields is None:
+        return f"dtype({dtype.str!r})"
+    fields = []
+    for name in dtype.names:
+        field = dtype.fields[name]
+        title = f" {encoder.encode(field[2])}" if len(field) > 2 else ""
+        fields.append(f"{name!r} at {field[1]}{title}: {_dtype(encoder, field[0])}")
+    return f"dtype({{{', '.join(fields)}}}, {dtype.itemsize}, {'aligned' if dtype.isalignedstruct else 'packed'})"
+
+
+def _content(encoder: Encoder, numpy: Any, array: Any) -> str:
+    """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
+    array = (
+        array.view(numpy.ndarray)
+        if type(array) is not numpy.ndarray and array.dtype.names is None
+        else numpy.asarray(array)
+    )
+    if array.dtype.fields:
+        return ", ".join(_content(encoder, numpy, array[name]) for name in array.dtype.names)
+    if array.dtype.hasobject:
+        return encoder.encode(array.ravel().tolist())
+    if array.size <= 4 and array.dtype.kind in "biu":
+        return repr(array.ravel().tolist())
+    return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def opencl_object(encoder: Encoder, value: Any) -> str | None:
+    """Encode devices, contexts and queues of pyopencl by what their devices are."""
+    opencl: Any = _MODULES.get("pyopencl")
+    if opencl is None or not type(value).__module__.startswith("pyopencl"):
+        return None
+    if isinstance(value, opencl.Device):
+        return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"
+    if isinstance(value, opencl.Context):
+        return f"context({encoder.each(value.devices)})"
+    if isinstance(value, opencl.CommandQueue):
+        return f"queue({encoder.encode(value.device)}, {int(value.properties)})"
+    if isinstance(value, opencl.Platform):
+        return f"platform({value.name!r}, {value.vendor!r}, {value.version!r})"
+    return refuse(value)

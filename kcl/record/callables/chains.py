@@ -1,0 +1,308 @@
+"""Chains of names: from a reference in a function's code to the value that it leads to.
+
+A chain starts at a global, a cell or an imported module and goes through modules by their attributes. What it ends at
+is encoded as a value, or noted by the walk that owns the chains.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kcl.errors import UnknownInput
+from kcl.record.callables import distributions, memo, unknown, unloaded
+from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
+from kcl.record.callables.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
+
+if TYPE_CHECKING:
+    from kcl.record.callables.walk import Walk
+
+_MISSING = memo.MISSING
+_DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
+_CONSTANTS = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", "__debug__", "__doc__"})
+# what a module stores about its own place
+_ABOUT_PLACE = frozenset(
+    [
+        "__file__",
+        "__name__",
+        "__path__",
+        "__spec__",
+        "__loader__",
+        "__package__",
+        "__cached__",
+        "__builtins__",
+        "__annotations__",
+    ]
+)
+
+
+class Chains:
+    """The chains that one walk has followed."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.followed: set[tuple[int, str, tuple[str, ...]]] = set()
+        self.unloaded: set[str] = set()  # libraries that are taken note of, and that nobody has imported
+        self.placed = False  # code asks where it lies
+
+    def follow(self, reference: Reference, names: dict[str, Any], cells: dict[str, Any], label: str) -> None:
+        """Take note of what one reference in a function leads to."""
+        root, name = reference.root, reference.name
+        if root in (TOUCH, IMPORT):
+            self.imported(reference, names, label)
+        elif root == CELL:
+            if name in cells and (id(cells[name]), name, reference.attributes) not in self.followed:
+                self.followed.add((id(cells[name]), name, reference.attributes))
+                try:
+                    value = cells[name].cell_contents
+                except ValueError:
+                    self.walk.guards.steady = False
+                    self.walk.add(f"closure {name} in {label}", "<empty>")
+                    return
+                self.walk.guards.cells.append((cells[name], value))
+                self.value("closure", value, name, reference.attributes, label)
+        elif (id(names), name, reference.attributes) not in self.followed:
+            self.followed.add((id(names), name, reference.attributes))
+            value = self.walk.guards.binding(names, name)
+            if name in _ABOUT_PLACE:
+                if root != NAME:  # the body of a class reads what it stores as __module__
+                    self.place(name, value, label)
+            elif value is not _MISSING:
+                self.value("global", value, name, reference.attributes, label)
+            elif root != NAME or name in builtins.__dict__:
+                self.builtin_name(reference, names, label)
+
+    def builtin_name(self, reference: Reference, names: dict[str, Any], label: str) -> None:
+        """Take note of a name that is not among the globals."""
+        name = reference.name
+        bound = self.walk.guards.binding
+        scope = bound(names, "__builtins__")
+        scope = builtins if scope is _MISSING else scope
+        value = bound(scope if isinstance(scope, dict) else scope.__dict__, name)
+        if value is _MISSING:
+            self.walk.add(f"global {name} in {label}", ABSENT)
+        elif isinstance(value, FunctionType):
+            self.value("global", value, name, reference.attributes, label)
+        elif isinstance(value, BuiltinFunctionType) or (isinstance(value, type) and value.__module__ == "builtins"):
+            self.walk.judge(f"builtins.{name}")
+            if value.__name__ != name:
+                self.walk.add(f"global {name} in {label}", f"builtins.{value.__name__}")
+        elif name not in _CONSTANTS and type(value).__module__ != "_sitebuiltins":
+            self.value("global", value, name, reference.attributes, label)
+
+    def place(self, name: str, value: Any, path: str) -> None:
+        """Take note of something that a module stores about its place; its name may decide something."""
+        self.placed = True
+        if name in ("__name__", "__package__"):
+            self.walk.add(f"global {name} in {path}", str(value))
+
+    def value(self, scope: str, value: Any, path: str, attributes: tuple[str, ...], label: str) -> None:
+        """Take note of a variable, or of what a chain of attributes of modules leads to."""
+        while attributes and isinstance(value, ModuleType):
+            lazy = value.__dict__.get("__kcl_lazy_module__")
+            if isinstance(lazy, str):
+                self.through(lazy, attributes, scope, path, label)
+                return
+            for name in ("__name__", "__file__", "__path__"):
+                self.walk.guards.binding(value.__dict__, name)
+            if self.walk.owner(value.__name__).kind != USER and not _is_namespace(value):
+                self.through(value.__name__, attributes, scope, path, label)
+                if scope != "import":
+                    self.data(value, attributes[0], path, label)
+                return
+            if self.covers(value.__name__, value):
+                self.through(value.__name__, attributes, scope, path, label)
+                return
+            first, attributes = attributes[0], attributes[1:]
+            if first == UNKNOWN:
+                self.walk.refuse(
+                    f"getattr takes a name of module {path} that is computed; write {path}.<name>, pass the value as "
+                    f"a parameter of the recipe, or declare {path} with @kcl.kernel(depends=[{path}])"
+                )
+            if first in _ABOUT_PLACE:
+                self.place(first, value.__dict__.get(first), path)
+                return
+            if first == "__dict__":
+                break
+            path = f"{path}.{first}"
+            inner = self.walk.guards.binding(value.__dict__, first)
+            if inner is _MISSING:
+                self.missing(value, first, attributes, scope, path, label)
+                return
+            value = inner
+        if attributes and isinstance(value, type):
+            self.walk.guards.named(value)
+            self.walk.judge(".".join((value.__module__, value.__qualname__, *attributes)))
+        self.bare(scope, value, path, label)
+
+    def bare(self, scope: str, value: Any, path: str, label: str) -> None:
+        """Count a value that is used as it is; a function or class under its own name needs no part of its own."""
+        text = self.walk.encoder.encode(value)
+        last = path.rpartition(".")[2]
+        if text not in (f"function {last}", f"class {last}"):
+            self.walk.add(f"{scope} {path} in {label}", text)
+
+    def missing(self, module: ModuleType, name: str, rest: tuple[str, ...], scope: str, path: str, label: str) -> None:
+        """Take note of a name that a module of the user lacks: a submodule not yet imported, a hook, or nothing."""
+        self.walk.guards.steady = False
+        hook = module.__dict__.get("__getattr__")
+        inner = f"{module.__name__}.{name}"
+        if hasattr(module, "__path__") and (inner in sys.modules or unloaded.exists(inner)):
+            self.through(inner, rest, scope, path, label)
+        else:
+            self.walk.add(f"{scope} {path} in {label}", ABSENT if hook is None else self.walk.encoder.encode(hook))
+
+    def through(self, module: str, attributes: tuple[str, ...], scope: str, path: str, label: str) -> None:
+        """Take note of attributes of a module that is named, loaded or not."""
+        whose = self.walk.owner(module)
+        if whose.kind in (USER, ABSENT):
+            loaded = sys.modules.get(module)
+            self.walk.guards.binding(sys.modules, module)
+            if whose.kind == USER and loaded is not None and not self.covers(module, loaded):
+                self.value(scope, loaded, path, attributes, label)
+            else:
+                self.walk.add(f"{scope} {path} in {label}", self.walk.static.whole(module, loaded))
+                self.walk.static.below(module, attributes)
+                self.changed(module, attributes, path, label)
+            return
+        dotted = self.walk.library(module, attributes, whose)
+        if scope != "import" and (0, path, (module,)) not in self.followed:
+            self.followed.add((0, path, (module,)))
+            if path != module:
+                self.walk.add(f"{scope} {path} in {label}", f"module {module}")
+        if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
+            self.walk.guards.binding(sys.__dict__, attributes[0])
+            self.walk.add(f"{dotted} in {label}", self.walk.encoder.encode(getattr(sys, attributes[0])))
+        elif whose.kind in (DISTRIBUTION, PYTHON) and attributes:
+            self.patched(module, attributes, dotted, label)
+
+    def covers(self, name: str, module: ModuleType) -> bool:
+        """Tell whether a loaded module counts by its source, so that only what was changed in it is looked at."""
+        if not unloaded.watching or module is self.walk.subject:
+            return False
+        from kcl.record.callables import witness
+
+        return witness.covers(name) and sys.modules.get(name) is module
+
+    def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
+        """Take note of what was changed at run time in a module that counts by its source."""
+        if not unloaded.watching:
+            return
+        from kcl.record.callables import witness
+
+        before = witness.facts(module)
+        if before is None:
+            return
+        loaded = sys.modules[module]
+        first = attributes[0] if attributes else UNKNOWN
+        whole = first in (UNKNOWN, "__dict__")
+        if first in _ABOUT_PLACE:
+            return
+        if not whole and first not in before and first not in loaded.__dict__:
+            first = "__getattr__"
+        for name in sorted({*before, *held(loaded)}) if whole else (first,):
+            if _is_submodule(loaded, name):
+                continue
+            now = self.walk.fact(loaded, name)
+            if now.startswith(UNKNOWN) and not whole:
+                self.walk.refuse(now.removeprefix(UNKNOWN))
+            elif now and now != before.get(name, ABSENT):
+                self.walk.add(f"changed {path}.{name} in {label}", now)
+        inner = loaded.__dict__.get(first)
+        if isinstance(inner, ModuleType) and self.covers(inner.__name__, inner):
+            self.changed(inner.__name__, attributes[1:], f"{path}.{first}", label)
+
+    def data(self, module: ModuleType, name: str, path: str, label: str) -> None:
+        """Count plain data of a library that the user's module has imported: a program may have set it.
+
+        Where only the recipe imports it, one process has loaded it when the key is computed, and another has not.
+        """
+        value = self.walk.guards.binding(module.__dict__, name)
+        if (
+            type(value) in _DATA
+            and module is not sys
+            and self.walk.owner(module.__name__).kind in (DISTRIBUTION, PYTHON)
+        ):
+            try:
+                self.bare("value", value, f"{path}.{name}", label)
+            except UnknownInput:
+                self.walk.located = False
+
+    def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
+        """Take note of a function or class of the user's that was put into a library."""
+        bound = self.walk.guards.binding
+        value: Any = bound(sys.modules, module)
+        for name in attributes:
+            if not isinstance(value, (ModuleType, type)):
+                return
+            value = bound(value.__dict__, name)
+        if isinstance(value, (FunctionType, type)):
+            if isinstance(value, FunctionType):
+                origin = bound(value.__globals__, "__name__")
+            else:
+                self.walk.guards.named(value)
+                origin = value.__module__
+            if origin != module and (not isinstance(origin, str) or self.walk.owner(origin).kind == USER):
+                self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
+
+    def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:
+        """Take note of an import statement in a function, or of what is taken from the module it binds."""
+        if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
+            return
+        if reference.level:
+            for name in ("__package__", "__name__", "__path__"):
+                self.walk.guards.binding(names, name)
+        module = _absolute(reference, names) if reference.level else reference.name
+        if self.walk.guards.binding(sys.modules, module) is None:
+            self.walk.add(f"import {module} in {label}", "blocked")
+        attributes = reference.attributes
+        if reference.root == IMPORT and attributes and distributions.is_namespace(module):
+            module, attributes = f"{module}.{attributes[0]}", attributes[1:]
+        key = (reference.root, module, attributes)
+        if key in self.followed:
+            return
+        self.followed.add(key)
+        if reference.root == TOUCH:
+            whose = self.walk.owner(module)
+            if whose.kind not in (USER, ABSENT):
+                if whose.kind == PYTHON:
+                    return
+                for name in reference.attributes or ("",):
+                    self.walk.library(module, (name,) if name else (), whose)
+                if whose.kind == DISTRIBUTION and module not in sys.modules:
+                    self.unloaded.add(module)
+                return
+            loaded = sys.modules.get(module)
+            if loaded is None or self.covers(module, loaded):  # what it does while it is imported may be all
+                self.walk.static.whole(module, loaded)
+                for name in attributes:
+                    self.walk.static.below(module, (name,))
+            return
+        self.through(module, attributes, "import", module, label)
+
+
+def held(module: ModuleType) -> list[str]:
+    """List the names in a module that are not about its place."""
+    return [name for name in module.__dict__ if name not in _ABOUT_PLACE]
+
+
+def _is_submodule(module: ModuleType, name: str) -> bool:
+    """Tell whether a name in a package is what the import of a module below it has set."""
+    value = module.__dict__.get(name)
+    return isinstance(value, ModuleType) and sys.modules.get(f"{module.__name__}.{name}") is value
+
+
+def _is_namespace(module: ModuleType) -> bool:
+    """Tell whether a package only holds others, which several distributions may have brought."""
+    return module.__dict__.get("__file__") is None and "__path__" in module.__dict__
+
+
+def _absolute(reference: Reference, names: dict[str, Any]) -> str:
+    """Return the full name of a module that is imported relative to another."""
+    package = names.get("__package__") or str(names.get("__name__", ""))
+    if not names.get("__package__") and "__path__" not in names:
+        package = package.rpartition(".")[0]
+    base = package.rsplit(".", reference.level - 1)[0] if reference.level > 1 else package
+    return f"{base}.{reference.name}" if reference.name else base

@@ -1,0 +1,475 @@
+"""Who owns a module: the standard library, an installed distribution, kcl, or the user; and what of it counts.
+
+The standard library counts by the Python version. An installed distribution counts by its version and by its record of
+installed Python and library files, so that a reinstall under the same version is seen. An editable install and whatever
+lies outside of distributions is the user's: it counts by its code. importlib.metadata would know most of this, in
+50 times the time: here each directory of ``sys.path`` is listed once a process, and records are read as bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import ModuleType
+
+from kcl.namedtuple import NamedTuple
+from kcl.record.callables import readings
+from kcl.settings import PACKAGE
+
+PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
+
+# what turns a recipe into OpenCL C and runs it
+GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy")
+
+_LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+_PACKAGES = ("site-packages", "dist-packages")
+_SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
+# how lines of a record end that have no digest (compiled files, the record itself); what is about the installation
+_VOLATILE = ord(",")
+_ABOUT = b".dist-info/"
+# what an editable install leaves beside its metadata; and what metadata says of other distributions
+_EDITABLE = rb"__editable__|[^/,]*\.(?:pth|egg-link),"
+_OF_EDITABLE = (b"__editable__", b".pth,", b".egg-link,")
+_REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
+
+
+class Owner(NamedTuple):
+    """Whose a module is; ``name`` is the distribution's."""
+
+    kind: str
+    name: str = ""
+
+
+class PackagePlace(NamedTuple):
+    """Where a top-level module lies: a directory of ``sys.path``, and a file or package directory in it."""
+
+    directory: str
+    path: str
+    namespace: bool = False
+
+
+class _Site:
+    """One directory that modules are imported from, with the distributions installed in it."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.stamp = _stamp(directory)
+        try:
+            self.names = frozenset(os.listdir(directory))
+        except OSError:
+            self.names = frozenset()
+        self.records: dict[str, bytes] = {}
+        self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
+        if "-info" in " ".join(self.names):  # in most directories nothing is installed
+            installed = os.path.basename(directory) in _PACKAGES
+            suffixes = (".dist-info", ".egg-info") if installed else (".dist-info",)
+            for name in sorted([name for name in self.names if name.endswith(suffixes)]):
+                self.distributions[_name(name)] = name
+
+    def record(self, name: str) -> bytes:
+        """Return the record of the distribution in folder ``name``, empty where it has none."""
+        known = self.records.get(name)
+        if known is None:
+            try:
+                with open(os.path.join(self.directory, name, "RECORD"), "rb") as stream:
+                    known = stream.read()
+            except OSError:
+                known = b""
+            self.records[name] = known
+        return known
+
+    def owner(self, top: str, path: str) -> str | None:
+        """Return the folder of the distribution that installed module ``top``, of whose files ``path`` is one."""
+        likely = self.distributions.get(_normal(top))
+        if likely is not None and self.installed(likely, top, path):
+            return likely
+        for name in self.distributions.values():
+            if name != likely and self.installed(name, top, path):
+                return name
+        return None
+
+    def installed(self, name: str, top: str, path: str) -> bool:
+        """Tell whether the distribution in folder ``name`` brought this module."""
+        record = self.record(name)
+        if record:
+            inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
+            line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
+            return record.startswith(line) or b"\n" + line in record
+        return name.endswith(".egg-info") and _name(name) == _normal(top)
+
+
+_sites: dict[str, _Site] = {}
+_paths: tuple[list[str], list[_Site]] = ([], [])
+_places: dict[str, PackagePlace | None] = {}
+_owners: dict[tuple[str, str | None], Owner] = {}
+_homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
+_identities: dict[str, str] = {}
+_contents: dict[str, str] = {}
+
+
+def _normal(name: str) -> str:
+    return name.replace("_", "-").replace(".", "-").lower()
+
+
+def _name(folder: str) -> str:
+    """Return the normalised name of the distribution of a dist-info or egg-info folder."""
+    return _normal(folder.partition("-")[0].removesuffix(".egg-info"))
+
+
+def _site(directory: str) -> _Site:
+    site = _sites.get(directory)
+    if site is None:
+        site = _sites[directory] = _Site(directory)
+    return site
+
+
+def _path() -> list[_Site]:
+    """List the directories of ``sys.path`` as they are now."""
+    global _paths
+    if _paths[0] != sys.path:
+        sites = [_site(os.path.abspath(entry or os.curdir)) for entry in sys.path]
+        if not all(map(os.path.isabs, sys.path)):
+            return sites
+        _paths = [*sys.path], sites
+    return _paths[1]
+
+
+def locate(top: str) -> PackagePlace | None:
+    """Find a top-level module where an import would find it, without importing it; memoised."""
+    if _paths[0] != sys.path:
+        _places.clear()
+    place = _places.get(top)
+    if place is None and (top not in _places or _are_stale()):
+        place = _places[top] = _search(top) or _ask(top)
+    return place
+
+
+def _are_stale() -> bool:
+    """Tell whether a directory of ``sys.path`` got or lost a name since it was listed; forget what was listed."""
+    global _paths
+    stale = [site for site in _path() if site.stamp != _stamp(site.directory)]
+    for site in stale:
+        _sites.pop(site.directory, None)
+        _paths = ([], [])
+    return bool(stale)
+
+
+def _stamp(directory: str) -> int:
+    try:
+        return os.stat(directory).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _search(top: str) -> PackagePlace | None:
+    spaces: list[PackagePlace] = []
+    for site in _path():
+        directory, names = site.directory, site.names
+        if top in names:
+            path = os.path.join(directory, top)
+            if os.path.isfile(os.path.join(path, "__init__.py")):
+                return PackagePlace(directory, path)
+            if os.path.isdir(path):
+                spaces.append(PackagePlace(directory, path, True))
+        for name in (f"{top}.py", *[top + suffix for suffix in EXTENSION_SUFFIXES]):
+            if name in names:
+                return PackagePlace(directory, os.path.join(directory, name))
+    return spaces[0] if spaces else None
+
+
+def _ask(top: str) -> PackagePlace | None:
+    """Ask the finders of ``sys.meta_path``: editable installs and archives have their own."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    if spec is None or not spec.has_location or spec.origin is None:
+        return None
+    path = os.path.dirname(spec.origin) if spec.submodule_search_locations else spec.origin
+    return PackagePlace(os.path.dirname(path), path)
+
+
+def is_namespace(top: str) -> bool:
+    """Tell whether a top-level package only holds others, which several distributions may have brought."""
+    place = locate(top) if "." not in top else None
+    return place is not None and place.namespace
+
+
+def owner(name: str) -> Owner:
+    """Tell whose the module ``name`` is, loaded or not; memoised."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None) if module is not None else None
+    known = _owners.get((name, file))
+    if known is None:
+        known = _find_owner(name, module, file)
+        if known.kind != ABSENT:
+            _owners[name, file] = known
+    return known
+
+
+def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner:
+    top = name.partition(".")[0]
+    if top == "kcl":
+        return Owner(KCL)
+    if name == "__main__":
+        return Owner(USER)
+    if module is not None and file is None and not hasattr(module, "__path__"):
+        if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+            return Owner(PYTHON)
+        spec = getattr(module, "__spec__", None)
+        parent = sys.modules.get(top)
+        if (
+            spec is None and parent is not None and parent is not module
+        ):  # made at run time by a package, pybind11's say
+            return owner(top)
+        return Owner(USER)
+    place = _place_of(top, name, module, file)
+    if place is None:
+        return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
+    if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
+        return Owner(PYTHON)
+    site = _site(place.directory)
+    folder = site.owner(top, place.path)
+    if folder is None:
+        return Owner(USER)
+    distribution = _name(folder)
+    _homes[distribution] = (site, folder)
+    return Owner(DISTRIBUTION, distribution)
+
+
+def _part_of_namespace(name: str) -> PackagePlace | None:
+    """Find a module of a package that may lie in several directories."""
+    for entry in sys.path:
+        directory = os.path.abspath(entry or os.curdir)
+        path = os.path.join(directory, *name.split("."))
+        for candidate in (path, f"{path}.py", *[path + suffix for suffix in EXTENSION_SUFFIXES]):
+            if os.path.exists(candidate):
+                return PackagePlace(directory, candidate, True)
+    return None
+
+
+def _in_library(path: str) -> bool:
+    """Tell whether a file belongs to the standard library."""
+    path = os.path.realpath(path)
+    return path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES)
+
+
+def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) -> PackagePlace | None:
+    """Find the directory that a module's top-level package lies in; parts of a namespace differ by their files."""
+    if module is None or file is None:
+        place = locate(top)
+        return _part_of_namespace(name) if place is not None and place.namespace and name != top else place
+    file = os.path.abspath(file)
+    base = os.path.basename(file)
+    directory = os.path.dirname(file)
+    depth = name.count(".") + (base.startswith("__init__."))
+    for _ in range(depth):
+        directory = os.path.dirname(directory)
+    package = os.path.join(directory, top)
+    if depth and os.path.isfile(os.path.join(package, "__init__.py")):
+        return PackagePlace(directory, package)
+    return PackagePlace(directory, file)
+
+
+def identity(distribution: str) -> str:
+    """Return version and record digest of a distribution that `owner` named, and of those it requires; memoised."""
+    known = _identities.get(distribution)
+    if known is None:
+        needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution))]
+        known = _identities[distribution] = _identify(distribution) + "".join(needed)
+    return known
+
+
+def _needed(distribution: str) -> set[str]:
+    """Find the installed distributions that one requires, directly or through others but the generators."""
+    found: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        for name in _requirements(waiting.pop()):
+            if name not in found and name != distribution and _is_installed(name):
+                found.add(name)
+                if name not in GENERATORS:
+                    waiting.append(name)
+    return found
+
+
+def _requirements(distribution: str) -> list[str]:
+    """List the names that a distribution's metadata requires, those of its extras left out."""
+    site, folder = _homes[distribution]
+    for file in ("METADATA", "PKG-INFO"):
+        try:
+            with open(os.path.join(site.directory, folder, file), "rb") as stream:
+                head = stream.read().replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+        except OSError:
+            continue
+        return [_normal(os.fsdecode(name)) for name, marker in re.findall(_REQUIRES, head) if b"extra" not in marker]
+    return []
+
+
+def _is_installed(distribution: str) -> bool:
+    """Tell whether a distribution is installed, and remember where."""
+    for site in _path():
+        if distribution in _homes:
+            return True
+        if distribution in site.distributions:
+            _homes[distribution] = (site, site.distributions[distribution])
+    return distribution in _homes
+
+
+def _identify(distribution: str) -> str:
+    site, folder = _homes[distribution]
+    version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
+    digest = readings.text("record", site.record(folder), _digest_of_record)
+    if digest:
+        return f"{version} {digest}"
+    place = locate(distribution.replace("-", "_"))
+    return f"{version} {content(place.path)}" if place is not None else version
+
+
+def _digest_of_record(record: bytes) -> str:
+    """Digest the lines of a record that count; empty where none does."""
+    lines = _counted(record)
+    return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest() if lines else ""
+
+
+def _counted(record: bytes) -> list[bytes]:
+    """List the lines of a record that count; most records hold nothing of what is seldom."""
+    volatile, lines = _VOLATILE, _without(record, _ABOUT).splitlines()
+    lines = [line for line in lines if line and line[-1] != volatile and line[:2] != b".."]
+    if any(word in record for word in _OF_EDITABLE):
+        lines = [line for line in lines if not re.match(_EDITABLE, line)]
+    return lines
+
+
+def _without(record: bytes, word: bytes) -> bytes:
+    """Cut out the lines that hold a word; few do, and they stand together."""
+    kept = []
+    end = 0
+    found = record.find(word)
+    while found >= 0:
+        kept.append(record[end : record.rfind(b"\n", 0, found) + 1])
+        end = record.find(b"\n", found) + 1 or len(record)
+        found = record.find(word, end)
+    return b"".join((*kept, record[end:]))
+
+
+def generator(name: str) -> str:
+    """Return what counts of one of `GENERATORS`: version and record, content where it is editable, "absent"."""
+    whose = owner(name)
+    if whose.kind == DISTRIBUTION:
+        return _identify(whose.name)
+    place = locate(name)
+    return f"editable {content(place.path)}" if place is not None else ABSENT
+
+
+def is_generators_code(path: str) -> bool:
+    """Tell whether a file is Python code of one of `GENERATORS`, which every key of what they generate counts."""
+    _, installed, inside = path.rpartition(f"{os.sep}site-packages{os.sep}")
+    return bool(installed) and path.endswith(".py") and inside.partition(os.sep)[0] in GENERATORS
+
+
+def required(distribution: str) -> frozenset[str]:
+    """Return the names of a distribution and of all that it requires by its metadata, directly or through others.
+
+    A distribution that is not installed as one, an editable one say, has the names of `GENERATORS`.
+    """
+    found: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and _is_installed(name):
+            found.add(name)
+            waiting += _requirements(name)
+    return frozenset(found.union(GENERATORS) if distribution in found else GENERATORS)
+
+
+def stamp() -> bytes:
+    """Return size and time of the record of every installed distribution: while they stay, what is installed does.
+
+    Empty where one of `GENERATORS` is no installed distribution, so that only its content tells.
+    """
+    if any(owner(name).kind not in (DISTRIBUTION, ABSENT) for name in GENERATORS):
+        return b""
+    lines = []
+    for site in _path():
+        for folder in site.distributions.values():
+            try:
+                status = os.stat(os.path.join(site.directory, folder, "RECORD"))
+            except OSError:
+                lines.append(f"{site.directory} {folder}")
+            else:
+                lines.append(f"{site.directory} {folder} {status.st_size} {status.st_mtime_ns}")
+    return "\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+def counted(name: str) -> str:
+    """Return what counts of one that `required` named: as `generator` for those, else version and record."""
+    return generator(name) if name in GENERATORS else _identify(name)
+
+
+def own() -> str:
+    """Return what counts of kcl: its version and record, or its content where it runs from a checkout."""
+    whose = _find_installed("kcl")
+    if whose:
+        return whose
+    files = sorted(_files(PACKAGE))
+    stamps = [f"{inside} {status.st_size} {status.st_mtime_ns}" for inside, status in _stated(files)]
+    listing = "\n".join([PACKAGE, *stamps]).encode("utf-8", "surrogateescape")
+    return f"checkout {readings.text('kcl', listing, lambda _: content(PACKAGE))}"
+
+
+def _find_installed(package: str) -> str:
+    """Return version and record of the distribution that a package on `sys.path` came with; empty where it has none."""
+    place = locate(package)
+    if place is None or place.path != PACKAGE:
+        return ""
+    site = _site(place.directory)
+    folder = site.owner(package, place.path)
+    if folder is None:
+        return ""
+    _homes[_name(folder)] = (site, folder)
+    return _identify(_name(folder))
+
+
+def _stated(files: list[tuple[str, str]]) -> Iterator[tuple[str, os.stat_result]]:
+    for inside, path in files:
+        try:
+            yield inside, os.stat(path)
+        except OSError:
+            continue
+
+
+def content(path: str) -> str:
+    """Return the digest of a file, or of all source and library files below a directory; memoised."""
+    known = _contents.get(path)
+    if known is None:
+        known = _contents[path] = _digest(path)
+    return known
+
+
+def _digest(path: str) -> str:
+    hasher = hashlib.sha256()
+    for inside, file in sorted(_files(path)):
+        try:
+            with open(file, "rb") as stream:
+                data = stream.read()
+        except OSError:
+            continue
+        hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
+    return hasher.hexdigest()
+
+
+def _files(path: str) -> Iterator[tuple[str, str]]:
+    if not os.path.isdir(path):
+        yield "", path
+    for folder, _, names in os.walk(path):
+        for name in names:
+            if name.endswith(_SUFFIXES):
+                file = os.path.join(folder, name)
+                yield os.path.relpath(file, path).replace(os.sep, "/"), file

@@ -1,0 +1,264 @@
+"""What a code object refers to: globals, cells and imported modules, each with the attributes taken of it.
+
+Read off the bytecode without running it. A name that an ``import`` inside the function binds is followed to the module;
+so is ``getattr(module, "name")`` with a name that stands in the code.
+"""
+
+from __future__ import annotations
+
+import opcode
+from collections.abc import Iterator
+from itertools import compress
+from types import CodeType
+
+from kcl.record.callables.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME
+from kcl.record.callables.code import stream
+from kcl.record.callables.references import CELL, GLOBAL, IMPORT, NAME, POSITIONS, TOUCH, UNKNOWN, Reference, References
+
+_DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
+_SPECIAL = POSITIONS | {
+    "__doc__",
+    "__annotations__",
+    "__module__",
+    "__dataclass_fields__",
+    "type",
+    "getdoc",
+    "get_type_hints",
+    "get_annotations",
+    "signature",
+    "getfullargspec",
+}
+_STORED = frozenset({"__doc__", "__annotations__", "__module__"})
+_FUNCTION = 1  # inspect.CO_OPTIMIZED
+
+_GLOBAL, _NAME, _CELL, _FAST, _ATTRIBUTE, _CONSTANT, _IMPORT, _IMPORT_FROM, _STORE, _THROUGH = range(1, 11)
+_KINDS = {
+    "LOAD_GLOBAL": _GLOBAL,
+    "LOAD_NAME": _NAME,
+    "LOAD_FROM_DICT_OR_GLOBALS": _NAME,
+    "LOAD_DEREF": _CELL,
+    "LOAD_CLASSDEREF": _CELL,
+    "LOAD_FROM_DICT_OR_DEREF": _CELL,
+    "LOAD_FAST": _FAST,
+    "LOAD_FAST_CHECK": _FAST,
+    "LOAD_ATTR": _ATTRIBUTE,
+    "LOAD_METHOD": _ATTRIBUTE,
+    "LOAD_CONST": _CONSTANT,
+    "IMPORT_NAME": _IMPORT,
+    "IMPORT_FROM": _IMPORT_FROM,
+    "STORE_FAST": _STORE,
+    "STORE_NAME": _STORE,
+    "STORE_GLOBAL": _STORE,
+    "STORE_DEREF": _STORE,
+    "PUSH_NULL": _THROUGH,
+    "POP_TOP": _THROUGH,
+    "SWAP": _THROUGH,
+    "ROT_TWO": _THROUGH,
+}
+_TABLE = [0] * 256
+for _name, _number in _KINDS.items():
+    if opcode.opmap.get(_name, 256) < 256:
+        _TABLE[opcode.opmap[_name]] = _number
+_KIND = bytes(_TABLE)
+_CALLS = bytes(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION") if name in opcode.opmap)
+_BEFORE_CALLS = bytes(opcode.opmap[name] for name in ("PRECALL",) if name in opcode.opmap)
+_IS_ROOT = bytes(int(kind in (_GLOBAL, _NAME, _CELL, _FAST)) for kind in range(256))
+_ROOTS = {_GLOBAL: GLOBAL, _NAME: NAME, _CELL: CELL}
+_STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DEREF"]
+_STORE_GLOBAL, _STORE_NAME = opcode.opmap["STORE_GLOBAL"], opcode.opmap["STORE_NAME"]
+
+_Binding = tuple[str, int, tuple[str, ...]]  # module, level, attributes
+_Bound = dict[tuple[bool, str], tuple[_Binding, ...]]  # (whether it is global, name of a variable) -> what imports bind
+_Found = dict[tuple[int, str, int, tuple[str, ...]], Reference]
+
+
+def _cell(code: CodeType, index: int) -> str:
+    """Name the operand of an instruction on cells."""
+    named = getattr(code, "_varname_from_oparg", None)
+    if named is not None:
+        return str(named(index))
+    return (code.co_cellvars + code.co_freevars)[index]
+
+
+class _Scan:
+    """One pass over one code object."""
+
+    def __init__(self, code: CodeType, outer: _Bound, found: _Found, mentions: set[str]) -> None:
+        self.code = code
+        self.operations, self.operands, self.units = stream(code)
+        self.kinds = self.operations.translate(_KIND)
+        self.outer = outer  # variables that imports bind outside of this code
+        self.bound = dict(outer)
+        self.found = found
+        self.mentions = mentions
+
+    def run(self) -> None:
+        kinds = self.kinds
+        index = kinds.find(_IMPORT)
+        while index >= 0:
+            self.importing(index)
+            index = kinds.find(_IMPORT, index + 1)
+        self.chains()
+        self.mention()
+        seen = self.bound
+        if seen and not self.code.co_flags & _FUNCTION:  # functions do not see the variables of a class around them
+            seen = {place: bound for place, bound in seen.items() if place[0] or self.outer.get(place) == bound}
+        for constant in self.code.co_consts:
+            if type(constant) is CodeType:
+                _Scan(constant, seen, self.found, self.mentions).run()
+
+    def mention(self) -> None:
+        """Note the names that make texts count."""
+        code = self.code
+        if not _SPECIAL.isdisjoint(code.co_names):
+            found = _SPECIAL.intersection(code.co_names)
+            # the body of a class or module names these when it stores its own
+            self.mentions |= found if code.co_flags & _FUNCTION else found - _STORED
+        for constant in code.co_consts:
+            if type(constant) is tuple:  # the names of keyword arguments
+                self.mentions |= _SPECIAL.intersection([item for item in constant if type(item) is str])
+
+    def chains(self) -> None:
+        """Read every variable with the attributes that are taken of it."""
+        code, operations, operands, kinds, bound = self.code, self.operations, self.operands, self.kinds, self.bound
+        names = code.co_names
+        imported = {name for _is_global, name in bound}
+        count = len(kinds)
+        expected = -1  # where the first argument of a getattr would stand
+        for index in compress(range(count), kinds.translate(_IS_ROOT)):
+            kind = kinds[index]
+            if kind in (_GLOBAL, _NAME):
+                name = names[operands[index] >> NAME_SHIFT[operations[index]]]
+            elif kind == _CELL:
+                name = _cell(code, operands[index])
+            elif bound and operands[index] < len(code.co_varnames):  # beyond: Python 3.13 takes a cell for a closure
+                name = code.co_varnames[operands[index]]
+            else:
+                continue
+            bindings: tuple[_Binding, ...] = ()
+            if name in imported:
+                bindings = bound.get((kind == _GLOBAL, name), ())
+                if kind == _NAME and not bindings:
+                    bindings = bound.get((True, name), ())
+            if not bindings and kind == _FAST:
+                continue
+            end = index + 1
+            while end < count and kinds[end] == _ATTRIBUTE:
+                end += 1
+            attributes: tuple[str, ...] = ()
+            if end > index + 1:
+                taken = range(index + 1, end)
+                attributes = tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
+            if index == expected:
+                attributes += (self.written(end),)
+                self.mentions |= _SPECIAL.intersection(attributes)
+            if name in _DYNAMIC and not attributes:
+                expected = end
+                while expected < count and kinds[expected] == _THROUGH:
+                    expected += 1
+            for module, level, chain in bindings:
+                self.add(IMPORT, module, level, chain + attributes, index)
+            if not bindings:
+                self.add(_ROOTS[kind], name, 0, attributes, index)
+
+    def written(self, index: int) -> str:
+        """Return the name that is the second argument of a getattr, where all of it stands at ``index``."""
+        constant = self.constant(index) if index < len(self.kinds) else None
+        if not isinstance(constant, str):
+            return UNKNOWN
+        arguments = 2
+        for later in range(index + 1, len(self.kinds)):
+            operation, kind = self.operations[later], self.kinds[later]
+            if operation in _CALLS:
+                return constant if self.operands[later] == arguments else UNKNOWN
+            if kind in (_GLOBAL, _NAME, _CELL, _FAST, _CONSTANT):
+                arguments += 1
+            elif kind not in (_ATTRIBUTE, _THROUGH) and operation not in _BEFORE_CALLS:
+                return UNKNOWN  # an operand of something, or a default that is computed
+        return UNKNOWN
+
+    def add(self, root: int, name: str, level: int, attributes: tuple[str, ...], index: int) -> None:
+        place = (root, name, level, attributes)
+        if place not in self.found:
+            self.found[place] = Reference(root, name, level, attributes, self.code, self.units[index])
+
+    def importing(self, index: int) -> None:
+        """Read ``import name`` or ``from name import ...`` and what is bound by it."""
+        name = self.code.co_names[self.operands[index]]
+        level, names = self.before(index)
+        level = level if isinstance(level, int) else 0
+        listed = tuple(map(str, names)) if isinstance(names, tuple) else ()
+        self.add(TOUCH, name, level, listed, index)
+        pending: _Binding | None = None if names is not None else (name.partition(".")[0], 0, ())
+        for later in range(index + 1, len(self.kinds)):
+            kind = self.kinds[later]
+            if kind == _IMPORT_FROM:
+                attribute = self.code.co_names[self.operands[later]]
+                if names is None and pending is not None:  # import a.b as c: takes b of a
+                    pending = (pending[0], 0, (*pending[2], attribute))
+                else:
+                    pending = (name, level, (attribute,))
+            elif kind == _STORE:
+                if pending is not None:
+                    self.bind(later, pending)
+                pending = None
+                if names is None:
+                    return
+            elif kind != _THROUGH and self.operations[later] not in MARKERS:
+                return
+
+    def before(self, index: int) -> tuple[object, object]:
+        """Return the two constants that stand before an instruction; a block may begin between them."""
+        found: list[object] = []
+        while index > 0 and len(found) < 2:
+            index -= 1
+            if self.operations[index] not in MARKERS:
+                found.append(self.constant(index))
+        return (found[1], found[0]) if len(found) == 2 else (None, None)
+
+    def bind(self, index: int, binding: _Binding) -> None:
+        """Note what a store binds; several imports may bind one variable, of which one succeeds."""
+        name = self.stored(index)
+        is_module = self.code.co_name == "<module>"
+        for is_global in {is_module or self.operations[index] == _STORE_GLOBAL, False}:
+            self.bound[is_global, name] = (*self.bound.get((is_global, name), ()), binding)
+
+    def constant(self, index: int) -> object:
+        if index < 0 or self.operations[index] != LOAD_CONST:
+            return None
+        value: object = self.code.co_consts[self.operands[index]]
+        return value
+
+    def stored(self, index: int) -> str:
+        """Name the variable that a store binds."""
+        op, operand = self.operations[index], self.operands[index]
+        if op == _STORE_FAST:
+            return self.code.co_varnames[operand]
+        return _cell(self.code, operand) if op == _STORE_DEREF else self.code.co_names[operand]
+
+
+def mention(code: CodeType, name: str) -> Reference | None:
+    """Find the first place that takes an attribute of this name; slow."""
+    for operation, operand, unit in zip(*stream(code), strict=True):
+        if OF_NAME[operation] and code.co_names[operand >> NAME_SHIFT[operation]] == name:
+            return Reference(GLOBAL, name, 0, (), code, unit)
+    found = [mention(constant, name) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return next((reference for reference in found if reference is not None), None)
+
+
+def references(code: CodeType) -> References:
+    """Return what ``code`` refers to."""
+    found: _Found = {}
+    mentions: set[str] = set()
+    _Scan(code, {}, found, mentions).run()
+    return References(list(found.values()), frozenset(mentions), frozenset(_stored(code)))
+
+
+def _stored(code: CodeType) -> Iterator[str]:
+    """List the names that the body of a class or module defines itself."""
+    if code.co_flags & _FUNCTION:
+        return  # it stores none this way
+    operations, operands, _ = stream(code)
+    for operation, operand in zip(operations, operands, strict=True):
+        if operation == _STORE_NAME:
+            yield code.co_names[operand]

@@ -1,0 +1,309 @@
+"""Modules of the user that a recipe imports inside its body, and that nobody has imported yet.
+
+They are not imported for the key: a helper module that imports loopy at its top would cost a warm start what it saves.
+Instead their source counts as a whole, with the sources of the user's modules that it imports, without comments and
+docstrings. Once a module counts so in a process it goes on doing so as long as it holds what its import gave it
+(`kcl.record.callables.witness`): the key of the second recipe of a cold run must be the one that a warm run computes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+from types import CodeType, ModuleType
+from typing import Any, Protocol
+
+from kcl.namedtuple import NamedTuple
+from kcl.record.callables import distributions
+from kcl.record.callables.distributions import ABSENT, USER, Owner
+from kcl.record.callables.readings import digest, references
+from kcl.record.callables.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN
+
+
+class Walk(Protocol):
+    """What is needed of the walk over a recipe."""
+
+    mentions: set[str]
+    chains: Any
+    guards: Any
+
+    def add(self, name: str, value: str) -> None: ...
+    def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str: ...
+    def judge(self, dotted: str) -> None: ...
+    def refuse(self, reason: str) -> None: ...
+    def contents(self, module: ModuleType) -> None: ...
+    @staticmethod
+    def holds(module: ModuleType) -> dict[str, str]: ...
+
+
+# Reading while a module is imported is seen by nobody once the module is loaded.
+_READING = frozenset(
+    [
+        "open",
+        "read_text",
+        "read_bytes",
+        "environ",
+        "environb",
+        "getenv",
+        "getenvb",
+        "getcwd",
+        "cwd",
+        "readlink",
+        "load",
+        "loadtxt",
+        "genfromtxt",
+        "fromfile",
+        "fromregex",
+        "memmap",
+        "get_data",
+        "files",
+        "read_binary",
+        "open_text",
+        "open_binary",
+        "expanduser",
+        "expandvars",
+        "read",
+        "ConfigParser",
+        "RawConfigParser",
+        "ElementTree",
+        "ZipFile",
+        "TarFile",
+    ]
+)
+
+
+class _Source(NamedTuple):
+    """The code of a source file, and what the file looked like when it was read."""
+
+    path: str | None
+    stamp: tuple[int, ...]
+    code: CodeType | None
+    path_list: list[str]  # what modules are imported from
+
+
+_sources: dict[str, _Source] = {}
+watching = False  # whether any module counts by its source
+
+
+def exists(name: str) -> bool:
+    """Tell whether a module could be imported."""
+    return _code_of(name) is not None
+
+
+def _code_of(name: str) -> CodeType | None:
+    """Return the code of a module's source file without running it; memoised as long as an import would run it."""
+    known = _sources.get(name)
+    if known is None or (name not in sys.modules and not _is_fresh(known)):
+        path = _find(name)
+        stamp = _stamp(path)
+        known = _sources[name] = _Source(path, stamp, _compile(name, path), [*sys.path])
+    return known.code
+
+
+def _is_fresh(known: _Source) -> bool:
+    return known.path is not None and _stamp(known.path) == known.stamp and known.path_list == sys.path
+
+
+def _stamp(path: str | None) -> tuple[int, ...]:
+    if path is None:
+        return ()
+    try:
+        found = os.stat(path)
+    except NotADirectoryError:
+        return _stamp(os.path.dirname(path))  # the archive that it lies in
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _find(name: str) -> str | None:
+    """Return the source file of a module."""
+    top, _, rest = name.partition(".")
+    place = distributions.locate(top)
+    if place is None:
+        return None
+    path = place.path
+    for piece in rest.split(".") if rest else ():
+        path = os.path.join(path, piece)
+    folder = os.path.join(path, "__init__")
+    for candidate in (path, f"{folder}.py", f"{path}.py", f"{folder}.pyc", f"{path}.pyc"):
+        if os.path.isfile(candidate):
+            return candidate
+    return _find_archived(name, path)
+
+
+def _find_archived(name: str, path: str) -> str | None:
+    """Return the path of a module that lies in an archive, as the loader of archives names it."""
+    import zipimport
+
+    try:
+        importer = zipimport.zipimporter(os.path.dirname(path))
+        return importer.get_filename(name.rpartition(".")[2])
+    except (ImportError, OSError):
+        return None
+
+
+def _compile(name: str, path: str | None) -> CodeType | None:
+    """Read a module's code as an import would, from its compiled file where that is fresh."""
+    if path is None or not path.endswith((".py", ".pyc")):
+        return None
+    try:
+        if not os.path.isfile(path):
+            return _archived(name, path)
+        loader = SourceFileLoader if path.endswith(".py") else SourcelessFileLoader
+        return loader(name, path).get_code(name)
+    except (OSError, SyntaxError, ValueError, ImportError, EOFError):
+        return None
+
+
+def _archived(name: str, path: str) -> CodeType | None:
+    import zipimport
+
+    last = name.rpartition(".")[2]
+    folder = os.path.dirname(path)
+    if os.path.basename(path).startswith("__init__."):
+        folder = os.path.dirname(folder)
+    return zipimport.zipimporter(folder).get_code(last)
+
+
+def _is_unchanged(name: str) -> bool:
+    """Tell whether a module's source file still has the code that was counted."""
+    now, before = _compile(name, _find(name)), _code_of(name)
+    return now is not None and before is not None and digest(now) == digest(before)
+
+
+def _names(source: CodeType) -> set[str]:
+    """List every name that a code object and those nested in it use."""
+    names = set(source.co_names)
+    for constant in source.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names
+
+
+class Modules:
+    """The modules that count as a whole in one walk."""
+
+    def __init__(self, walk: Any) -> None:
+        self.walk: Walk = walk
+        self.seen: set[str] = set()
+
+    def whole(self, name: str, module: ModuleType | None) -> str:
+        """Count a module by its source and by what it imports; return its name."""
+        global watching
+        self.walk.guards.steady = False
+        if module is None:
+            from kcl.record.callables import witness
+
+            watching = True
+            witness.watch(name, witness.Watched(lambda: _is_unchanged(name), self.walk.holds))
+        if name not in self.seen:
+            self.seen.add(name)
+            self.count(name, module)
+            self.parent(name.rpartition(".")[0])
+        return f"module {name.rpartition('.')[2]}"
+
+    def count(self, name: str, module: ModuleType | None) -> None:
+        short = name.rpartition(".")[2]
+        source = _code_of(name)
+        if source is None:
+            if _is_folder(name):
+                return  # its modules count where they are named
+            file = getattr(module, "__file__", None) or _library(name)
+            self.walk.add(f"module {short}", distributions.content(file) if file else ABSENT)
+            return
+        self.walk.add(f"module {short}", digest(source))
+        self.scan(name, source)
+
+    def parent(self, name: str) -> None:
+        """Count the package of a module, which an import runs first."""
+        loaded = sys.modules.get(name)
+        if not name or (loaded is not None and not self.walk.chains.covers(name, loaded)):
+            return
+        if _code_of(name) is not None and distributions.owner(name).kind == USER:
+            self.whole(name, loaded)
+
+    def below(self, name: str, attributes: tuple[str, ...]) -> None:
+        """Count the modules that a chain of names leads through below a package that counts by its source."""
+        for attribute in attributes:
+            name = f"{name}.{attribute}"
+            if not _is_user_module(name):
+                return
+            loaded = sys.modules.get(name)
+            if loaded is None or self.walk.chains.covers(name, loaded):
+                self.whole(name, loaded)
+
+    def scan(self, name: str, source: CodeType) -> None:
+        """Take note of what a module's code refers to."""
+        package = name if "__init__." in os.path.basename(_find(name) or "") else name.rpartition(".")[0]
+        found = references(source)
+        self.walk.mentions |= found.mentions
+        own = found.stored
+        names = _names(source).union(*[reference.attributes for reference in found.chains]) - own
+        reading = sorted(name for name in names if name in _READING or name.startswith("read_"))
+        if reading:
+            self.walk.refuse(
+                f"imports {name}, which uses {reading[0]} and may read something while it is imported; "
+                "import it at the top of the recipe's module, or pass the value as a parameter of the recipe"
+            )
+        for reference in found.chains:
+            if reference.root in (TOUCH, IMPORT):
+                target = reference.name
+                if reference.level:
+                    base = package.rsplit(".", reference.level - 1)[0]
+                    target = f"{base}.{target}" if target else base
+                if target == "os" and UNKNOWN in reference.attributes:
+                    self.walk.refuse(f"imports {name}, which computes the name of something of os; write os.<name>")
+                self.imported(target, reference.attributes, reference.root, name.rpartition(".")[2])
+            elif reference.root in (GLOBAL, NAME) and not reference.attributes and reference.name not in own:
+                self.walk.judge(f"builtins.{reference.name}")
+
+    def imported(self, target: str, attributes: tuple[str, ...], root: int, label: str) -> None:
+        whose = distributions.owner(target)
+        if whose.kind == USER:
+            loaded = sys.modules.get(target)
+            self.whole(target, loaded)
+            inner = {name for name in attributes if _is_user_module(f"{target}.{name}")}
+            for name in attributes:
+                if name in inner:
+                    self.whole(f"{target}.{name}", sys.modules.get(f"{target}.{name}"))
+            if root == IMPORT:
+                self.below(target, attributes)
+            if loaded is not None and root == IMPORT:
+                self.live(loaded, attributes, label)
+            elif loaded is not None:
+                for name in attributes:
+                    if name not in inner and not isinstance(loaded.__dict__.get(name), ModuleType):
+                        self.live(loaded, (name,), label)
+        elif whose.kind != ABSENT and root == IMPORT:
+            self.walk.library(target, attributes, whose)
+        elif whose.kind not in (ABSENT, "python"):
+            self.walk.library(target, (), whose)
+
+    def live(self, module: ModuleType, chain: tuple[str, ...], label: str) -> None:
+        """Count what a loaded module holds now under a name that another one takes of it."""
+        name = module.__name__
+        if self.walk.chains.covers(name, module):
+            self.walk.chains.changed(name, chain, name, label)
+        elif not chain or chain[0] == UNKNOWN:
+            self.walk.contents(module)
+        else:
+            self.walk.chains.value("import", module, name, chain, label)
+
+
+def _is_folder(name: str) -> bool:
+    """Tell whether a package only holds others."""
+    top, _, rest = name.partition(".")
+    place = distributions.locate(top)
+    return place is not None and os.path.isdir(os.path.join(place.path, *rest.split(".")) if rest else place.path)
+
+
+def _is_user_module(name: str) -> bool:
+    return distributions.owner(name).kind == USER and _find(name) is not None
+
+
+def _library(name: str) -> str | None:
+    """Return the file of an extension module."""
+    place = distributions.locate(name.partition(".")[0])
+    return place.path if place is not None else None

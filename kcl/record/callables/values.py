@@ -1,0 +1,449 @@
+"""The text of a value: typed, exact, the same in every process, readable where it is short.
+
+Two values with one text make a recipe return the same; that is why types stand in it (``1`` is not ``True`` is not
+``1.0``), why dictionaries keep their order and sets are sorted, and why objects are taken apart: class by code,
+attributes by value. Functions, classes and modules are named by whoever walks over the code (`Walker`), which takes
+note of what they do.
+
+numpy and pyopencl are looked at only where somebody has imported them: no value of theirs exists before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from kcl.errors import UnknownInput
+from kcl.record.callables.classes import HEAP, SLOTS, attributes, enum_type, is_plain
+from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, name_of, rank
+from kcl.record.callables.readings import digest
+from kcl.record.callables.unknown import refuse
+
+_MODULES = sys.modules
+_LATER = 1 << 60
+_NO_ORDER = ""  # in the place of the text of an element that has none
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+_DESCRIPTORS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)
+
+
+class Walker(Protocol):
+    """Whoever walks over code: names functions, classes and modules and takes note of what they do."""
+
+    directory: str
+
+    def refer(self, value: Any) -> str:
+        """Return the name of a function, class or module, after taking note of it."""
+
+    def describe(self, value: Any) -> str | None:
+        """Return the text of a value that means something to kcl itself, else ``None``."""
+
+    def foreign(self, module: str) -> bool:
+        """Tell whether a module belongs to the standard library or to an installed distribution."""
+
+
+class Encoder:
+    """Makes the texts of values at one moment; remembers those it has seen, and where it is inside a cycle."""
+
+    def __init__(self, walker: Walker) -> None:
+        self.walker = walker
+        self.depths: dict[int, int] = {}
+        self.done: dict[int, tuple[object, str]] = {}
+        self.lowest = _LATER
+        self.steady = True  # nothing was seen that can change in place
+        self.members: list[tuple[Any, str, Any]] = []  # what descriptors hold: object, name of the attribute, value
+        self.long: dict[str, str] = {}  # digest -> the text that was too long
+        self.inside = 0  # objects of libraries, sets without an order
+        self.met: dict[int, tuple[object, int]] = {}  # objects that can be told from equal ones, numbered
+        self.shared: list[str] = []  # where one of them was met again
+
+    def encode(self, value: Any) -> str:
+        """Return the text of ``value``; raise `UnknownInput` where its content cannot be known."""
+        kind = type(value)
+        simple = SIMPLE.get(kind)
+        if simple is not None:
+            return simple(value)
+        if kind is str:
+            return self.shorten(self.text(value))
+        if isinstance(value, _FUNCTIONS):
+            return self.walker.refer(value)
+        return self.nested(value)
+
+    def text(self, value: str) -> str:
+        """Return the text of a string; a path below the recipe's root counts from there: a copy of a tree is equal."""
+        directory = self.walker.directory
+        if directory and value.startswith(directory) and value[len(directory) : len(directory) + 1] in ("", os.sep):
+            return f"<root>{value[len(directory) :]!r}"
+        return repr(value)
+
+    def shorten(self, text: str) -> str:
+        if len(text) <= LONG:
+            return text
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.long[digest] = text
+        return f"sha256 {digest}"
+
+    def nested(self, value: Any) -> str:
+        """Encode something that holds other values; one that holds itself is named by how far up it stands."""
+        if not self.inside and type(value) not in _LASTING:
+            self.meet(value)
+        known = self.done.get(id(value))
+        if known is not None:
+            return known[1]
+        above = self.depths.get(id(value))
+        if above is not None:
+            self.lowest = min(self.lowest, above)
+            return f"<{len(self.depths) - above} up>"
+        depth = self.depths[id(value)] = len(self.depths)
+        before, self.lowest = self.lowest, _LATER
+        try:
+            text = self.shorten(self.composed(value))
+        except RecursionError:
+            raise UnknownInput(
+                f"a value of type {type(value).__qualname__} is nested too deeply to be compared"
+            ) from None
+        finally:
+            del self.depths[id(value)]
+        if self.lowest >= depth:
+            self.done[id(value)] = (value, text)
+            self.lowest = before
+        else:
+            self.lowest = min(before, self.lowest)
+        return text
+
+    def meet(self, value: Any) -> None:
+        """Note an object of which code may ask whether it is another one; it may also change it under both names."""
+        kind = type(value)
+        if (
+            kind not in _TOLD_APART
+            and kind.__name__ != "ndarray"
+            and (
+                not kind.__flags__ & HEAP
+                or _is_numpy(kind)
+                or isinstance(kind, enum_type())
+                or self.walker.foreign(kind.__module__)
+            )
+        ):
+            return
+        number = len(self.met)
+        first = self.met.setdefault(id(value), (value, number))[1]
+        if first != number:
+            self.shared.append(f"{number}.{len(self.shared)} is {first}")
+
+    def each(self, values: Iterable[Any]) -> str:
+        return ", ".join([self.encode(value) for value in values])
+
+    def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
+        return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
+
+    def composed(self, value: Any) -> str:
+        """Encode anything that is neither simple nor a function, class or module."""
+        kind = type(value)
+        writer = _COMPOSED.get(kind)
+        if writer is not None:
+            if kind in _MEMBERS:
+                self.members += [(value, name, getattr(value, name)) for name in _MEMBERS[kind]]
+            elif kind not in _LASTING:
+                self.steady = False
+            return writer(self, value)
+        own = self.walker.describe(value)
+        if own is not None:
+            return own
+        if not _lasts(value):
+            self.steady = False
+        word = getattr(type(value), "__kcl_key__", None)
+        if word is not None:
+            return f"{self.encode(type(value))} says {self.encode(word(value))}"
+        for special in (_of_numpy, _enum, _callable, _path):
+            text = special(self, value)
+            if text is not None:
+                return text
+        self.inside += (theirs := not kind.__flags__ & HEAP or self.walker.foreign(kind.__module__))
+        try:
+            return self.instance(value)
+        finally:
+            self.inside -= theirs
+
+    def sorted(self, values: Iterable[Any]) -> str:
+        """Encode the elements of a set in the order of their texts; walk them in an order that no address decides."""
+        ranked = [(self.rank(value), value) for value in values]
+        ranked.sort(key=lambda pair: pair[0])
+        unordered = any(rank[1] is _NO_ORDER for rank, _value in ranked)
+        self.inside += unordered
+        try:
+            return ", ".join(sorted([self.encode(value) for _rank, value in ranked]))
+        finally:
+            self.inside -= unordered
+
+    def rank(self, value: Any) -> tuple[str, str, int]:
+        """Place an element of a set: by its value, else by its text without what code does, known objects first."""
+        kind = type(value).__name__
+        try:
+            return (*rank(value), 0)
+        except UnknownInput:
+            pass
+        known = self.met.get(id(value))
+        try:
+            return kind, Encoder(_Names(self.walker)).encode(value), known[1] if known else _LATER
+        except UnknownInput:
+            return kind, _NO_ORDER, 0
+
+    def instance(self, value: Any) -> str:
+        """Encode any other object: class, what it holds as a builtin type, attributes."""
+        kind = type(value)
+        module = kind.__module__
+        if self.walker.foreign(module):
+            text = self.library(value, module)
+            if text is not None:
+                return text
+        elif hasattr(kind, "__next__") or not is_plain(kind):
+            refuse(value)
+        held = [
+            f"{name_of(name)}={self.encode(attribute)}"
+            for name, attribute in attributes(value, self.walker.foreign(module))
+        ]
+        for base in (dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray):
+            if isinstance(value, base):
+                held.insert(0, self.base(value, base))
+                break
+        return f"{self.encode(kind)}({', '.join(held)})"
+
+    def base(self, value: Any, base: type) -> str:
+        """Encode what an instance of a subclass of a builtin type holds as that type."""
+        if base is dict:
+            return f"{{{self.pairs(dict.items(value))}}}"
+        if base is list or base is tuple:
+            return f"[{self.each(list.__iter__(value) if base is list else tuple.__iter__(value))}]"
+        if base is set or base is frozenset:
+            return f"{{{self.sorted(set.__iter__(value) if base is set else frozenset.__iter__(value))}}}"
+        return self.encode(_BUILTIN[base](value))
+
+    def library(self, value: Any, module: str) -> str | None:
+        """Encode an object of a library: by its fields where it lists them, else as it would be pickled."""
+        kind = type(value)
+        if (module, kind.__name__) in _OPAQUE:
+            return f"{module}.{kind.__qualname__}"
+        fields = getattr(kind, "__dataclass_fields__", None)
+        if fields is not None:
+            held = []
+            for name in fields:
+                field = getattr(value, name, None)
+                if module.startswith("loopy."):  # it fills dictionaries in the order of sets
+                    field = _ordered(field)
+                held.append(f"{name_of(name)}={self.encode(field)}")
+            return f"{self.encode(kind)}({', '.join(held)})"
+        if hasattr(kind, "__next__") or module in _STATEFUL:
+            refuse(value)
+        if isinstance(getattr(value, "__dict__", None), dict) and not _pickled_its_way(kind):
+            return None
+        registered = _MODULES["copyreg"].dispatch_table.get(kind)
+        try:
+            reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
+        except Exception:
+            refuse(value)
+        if isinstance(reduced, str):
+            return f"{module}.{reduced}"
+        state = [_ordered(item) for item in reduced]
+        return f"{self.encode(kind)} from {self.each(state)}"
+
+
+def _ordered(item: Any) -> Any:
+    """Give a piece of what would be pickled an order: attributes by name, iterators as lists."""
+    if type(item) is dict and all(type(key) is str for key in item):
+        return dict(sorted(item.items()))
+    if type(item) is tuple:  # attributes, slots
+        return tuple(_ordered(piece) for piece in item)
+    return list(item) if hasattr(item, "__next__") else item
+
+
+def _pickled_its_way(kind: type) -> bool:
+    """Tell whether a class says itself how its instances are pickled."""
+    return any(
+        name in base.__dict__ for base in kind.__mro__[:-1] for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+    )
+
+
+# what a subclass's instance holds as the builtin type that it extends, whatever the subclass overrides
+_BUILTIN: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    complex: lambda value: complex(complex.real.__get__(value), complex.imag.__get__(value)),
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
+}
+# objects of the standard library that hold nothing a recipe's outcome depends on
+_OPAQUE = frozenset(
+    {
+        ("_thread", "lock"),
+        ("_thread", "RLock"),
+        ("logging", "Logger"),
+        ("logging", "RootLogger"),
+        ("os", "_Environ"),  # observed while the recipe runs
+        ("builtins", "object"),
+    }
+)
+_STATEFUL = frozenset(
+    {
+        "_io",
+        "io",
+        "socket",
+        "_socket",
+        "weakref",
+        "_contextvars",
+        "contextvars",
+        "_asyncio",
+        "sqlite3",
+        "mmap",
+        "select",
+    }
+)
+
+
+def _cell(encoder: Encoder, value: types.CellType) -> str:
+    try:
+        return encoder.encode(value.cell_contents)
+    except ValueError:
+        return "<empty>"
+
+
+_COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
+    tuple: lambda encoder, value: f"({encoder.each(value)},)",
+    list: lambda encoder, value: f"[{encoder.each(value)}]",
+    dict: lambda encoder, value: f"{{{encoder.pairs(value.items())}}}",
+    set: lambda encoder, value: f"set({encoder.sorted(value)})",
+    frozenset: lambda encoder, value: f"frozenset({encoder.sorted(value)})",
+    slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
+    bytearray: lambda _, value: f"bytearray({in_bytes(bytes(value))})",
+    memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {in_bytes(value.tobytes())})",
+    types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
+    types.SimpleNamespace: lambda encoder, value: f"namespace({encoder.pairs(sorted(vars(value).items()))})",
+    property: lambda encoder, value: f"property({encoder.each((value.fget, value.fset, value.fdel))})",
+    staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
+    classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
+    types.MethodType: lambda encoder, value: f"method({encoder.each((value.__func__, value.__self__))})",
+    types.CodeType: lambda _, value: f"code {digest(value)}",
+    types.CellType: _cell,
+}
+
+
+# objects without a name of which code may ask whether it is another one
+_TOLD_APART = frozenset({list, dict, set, bytearray, object})
+# what cannot change in place but by what it holds; what does so through attributes that are read
+_LASTING = frozenset({tuple, frozenset, slice, types.MethodType, types.CodeType})
+_MEMBERS: dict[type, tuple[str, ...]] = {
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+}
+
+
+def _is_numpy(kind: type) -> bool:
+    return kind.__module__ in ("numpy", "numpy.dtypes")
+
+
+def _lasts(value: Any) -> bool:
+    """Tell whether an object of numpy or pathlib stays as it is."""
+    numpy: Any = _MODULES.get("numpy")
+    if numpy is not None and hasattr(numpy, "ndarray"):
+        if isinstance(value, numpy.dtype):
+            return value.fields is None and value.subdtype is None and value.metadata is None
+        if isinstance(value, (numpy.number, numpy.bool_)):
+            return True
+    paths: Any = _MODULES.get("pathlib")
+    return paths is not None and type(value) in (paths.PosixPath, paths.PurePosixPath, paths.WindowsPath)
+
+
+def _of_numpy(encoder: Encoder, value: Any) -> str | None:
+    """Encode what belongs to numpy or pyopencl."""
+    numpy: Any = _MODULES.get("numpy")
+    if numpy is None or not hasattr(numpy, "ndarray"):
+        return None
+    if isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc)):
+        from kcl.record.callables import arrays
+
+        return arrays.numpy_object(encoder, value)
+    if type(value).__module__.startswith("pyopencl"):
+        from kcl.record.callables import arrays
+
+        return arrays.opencl_object(encoder, value)
+    return None
+
+
+def _enum(encoder: Encoder, value: Any) -> str | None:
+    kind = type(value)
+    if isinstance(kind, enum_type()):
+        return f"{encoder.walker.refer(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
+    return None
+
+
+def _callable(encoder: Encoder, value: Any) -> str | None:
+    """Encode what wraps a function or is a method of something builtin."""
+    kind = type(value)
+    if isinstance(value, _DESCRIPTORS):
+        owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
+        return f"{owner.__module__}.{value.__qualname__}"
+    if isinstance(value, SLOTS):
+        return "slot"
+    if kind.__module__ == "_struct" and kind.__name__ == "Struct":
+        return f"Struct({value.format!r})"
+    if kind.__module__ != "functools":
+        return None
+    if kind.__name__ == "partial":
+        return f"partial({encoder.each((value.func, value.args, value.keywords))})"
+    if kind.__name__ in ("partialmethod", "_lru_cache_wrapper", "cached_property", "singledispatchmethod"):
+        held = (
+            ("func", "args", "keywords") if kind.__name__ == "partialmethod" else ("func", "__wrapped__", "dispatcher")
+        )
+        return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in held])})"
+    return None
+
+
+def _path(encoder: Encoder, value: Any) -> str | None:
+    module = _MODULES.get("pathlib")
+    if module is None or not isinstance(value, module.PurePath):
+        return None
+    return f"{type(value).__name__}({encoder.text(str(value))})"
+
+
+class _Alone:
+    """A walker for values without code."""
+
+    directory = ""
+
+    def refer(self, value: Any) -> str:
+        owner = getattr(value, "__self__", None)
+        if owner is not None and not isinstance(owner, (type, types.ModuleType)):
+            return f"method {value.__name__} of {encode(owner)}"
+        return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value.__name__)
+
+    def describe(self, value: Any) -> str | None:  # noqa: ARG002
+        return None
+
+    def foreign(self, module: str) -> bool:
+        return module.partition(".")[0] in sys.stdlib_module_names
+
+
+class _Names(_Alone):
+    """A walker that knows whose a module is as another one does, and takes note of nothing."""
+
+    def __init__(self, walker: Walker) -> None:
+        self.directory = walker.directory
+        self.foreign = walker.foreign  # type: ignore[method-assign]
+
+
+def encode(value: Any, walker: Walker | None = None) -> str:
+    """Return the text of ``value``; raise `UnknownInput` where its content cannot be known.
+
+    ``walker`` names functions, classes and modules; without one they count by their names only.
+    """
+    return Encoder(walker or _Alone()).encode(value)

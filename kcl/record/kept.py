@@ -1,0 +1,68 @@
+"""What is kept of the readings of a run (`kcl.record.callables.readings`) for the next run of the same driver.
+
+The first direct key of a process reads them, and at its end a process that made new ones writes them, with its journal.
+The key holds all that decides how code is read: Python, kcl, and what can be seen of the modules of kcl that read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import kcl
+from kcl import option
+from kcl.cache import layers
+from kcl.cache.key import Key, Part
+from kcl.cache.run_memo import Remembered, driver_name
+from kcl.record.callables import readings
+
+_MODULES = ("bytecode", "code", "distributions", "readings", "references", "scan")
+_FEW = 64
+
+_remembered: Remembered | None = None
+
+
+def load() -> None:
+    """Read what the last run left, once in a process. Raises nothing."""
+    global _remembered
+    if _remembered is not None or layers.generator().off():
+        return
+    key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
+    _remembered = remembered = Remembered("readings", key)
+    try:
+        readings.before = dict(remembered.read().get("readings", ()))
+    except (TypeError, ValueError):
+        readings.before = {}
+
+
+def write() -> None:
+    """Write the readings of this process where some are new; of those that it had no use for, few. Raises nothing."""
+    remembered, used, before = _remembered, readings.now, readings.before
+    if remembered is not None and not used.keys() <= before.keys():
+        idle = {place: found for place, found in before.items() if place not in used}
+        for place in list(idle)[: -len(used) - _FEW]:
+            del idle[place]
+        readings.before = {**idle, **used}
+        remembered.write({"readings": list(readings.before.items())})
+
+
+def reset() -> None:
+    """Forget which directory they were read from; what this process has read stays true."""
+    global _remembered
+    _remembered = None
+
+
+def _version() -> str:
+    """Return the version of kcl, and size and time of the files of the modules that read, where there are files."""
+    found = [kcl.__version__]
+    folder = os.path.dirname(readings.__file__)
+    for name in _MODULES:
+        try:
+            status = os.stat(os.path.join(folder, f"{name}.py"))
+        except OSError:
+            continue
+        found.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+    return ", ".join(found)
+
+
+option.on_change(reset)

@@ -1,0 +1,323 @@
+"""Watch a recipe while it runs on a miss: which files it reads, and whether it does what no key can hold.
+
+The interpreter's audit events tell of files, processes and the network (PEP 578). An audit hook cannot be taken away,
+so one is added at the first miss of a process and sleeps between recipes. Environment, working directory and file
+status raise no such event: while a recipe runs, the functions of `os` that tell them are wrapped. So are the functions
+that start threads: a thread that the recipe starts is observed with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from kcl.namedtuple import NamedTuple
+
+_UNKNOWABLE = {
+    "socket.connect": "connected to a network address",
+    "socket.bind": "opened a network address",
+    "socket.getaddrinfo": "looked up a network address",
+    "subprocess.Popen": "started a process",
+    "os.system": "started a process",
+    "os.posix_spawn": "started a process",
+    "os.exec": "started a process",
+    "os.fork": "started a process",
+    "os.listdir": "listed a directory",
+    "os.scandir": "listed a directory",
+    "os.chdir": "changed the working directory",
+    "urllib.Request": "asked the network",
+    "sqlite3.connect": "opened a database",
+}
+
+
+class Refusal(NamedTuple):
+    """Something that no key can hold, the declaration that would cure it, and the path that it was about."""
+
+    what: str
+    cure: str
+    path: str
+
+
+class Observed:
+    """What one recipe did while it ran."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, None] = {}
+        self.links: dict[str, None] = {}
+        self.variables: dict[str, None] = {}
+        self.working_directory = False
+        self.refusals: dict[Refusal, None] = {}
+        self.threads: list[Observed] = []
+
+    def refuse(self, what: str, cure: str = "version", path: Any = "") -> None:
+        """Note something that no key can hold."""
+        text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+        self.refusals[Refusal(what, cure, text)] = None
+
+    def gather(self) -> None:
+        """Add what the threads did until now. Copies are read, because a thread may go on."""
+        for thread in list(self.threads):
+            thread.gather()
+            self.files.update(thread.files.copy())
+            self.links.update(thread.links.copy())
+            self.variables.update(thread.variables.copy())
+            self.refusals.update(thread.refusals.copy())
+            self.working_directory |= thread.working_directory
+
+    @property
+    def unknowable(self) -> str:
+        """The first thing that no key can hold; empty where there was none."""
+        return next((refusal.what for refusal in self.refusals), "")
+
+
+_state = threading.local()
+_installed = False
+
+
+@contextmanager
+def observing() -> Iterator[Observed]:
+    """Collect what this thread does until the block ends, and what the threads do that it starts."""
+    global _installed
+    if not _installed:
+        _installed = True
+        sys.addaudithook(_hook)
+    before = getattr(_state, "observed", None)
+    observed, watching = Observed(), False
+    try:
+        _state.observed = observed
+        _begin_watching()
+        watching = True
+        yield observed
+    finally:
+        if watching:
+            _end_watching()
+        _state.observed = before
+        observed.gather()
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Leave out what kcl and the front end do themselves."""
+    before = getattr(_state, "observed", None)
+    _state.observed = None
+    try:
+        yield
+    finally:
+        _state.observed = before
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    """Do nothing: the block of a front end that needs no care."""
+    yield
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    observed = getattr(_state, "observed", None)
+    if observed is None:
+        return
+    if event == "open":
+        path = arguments[0]
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if not isinstance(path, str) or _is_import():
+            return
+        if _writes(arguments):
+            observed.refuse(f"wrote {os.path.basename(path)}")
+        else:
+            observed.files[path] = None
+    elif event in _UNKNOWABLE and not _is_import():
+        if event in ("os.listdir", "os.scandir"):
+            observed.refuse(_UNKNOWABLE[event], "reads", os.curdir if arguments[0] is None else arguments[0])
+        else:
+            observed.refuse(_UNKNOWABLE[event])
+    elif event in _STARTS and not isinstance(arguments[0], _Observed):
+        observed.refuse("started a thread in a way that kcl does not watch")
+
+
+def _writes(arguments: tuple[Any, ...]) -> bool:
+    _path, mode, flags = arguments
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+def _is_import() -> bool:
+    """Tell whether the import system does this, or a traceback: imported code counts by what is reached of it.
+
+    What a module of the user does while it is imported is the user's. The walk ends at the line itself, since a driver
+    may launch its kernels while it is imported.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if _is_of_user(frame, name):
+            return False
+        if _is_of_import(frame, name) or name == "linecache":
+            return True
+        if name == "kcl.generate.run":
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _is_of_import(frame: FrameType, name: str) -> bool:
+    """Tell whether a frame imports a module. A loader's `get_data` alone reads a file for whoever calls it."""
+    return name.startswith("importlib._bootstrap") and frame.f_code.co_name != "get_data"
+
+
+_GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy", "kcl")
+_lock = threading.Lock()
+_watchers = 0
+_wrapped: list[tuple[Any, str, Any]] = []
+
+
+def _begin_watching() -> None:
+    """Wrap the functions of `os` for the first recipe that runs; whoever is interrupted here watches nothing."""
+    global _watchers
+    with _lock:
+        if not _watchers:
+            # In Python 3.10 pathlib has a class of its own that holds functions of os.
+            accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
+            for owner in filter(None, (os, accessor)):
+                for name in _FUNCTIONS.keys() & vars(owner).keys():
+                    # As a function in C it binds to no object, wherever somebody keeps it.
+                    _wrap(owner, name, _FUNCTIONS[name], staticmethod)
+            for owner, name in _starters():
+                _replace(owner, name, _observing(getattr(owner, name)))
+            for name in ("__getitem__", "__iter__", "__len__"):
+                _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
+        _watchers += 1  # last: what was wrapped in part is wrapped again
+
+
+def _end_watching() -> None:
+    """Take the wrappers off after the last recipe."""
+    global _watchers
+    with _lock:
+        _watchers -= 1
+        while _wrapped and not _watchers:
+            setattr(*_wrapped[-1])
+            _wrapped.pop()
+
+
+def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any] | None = None) -> None:
+    original = getattr(owner, name)
+
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        observed = getattr(_state, "observed", None)
+        if observed is not None and _is_users():
+            saw(observed, *arguments)
+        return original(*arguments, **keywords)
+
+    _replace(owner, name, kind(wrapper) if kind else wrapper)
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    _wrapped.append((owner, name, vars(owner)[name]))  # as it was kept: a static method, say
+    setattr(owner, name, value)
+
+
+_STARTS = frozenset({"_thread.start_new_thread", "_thread.start_joinable_thread"})
+
+
+class _Observed:
+    """The function of a thread that a recipe starts; it is observed for the recipe."""
+
+    def __init__(self, function: Callable[..., object], observed: Observed) -> None:
+        self.function = function
+        self.observed = Observed()
+        observed.threads.append(self.observed)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> object:
+        _state.observed = self.observed
+        return self.function(*arguments, **keywords)
+
+
+def _starters() -> Iterator[tuple[Any, str]]:
+    """List the functions that start threads, wherever the standard library keeps them."""
+    names = ("start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
+    for owner in (sys.modules["_thread"], threading):
+        for name in names:
+            if name in vars(owner):
+                yield owner, name
+
+
+def _is_started_by_kcl() -> bool:
+    """Tell whether kcl starts a thread of its own, as it does for a Kernel that a recipe launches."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "kcl"
+
+
+def _observing(start: Callable[..., Any]) -> Callable[..., Any]:
+    def starting(function: Callable[..., object], *arguments: Any, **keywords: Any) -> Any:
+        observed = getattr(_state, "observed", None)
+        if observed is not None:
+            function = _Observed(function, Observed() if _is_started_by_kcl() else observed)
+        return start(function, *arguments, **keywords)
+
+    return starting
+
+
+def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
+    observed.working_directory = True
+
+
+def _saw_status(observed: Observed, path: object = None, *_arguments: object) -> None:
+    # Resolving a path asks of every step whether it is a link; what is behind one is seen by itself.
+    frame: FrameType | None = sys._getframe(2)
+    for _step in range(3):
+        if frame is not None and frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
+            return
+        frame = frame.f_back if frame is not None else None
+    observed.refuse("looked whether a file is there", "reads", path)
+
+
+def _saw_link(observed: Observed, path: Any, *_arguments: object) -> None:
+    observed.links[os.fsdecode(path)] = None
+
+
+_FUNCTIONS: dict[str, Callable[..., None]] = {
+    **dict.fromkeys(("getcwd", "getcwdb"), _saw_working_directory),
+    **dict.fromkeys(("stat", "lstat", "access"), _saw_status),
+    "readlink": _saw_link,
+}
+
+
+def _saw_variable(observed: Observed, _environ: object, name: Any = None) -> None:
+    observed.variables[os.fsdecode(name) if isinstance(name, bytes) else str(name)] = None
+
+
+def _saw_environment(observed: Observed, *_arguments: object) -> None:
+    observed.refuse("listed the environment", "env")
+
+
+def _is_users() -> bool:
+    """Tell whether code of the user asks, itself or through the standard library, not an import or a generator."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if name == "linecache" or _is_of_import(frame, name):
+            return False
+        if _is_of_user(frame, name) or frame.f_code is _Observed.__call__.__code__:
+            return True
+        if name.partition(".")[0] not in sys.stdlib_module_names:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _is_of_user(frame: FrameType, name: str) -> bool:
+    """Tell whether a frame runs code that is neither Python's, nor an installed package's, nor kcl's."""
+    package = name.partition(".")[0]
+    if name == "__main__":
+        return True
+    if package in sys.stdlib_module_names or package in _GENERATORS or name == "None":
+        return False
+    return not any(folder in frame.f_code.co_filename for folder in ("site-packages", "dist-packages", "<frozen"))

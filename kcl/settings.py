@@ -1,0 +1,397 @@
+"""Every variable and setting of kcl, typed, in one place; the reference page is generated from `SETTINGS`.
+
+A setting is taken from its variable, else from the user's settings file, else it has its default. This module and
+`kcl.caches` are the only readers of the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from kcl.namedtuple import NamedTuple
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))  # where kcl itself lies
+CHECKOUT_FOLDER = ".kcl_cache"
+LAYERS = ("generator", "binary")
+
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"", "0", "false", "no", "off"})
+# Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
+_BATCH = (
+    *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
+    *("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "PE_HOSTFILE"),
+)
+
+
+class Setting(NamedTuple):
+    """One setting: its variable, the values it takes, its default, and what it does."""
+
+    variable: str
+    values: str
+    default: str
+    effect: str
+
+    @property
+    def key(self) -> str:
+        """The name in the settings file."""
+        return _key(self.variable)
+
+
+SETTINGS = (
+    Setting(
+        "KCL_AHEAD",
+        "`1` or `0`",
+        "1 where the process may use more than one processor, else 0",
+        "On PoCL, while its own cache is on, a second thread builds the programs that the last run of the same driver "
+        "asked for next, as the first one binds and launches; `0`: none is made before it is asked for.",
+    ),
+    Setting(
+        "KCL_CACHE_DIR",
+        "an absolute path",
+        "unset",
+        "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
+    ),
+    Setting(
+        "KCL_NO_CACHE",
+        "`1`, or a comma-separated list of `generator`, `binary`",
+        "unset",
+        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file.",
+    ),
+    Setting(
+        "KCL_PROMOTE",
+        "`background`, `exit` or `off`",
+        "background; off under an MPI launcher or a batch scheduler",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
+        "after the first launches, `exit` as the process ends; `off` leaves it to `kcl.flush()`.",
+    ),
+    Setting(
+        "KCL_REPORT",
+        "`1`, `explain`, or both: `1,explain`",
+        "unset",
+        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, seconds, bytes, place), `explain` "
+        "what missed in this process and why.",
+    ),
+    Setting(
+        "KCL_STRICT",
+        "`hit`, `fault` or `hit,fault`",
+        "unset",
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss.",
+    ),
+    Setting(
+        "KCL_VERIFY",
+        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
+        "unset",
+        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
+        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
+        "compares, at the first launch, what the stored binary and a program built from source compute.",
+    ),
+)
+
+
+class Settings(NamedTuple):
+    """The settings as they were read at one moment; `rejected` names the values that were not understood."""
+
+    ahead: bool
+    cache_dir: str | None
+    cache_dir_reason: str
+    no_cache: frozenset[str]
+    no_cache_value: str
+    promote: str
+    report: frozenset[str]
+    strict: frozenset[str]
+    verify: float
+    verify_results: bool
+    rejected: tuple[str, ...]
+
+
+def read() -> Settings:
+    """Read every setting: from the environment, as of now, and from the settings file, as of the first time.
+
+    A value that is not understood counts as "off" for a cache and is named in `Settings.rejected`.
+    """
+    rejected = list(_file()[2])
+    cache_dir, cache_dir_reason = _cache_dir(rejected)
+    verify, verify_results = _verification("KCL_VERIFY", rejected)
+    return Settings(
+        ahead=_switch("KCL_AHEAD", _processors() > 1, rejected),
+        cache_dir=cache_dir,
+        cache_dir_reason=cache_dir_reason,
+        no_cache=_layers("KCL_NO_CACHE", rejected),
+        no_cache_value=_given("KCL_NO_CACHE"),
+        promote=_choice(
+            "KCL_PROMOTE", ("background", "exit", "off"), "off", "off" if batch() else "background", rejected
+        ),
+        report=_report("KCL_REPORT", rejected),
+        strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
+        verify=verify,
+        verify_results=verify_results,
+        rejected=tuple(rejected),
+    )
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # not every system tells
+        return os.cpu_count() or 1
+
+
+def batch() -> str:
+    """Return the variable by which an MPI launcher or a batch scheduler has started this process, empty if none has."""
+    return next((name for name in _BATCH if os.environ.get(name)), "")
+
+
+def environment() -> dict[str, str]:
+    """Return a copy of the environment for a child process."""
+    return dict(os.environ)
+
+
+def variable(name: str) -> str | None:
+    """Return one variable of the environment as it is now."""
+    return os.environ.get(name)
+
+
+def home() -> str:
+    """Return the user's home directory, which need not exist, as an absolute path.
+
+    A user without HOME and without an entry in the list of users has a private one among the temporary directories.
+    """
+    found = os.path.expanduser("~")
+    return found if os.path.isabs(found) else os.path.join(_temporary(), f"kcl-{_user()}")
+
+
+def names_cache_home() -> bool:
+    """Tell whether the environment or the list of users names a place for caches, as `platformdirs` demands."""
+    return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
+
+
+def _temporary() -> str:
+    named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    places = (*named, "/tmp", "/var/tmp", "/usr/tmp")
+    return next((path for path in places if os.path.isabs(path) and os.path.isdir(path)), os.path.abspath(os.sep))
+
+
+def _user() -> str:
+    return "user" if sys.platform == "win32" else str(os.getuid())
+
+
+def settings_file() -> str:
+    """Return the path of the user's settings file, which need not exist."""
+    xdg = os.environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(xdg):
+        return os.path.join(xdg, "kcl", "config.toml")
+    if sys.platform in ("darwin", "win32"):
+        import platformdirs
+
+        return os.path.join(platformdirs.user_config_dir("kcl", False), "config.toml")
+    return os.path.join(home(), ".config", "kcl", "config.toml")
+
+
+def from_file() -> dict[str, str]:
+    """Return the texts of the settings that stand in the settings file, by their names there."""
+    return dict(_file()[0])
+
+
+def forget() -> None:
+    """Forget the settings file and the checkout, so that they are looked for anew."""
+    global _loaded, _checkout
+    _loaded = _checkout = None
+
+
+def user_cache_dir(application: str) -> str:
+    """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application`.
+
+    Linux is answered here since importing platformdirs costs a tenth of a warm start; a relative
+    `XDG_CACHE_HOME` is ignored as platformdirs ignores it.
+    """
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    if sys.platform == "darwin" and xdg:
+        return os.path.join(xdg, application)
+    if sys.platform in ("darwin", "win32"):
+        import platformdirs
+
+        return platformdirs.user_cache_dir(application, application)
+    if xdg.strip() and os.path.isabs(xdg):
+        return os.path.join(xdg, application)
+    return os.path.join(home(), ".cache", application)
+
+
+# What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
+_Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
+
+_loaded: _Says | None = None
+_checkout: tuple[str | None, str] | None = None
+_DEPTH = 64
+
+
+def _key(variable: str) -> str:
+    return variable.removeprefix("KCL_").lower()
+
+
+def _file() -> _Says:
+    """Return what the settings file says; where there is none this costs one question, once in a process."""
+    global _loaded
+    if _loaded is None:
+        path = settings_file()
+        if not os.path.lexists(path):
+            _loaded = {}, {}, ()
+        else:
+            from kcl.settings_file import load
+
+            _loaded = load(path, [setting.key for setting in SETTINGS])
+    return _loaded
+
+
+def _given(variable: str) -> str:
+    """Return the text of a setting; a variable that is set, be it empty, wins over the file."""
+    value = os.environ.get(variable)
+    return _file()[0].get(_key(variable), "") if value is None else value
+
+
+def _named(variable: str) -> str:
+    """Say where the value of a setting comes from."""
+    return variable if variable in os.environ else f"{_key(variable)} of {settings_file()}"
+
+
+def _cache_dir(rejected: list[str]) -> tuple[str | None, str]:
+    """Return the root of kcl's files and what decided: the variable, the checkout, or the settings file."""
+    if os.environ.get("KCL_CACHE_DIR"):
+        value = _absolute("KCL_CACHE_DIR", rejected)
+        if value:
+            return value, "KCL_CACHE_DIR"
+    place, fault = _checkout_cache()
+    if fault:
+        rejected.append(fault)
+    if place:
+        return place, f"kcl init in {os.path.dirname(place)}"
+    value = None if "KCL_CACHE_DIR" in os.environ else _absolute("KCL_CACHE_DIR", rejected)
+    return value, _named("KCL_CACHE_DIR") if value else ""
+
+
+def _absolute(variable: str, rejected: list[str]) -> str | None:
+    value = _given(variable)
+    if value and not os.path.isabs(value):
+        rejected.append(f"{_named(variable)}={value!r} is not an absolute path and is ignored")
+        return None
+    return value or None
+
+
+def _checkout_cache() -> tuple[str | None, str]:
+    """Return the cache directory that was recorded for the working directory's checkout, and what else lies there.
+
+    It is looked for once in a process: from the working directory, as it is then, upward.
+    """
+    global _checkout
+    if _checkout is None:
+        _checkout = _find_checkout(_file()[1])
+    return _checkout
+
+
+def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
+    try:
+        place = os.getcwd()
+    except OSError:  # removed under the process
+        return None, ""
+    fault = ""
+    for _ in range(_DEPTH):
+        folder = os.path.join(place, CHECKOUT_FOLDER)
+        if os.path.lexists(folder):
+            stranger = _stranger(folder, recorded.get(place))
+            if not stranger:
+                return folder, fault
+            fault = fault or stranger
+        above = os.path.dirname(place)
+        if above == place:
+            break
+        place = above
+    return None, fault
+
+
+def _stranger(folder: str, token: str | None) -> str:
+    """Say why a cache directory in a checkout is not used; empty if it was recorded."""
+    reason = "this user's settings do not record it"
+    if token is not None:
+        from kcl import settings_file
+
+        reason = settings_file.token_fault(folder, token)
+    if not reason:
+        return ""
+    return (
+        f"{folder} is not used, it may have come with a clone: {reason}; remove it, then run kcl init for one of yours"
+    )
+
+
+def _report(variable: str, rejected: list[str]) -> frozenset[str]:
+    """Read what is printed at exit: "table", "explain", or both."""
+    asked = {word.strip() for word in _given(variable).lower().split(",")} - _NO
+    unknown = asked - _YES - {"explain"}
+    if unknown:
+        said = ", ".join(sorted(unknown))
+        rejected.append(f"{_named(variable)}: {said!r} is not understood; use 1, explain, or 1,explain")
+    return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain"})
+
+
+def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str, rejected: list[str]) -> str:
+    value = _given(variable).lower()
+    if not value:
+        return default
+    if value in choices:
+        return value
+    rejected.append(f"{_named(variable)}={value!r} is not one of {', '.join(choices)}; {fallback!r} is used")
+    return fallback
+
+
+def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
+    value = _given(variable).strip().lower()
+    if not value:
+        return default
+    if value not in _YES | _NO:
+        rejected.append(f"{_named(variable)}={value!r} is not 1 or 0; it is taken as 0")
+    return value in _YES
+
+
+def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozenset[str]:
+    words = frozenset(word.strip().lower() for word in _given(variable).split(",")) - {""}
+    for word in sorted(words - frozenset(known)):
+        rejected.append(f"{_named(variable)}: {word!r} is not one of {', '.join(known)} and is ignored")
+    return words & frozenset(known)
+
+
+def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
+    """Read the fraction of look-ups that are verified, and whether results are too; what is not understood is all."""
+    words = [word.strip().lower() for word in _given(variable).split(",")]
+    results = "results" in words
+    words = [word for word in words if word not in ("results", *_NO)]
+    if not words:
+        return float(results), results
+    try:
+        fraction = 1.0 if words[0] in _YES else float(words[0])
+    except ValueError:
+        fraction = -1.0
+    if len(words) == 1 and 0.0 <= fraction <= 1.0:
+        return fraction, results
+    rejected.append(
+        f"{_named(variable)}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified"
+    )
+    return 1.0, results
+
+
+def _layers(variable: str, rejected: list[str]) -> frozenset[str]:
+    value = _given(variable).strip().lower()
+    if value in _NO:
+        return frozenset()
+    if value in _YES:
+        return frozenset(LAYERS)
+    words = frozenset(word.strip() for word in value.split(",")) - {""}
+    unknown = words - frozenset(LAYERS)
+    if unknown:
+        rejected.append(
+            f"{_named(variable)}={value!r}: {', '.join(sorted(unknown))} is no layer (generator, binary); "
+            "all layers are off"
+        )
+        return frozenset(LAYERS)
+    return words

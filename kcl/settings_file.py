@@ -1,0 +1,200 @@
+"""The user's settings file: the settings of `kcl.settings` in TOML, and the checkouts that `kcl init` recorded.
+
+    no_cache = ["binary"]        # a setting, named as its variable without KCL_, in lower case
+    [[checkout]]                 # appended by `kcl init`
+    path = "/home/me/project"
+    token = "3f0c..."            # also in <path>/.kcl_cache/token, which a clone cannot know
+
+Imported only where the file exists. It decides where code is loaded from, so one that others can write is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from kcl import trust
+from kcl.namedtuple import NamedTuple
+
+SIZE_LIMIT = 1 << 20
+CHECKOUT = "checkout"
+_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class File(NamedTuple):
+    """What a settings file says: the text of each variable, the token of each checkout, and what is wrong with it."""
+
+    values: dict[str, str]
+    checkouts: dict[str, str]
+    faults: tuple[str, ...]
+
+
+NOTHING = File({}, {}, ())
+
+
+def load(path: str, keys: Iterable[str]) -> File:
+    """Read a settings file whose settings are named `keys`; one that cannot be used is a fault, and says nothing."""
+    try:
+        text = _trusted_text(path)
+        return NOTHING if text is None else _understood(path, _parsed(text), frozenset(keys))
+    except (OSError, ValueError, ImportError, RecursionError) as error:
+        return File({}, {}, (f"the settings file {path} is ignored: {error}",))
+
+
+def record(path: str, checkout: str, token: str) -> None:
+    """Record a checkout, in place of an earlier record of it; what else the file says stays as it is.
+
+    Raises `OSError`, or ValueError where the file cannot be used.
+    """
+    text = _without(_trusted_text(path) or "", checkout)
+    if text and not text.endswith("\n\n"):
+        text += "\n" if text.endswith("\n") else "\n\n"
+    text += f"[[{CHECKOUT}]]\npath = {_quoted(checkout)}\ntoken = {_quoted(token)}\n"
+    _replace(path, text, {checkout: token})
+
+
+def forget(path: str, checkout: str) -> bool:
+    """Remove the record of a checkout; tell whether there was one. Raises as `record` does."""
+    text = _trusted_text(path)
+    if text is None or checkout not in _checkouts(_parsed(text)):
+        return False
+    _replace(path, _without(text, checkout), {})
+    if checkout in load(path, ()).checkouts:
+        raise ValueError(f"the record of {checkout} in {path} was written otherwise by hand: remove it by hand")
+    return True
+
+
+def token_fault(folder: str, token: str) -> str:
+    """Say why a checkout's cache directory is not the one that was recorded; empty if it is."""
+    try:
+        descriptor = os.open(os.path.join(folder, "token"), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _OPEN_FLAGS)
+    except OSError as error:
+        return str(error)
+    with open(descriptor, "rb") as stream:
+        fault = trust.file_fault(os.fstat(descriptor))
+        return fault or ("" if stream.read(SIZE_LIMIT).strip() == token.encode() else "its token is another")
+
+
+def _trusted_text(path: str) -> str | None:
+    """Return the text of a file that only its user can write; None where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    with open(descriptor, "rb") as stream:
+        fault = _fault(os.fstat(descriptor))
+        if fault:
+            raise ValueError(fault)
+        blob = stream.read(SIZE_LIMIT + 1)
+    if len(blob) > SIZE_LIMIT:
+        raise ValueError(f"it is larger than {SIZE_LIMIT} bytes")
+    return blob.decode("utf-8")
+
+
+def _fault(status: os.stat_result) -> str | None:
+    fault = trust.file_fault(status)
+    loose = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if fault and loose == stat.S_IWGRP and trust.is_private_group(status.st_gid, status.st_uid):
+        return trust.file_fault(os.stat_result((status.st_mode & ~stat.S_IWGRP, *status[1:])))
+    return f"{fault}; run chmod go-w on it" if fault and loose else fault
+
+
+def _records(text: str) -> dict[str, Any] | None:
+    """Read a file that holds nothing but records as `record` writes them; None for any other.
+
+    It spares who only ran `kcl init` the parser of TOML, which costs a start more than all the rest of kcl.
+    """
+    found: list[dict[str, str]] = []
+    for line in text.split("\n"):
+        name, equals, value = line.partition(" = ")
+        if line == f"[[{CHECKOUT}]]":
+            found.append({})
+        elif equals and found and name in ("path", "token") and name not in found[-1]:
+            inner = value[1:-1]
+            if value != f'"{inner}"' or not inner.isprintable() or '"' in inner or "\\" in inner:
+                return None
+            found[-1][name] = inner
+        elif line:
+            return None
+    return {CHECKOUT: found}
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    records = _records(text)
+    if records is not None:
+        return records
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    data: dict[str, Any] = tomllib.loads(text)
+    return data
+
+
+def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> File:
+    values, faults = {}, []
+    for key, value in data.items():
+        if key == CHECKOUT:
+            continue
+        text = _as_text(value)
+        if key not in keys:
+            faults.append(f"{path}: there is no setting {key!r}")
+        elif text is None:
+            faults.append(f"{path}: {key} cannot be {value!r} and is ignored")
+        else:
+            values[key] = text
+    return File(values, _checkouts(data), tuple(faults))
+
+
+def _as_text(value: object) -> str | None:
+    """Write a value of TOML as its variable would be written; None where no variable could be."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(each, (str, int, float)) for each in value):
+        return ",".join(_as_text(each) or "" for each in value)
+    return None
+
+
+def _checkouts(data: dict[str, Any]) -> dict[str, str]:
+    tables = data.get(CHECKOUT)
+    listed = [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
+    return {str(table["path"]): str(table["token"]) for table in listed if "path" in table and "token" in table}
+
+
+def _without(text: str, checkout: str) -> str:
+    """Cut out the records of a checkout that `record` wrote."""
+    import re
+
+    line = re.escape(_quoted(checkout))
+    return re.sub(rf'(?m)^\[\[{CHECKOUT}\]\]\npath = {line}\ntoken = "\w*"\n*', "", text)
+
+
+def _quoted(text: str) -> str:
+    """Write a basic string of TOML; raises ValueError for a path that is no Unicode."""
+    import json
+
+    text.encode("utf-8")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _replace(path: str, text: str, demanded: dict[str, str]) -> None:
+    """Write the file anew, whole or not at all, through a link if it is one; never one that says something else."""
+    import tempfile
+
+    if not demanded.items() <= _checkouts(_parsed(text)).items():
+        raise ValueError(f"{path} cannot be extended: it has a {CHECKOUT!r} that is no list of tables")
+    target = os.path.realpath(path)
+    trust.make_directory(os.path.dirname(target))
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".config-", suffix=".toml")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
