@@ -11,7 +11,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -158,7 +158,7 @@ class TestExplain:
                     known = part.name in words._WHOLE or first in words._FIRST or first in words._PLACES
                     assert known, part.name
                     assert said
-        assert pocl.idle(str(filled.project.child.cache / "kcl"), 60)
+        assert client.idle(str(filled.project.child.cache / "kcl"), 60)
 
 
 def _entry(store, address):

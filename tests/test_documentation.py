@@ -21,7 +21,7 @@ from sybil.parsers.myst import CodeBlockParser
 
 import kcl
 from kcl import caches, settings
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
@@ -86,7 +86,7 @@ class Reader:
         """Let the helper process end its work, as it does while a reader reads."""
         for root in (self.environment["XDG_CACHE_HOME"], str(self.directory / "mine")):
             if os.path.isdir(os.path.join(root, "kcl", "pending")):
-                assert pocl.idle(os.path.join(root, "kcl"), 60.0)
+                assert client.idle(os.path.join(root, "kcl"), 60.0)
 
 
 def blocks(text: str) -> list[str]:

@@ -26,7 +26,7 @@ from truth_programs import CONSTANTS, EVERY, THINGS, Program, Thing, compose, mu
 from truth_tree import Server
 
 from conftest import Child
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 TESTS = pathlib.Path(__file__).parent
 PROGRAMS = int(os.environ.get("KCL_TRUTH_PROGRAMS", "50"))
@@ -76,7 +76,7 @@ class Bench:
         self.server.start(how, self.environment | variables, folder, "truth_worker")
         code, out, err = self.server.end()
         assert code == 0, f"{err}\n{_listing(program)}"
-        assert "launch" not in how or pocl.idle(str(self.folder / "cache" / "kcl"), 120)
+        assert "launch" not in how or client.idle(str(self.folder / "cache" / "kcl"), 120)
         return json.loads(out.splitlines()[-1])
 
     def check(self, program: Program, changed: Program, what: str, matters: bool) -> None:
