@@ -12,10 +12,13 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcl.direct.plain import SIMPLE
 from kcl.errors import UnknownInput
+
+if TYPE_CHECKING:
+    from kcl.record.record import Record
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -26,17 +29,20 @@ _UNIT = "unit "  # begins the text of one of loopy's own
 
 # Classes whose objects hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
+_SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
 class Taken:
     """What was found in the arguments of one call.
 
-    `kept` has the things that loopy keeps by reference and that may change, with their texts.
+    `inputs` has the records that they come from, in their order, and `kept` the things that loopy keeps by reference
+    and that may change, with their texts.
     """
 
-    __slots__ = ("kept",)
+    __slots__ = ("inputs", "kept")
 
     def __init__(self) -> None:
+        self.inputs: list[Record] = []
         self.kept: list[tuple[Any, str]] = []
 
 
@@ -94,23 +100,15 @@ def _raising(error: Exception) -> Iterator[Any]:
 
 def take(value: Any, taken: Taken) -> tuple[str, Any]:
     """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
+    kind = type(value)
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return simple(value), value
+    container = _CONTAINERS.get(kind)
     try:
-        return _take(value, taken)
+        return _other(value, kind, taken) if container is None else container(value, taken)
     except RecursionError:
         raise UnknownInput("containers are nested too deeply to be compared, or hold themselves") from None
-
-
-def _take(value: Any, taken: Taken) -> tuple[str, Any]:
-    kind = type(value)
-    if kind is str:
-        return repr(value), value
-    simple = SIMPLE.get(kind)
-    if simple is not None:
-        return (simple(value) if kind is not bytes else repr(value)), value
-    container = _CONTAINERS.get(kind)
-    if container is not None:
-        return container(value, taken)
-    return _other(value, kind, taken)
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -143,14 +141,14 @@ def calls_user(value: Any) -> bool:
 
 
 def digest(texts: list[str]) -> str:
-    """Return the SHA-256 of some texts, each with its length before it."""
-    joined = "".join([f"{len(text)}:{text}" for text in texts])
+    """Return the SHA-256 of some texts, with their lengths before them."""
+    joined = f"{[*map(len, texts)]}{''.join(texts)}"
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [_take(item, taken) for item in value]
+        pairs = [take(item, taken) for item in value]
         return f"{opening}{', '.join([text for text, _ in pairs])}{closing}", make([copied for _, copied in pairs])
 
     return write
@@ -158,14 +156,14 @@ def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callabl
 
 def _unordered(name: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [_take(item, taken) for item in value]
+        pairs = [take(item, taken) for item in value]
         return f"{name}({', '.join(sorted([text for text, _ in pairs]))})", make([copied for _, copied in pairs])
 
     return write
 
 
 def _dictionary(value: Mapping[Any, Any], taken: Taken) -> tuple[str, Any]:
-    pairs = [(_take(key, taken), _take(item, taken)) for key, item in value.items()]
+    pairs = [(take(key, taken), take(item, taken)) for key, item in value.items()]
     text = ", ".join([f"{key}: {item}" for (key, _), (item, _) in pairs])
     return f"{{{text}}}", {key: item for (_, key), (_, item) in pairs}
 
@@ -179,13 +177,8 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 }
 
 
-def know(kind: type, waiting: Callable[[Any], tuple[str, Any] | None], real: Callable[[Any], Any]) -> None:
-    """Have objects of a class count by what `waiting` returns, its text and a copy, and else as what `real` returns."""
-
-    def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        found = waiting(value)
-        return _take(real(value), taken) if found is None else found
-
+def know(kind: type, write: Callable[[Any, Taken], tuple[str, Any]]) -> None:
+    """Have objects of a class count by what `write` returns: a text and a copy."""
     _CONTAINERS[kind] = write
     PLAIN.add(kind)
 
