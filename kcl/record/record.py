@@ -11,9 +11,9 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
-from kcl.namedtuple import NamedTuple
 from kcl.record import texts
 from kcl.record.table import CONSTRUCTORS
 from kcl.record.texts import Standing, Taken
@@ -21,12 +21,29 @@ from kcl.record.texts import Standing, Taken
 _NOTHING = object()
 
 
-class Place(NamedTuple):
-    """Where a call stands in the program: file, line, and the globals of the caller."""
+class Place:
+    """Where a call stands in the program: file, line, and `names`, the globals of the caller.
 
-    file: str
-    line: int
-    names: dict[str, Any]
+    The line is looked for when it is asked for: in a recipe of a thousand lines that takes longer than the record.
+    """
+
+    __slots__ = ("_code", "_instruction", "names")
+
+    def __init__(self, code: CodeType, instruction: int, names: dict[str, Any]) -> None:
+        self._code = code
+        self._instruction = instruction
+        self.names = names
+
+    @property
+    def file(self) -> str:
+        """The file of the code, as Python names it."""
+        return self._code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line of the instruction; 0 where it has none."""
+        lines = self._code.co_lines()
+        return next((line or 0 for start, end, line in lines if start <= self._instruction < end), 0)
 
     def __str__(self) -> str:
         return f"{self.file.rpartition('/')[2]}:{self.line}"

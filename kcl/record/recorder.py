@@ -113,7 +113,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
 
 
 def _place(frame: Any) -> Place:
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return Place(frame.f_code, frame.f_lasti, frame.f_globals)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: Place, group: Group) -> Any:
@@ -262,8 +262,11 @@ def _is_replaced(name: str) -> bool:
 
 
 def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tell whether there is nothing among arguments that holds others, is read once, or could be called."""
-    return texts.PLAIN.issuperset(map(type, arguments)) and texts.PLAIN.issuperset(map(type, keywords.values()))
+    """Tell whether there is nothing in arguments that is read once, or that loopy could call."""
+    try:
+        return all(map(texts.is_plain, arguments)) and all(map(texts.is_plain, keywords.values()))
+    except RecursionError:
+        return False
 
 
 def _is_unit(value: Any) -> bool:

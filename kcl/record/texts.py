@@ -79,6 +79,18 @@ class Consumed(Standing):
         return chain([real(item) for item in self.items], self.rest or ())
 
 
+def is_plain(value: Any) -> bool:
+    """Tell whether there is nothing in an argument that is read once, or that loopy could call."""
+    kind = type(value)
+    if kind in PLAIN:
+        return True
+    if kind in (list, tuple, set, frozenset):
+        return all(map(is_plain, value))
+    if kind is dict:
+        return all(map(is_plain, value.values()))
+    return kind is type and _package(value) in _LIBRARIES
+
+
 def consumed(value: Any) -> Any:
     """Return what an iterator of Python's gives, any other value as it is. Raises nothing."""
     kind = type(value)
@@ -194,15 +206,25 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     if hasattr(kind, "__next__"):
         raise UnknownInput("what an iterator gives is not known before it was asked")
     if isinstance(value, type):
-        named = _type_text(value)
-        if named is not None:
-            return named, value
+        return _class(value, taken)
     if _package(kind) == "loopy":
         own = _of_loopy(value, kind)
         if own is not None:
             if own.startswith(_UNIT):
                 taken.kept.append((value, own))
             return own, value
+    return _walked(value, taken)
+
+
+def _class(value: type, taken: Taken) -> tuple[str, Any]:
+    named = _type_text(value)
+    return _walked(value, taken) if named is None else (named, value)
+
+
+_CONTAINERS[type] = _class
+
+
+def _walked(value: Any, taken: Taken) -> tuple[str, Any]:
     text = walked(value)
     taken.kept.append((value, text))
     return text, value
