@@ -153,8 +153,8 @@ def calls_user(value: Any) -> bool:
 
 
 def digest(texts: list[str]) -> str:
-    """Return the SHA-256 of some texts, with their lengths before them."""
-    joined = f"{[*map(len, texts)]}{''.join(texts)}"
+    """Return the SHA-256 of some texts, each with its length before it."""
+    joined = "".join([f"{len(text)}:{text}" for text in texts])
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
