@@ -174,8 +174,7 @@ class Recorded:
 def _name(record: Record) -> str:
     """Name the kernel of a record: as the call that made it does, else as loopy does."""
     while record.function not in ("make_kernel", "make_function"):
-        inputs = record.inputs()
-        if not inputs:
+        if not record.inputs:
             return "loopy_kernel"
-        record = inputs[0]
+        record = record.inputs[0]
     return str(record.keywords.get("name") or "loopy_kernel")
