@@ -12,7 +12,7 @@ import re
 import sqlite3
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from kcl import adapters, config, events, option
@@ -162,14 +162,23 @@ class Layer:
             except _FAULTS as failure:
                 events.logger().debug("quarantine: %s", failure)
 
-    def demand_hit(self, event: events.Event, key: Key | None) -> None:
-        """Count `event`, which is no hit of `key`, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
-        if "hit" in self.strict and not event.reason.startswith("off: "):
-            events.emit(event, key)
-            raise CacheMiss(
-                f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}. "
-                "KCL_STRICT=hit allows hits only; run once without it to fill the cache."
-            )
+    def demand_hit(self, event: events.Event, key: Key | None, texts: Callable[[], Mapping[str, bytes]] = dict) -> None:
+        """Count `event`, which is no hit of `key`, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on.
+
+        `texts` returns what explains the miss, since no entry will.
+        """
+        if "hit" not in self.strict or event.reason.startswith("off: "):
+            return
+        import shlex
+
+        events.emit(event, key, texts=texts())
+        sought = f" (key {key.digest[:12]})" if key is not None else ""
+        hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
+        raise CacheMiss(
+            f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
+            f"KCL_STRICT=hit allows hits only; {hint if event.outcome == 'miss' else ''}"
+            "run once without it to fill the cache."
+        )
 
     def fault(self, action: str, error: Exception) -> None:
         """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""

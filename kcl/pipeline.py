@@ -110,7 +110,7 @@ class Line:
                 if self.base is not None and call:
                     _require(self.base.open, values)
                 if look.ready is None:
-                    layer.demand_hit(self._event(layer, look), look.key)
+                    layer.demand_hit(self._event(layer, look), look.key, lambda: self._texts(look))
                 if meanwhile is None and look.outcome == "miss":
                     return None  # to wait, if at all, without the lock
                 if meanwhile is not None and look.ready is not None:
@@ -124,7 +124,8 @@ class Line:
                 # The recipe or the generator failed: the look-up was made all the same, and is counted.
                 if isinstance(error, WrongEntry):
                     look = look._replace(outcome="error", reason=str(error))
-                events.emit(self._event(layer, look, time.perf_counter() - started), look.key)
+                seconds = time.perf_counter() - started
+                events.emit(self._event(layer, look, seconds), look.key, texts=self._texts(look))
                 raise
             if not (call and look.outcome == "miss" and look.size):
                 self.land()
@@ -184,6 +185,16 @@ class Line:
         """Return where the recipe stands, and the texts of its code; slow."""
         with self._lock:
             return self._origin.place()
+
+    def _texts(self, look: Look) -> dict[str, bytes]:
+        """Return what explains a miss that stores no row; nothing where it cannot be described."""
+        if look.outcome != "miss" or look.key is None:
+            return {}
+        try:
+            return rows.texts(self._origin.place())
+        except Exception as error:
+            events.logger().info("the miss of %s cannot be described: %r", self.name, error)
+            return {}
 
     @property
     def _digest(self) -> str:

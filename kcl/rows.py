@@ -230,14 +230,14 @@ def store(
         "unit": unit.digest if unit is not None else "",
         "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
     }
-    texts = _texts(place)
+    told = texts(place)
     key, size = special_keys(direct, base, used)[-1], 0
     entry = to_entry(generated, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
-        entry.parts.update(texts)
+        entry.parts.update(told)
     else:
         about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
-        size = layer.publish(direct.digest, Entry(direct, about, texts))
+        size = layer.publish(direct.digest, Entry(direct, about, told))
     if unit is not None:
         pointer = {"kernel": generated.kernel, "created": metadata["created"]}
         pointer["row"] = [list(part) for part in key.parts]
@@ -262,7 +262,7 @@ def _described(base: Base) -> dict[str, Any]:
     }
 
 
-def _texts(place: Place) -> dict[str, bytes]:
+def texts(place: Place) -> dict[str, bytes]:
     """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
     import json
 

@@ -116,7 +116,8 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
     for one in sorted(candidates, key=lambda one: (apart(one), -one.written))[:_READ]:
         other = one.texts().record
         if other is not None:
-            ranked.append((apart(one) + calls.unlike(other, record), is_base(one.metadata), -one.written, one))
+            unlike = calls.unlike(other, calls.named(record, other))
+            ranked.append((apart(one) + unlike, is_base(one.metadata), -one.written, one))
     return min(ranked, key=lambda pair: pair[:3])[3] if ranked else None
 
 
@@ -128,6 +129,8 @@ def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
     """
     differences = earlier.key.diff(key)
     before = earlier.texts()
+    if texts.record is not None and before.record is not None:
+        texts = texts._replace(record=calls.named(texts.record, before.record))
     formats = [one for one in differences if one.name in _FORMATS]
     told = _told_calls(before, texts)
     differences = _without_echoes(_recorded(differences, told, before, texts), before, texts)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kcl import inventory
 from kcl.errors import CacheFault
-from kcl.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_of
+from kcl.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_in, texts_of
 from kcl.history.journal import Missed
 from kcl.inventory import Listed
 from kcl.key import Key
@@ -123,7 +123,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
         explanation = None
         if _is_explained(one) and one.key is not None:
             shelf = found[one.layer, one.kernel]
-            texts = shelf.texts(one.key)
+            texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
             if not texts.sources and one.layer == "binary":  # a helper is still completing the entry
                 digest = next((part.value for part in one.key.parts if part.name == "source"), "")
                 texts = found["generator", one.kernel].source(digest)
