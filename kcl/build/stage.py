@@ -247,6 +247,10 @@ class Build:
             entries, found.promises = self._entries(wanted, found.program, look, seconds)
         return Made(found, entries, bool(found.promises))
 
+    def texts(self, _look: Look) -> Mapping[str, bytes]:
+        """Return nothing: the OpenCL C stands in the row of the generator layer."""
+        return {}
+
     # what making consists of
 
     def _entries(

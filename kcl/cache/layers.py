@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kcl import caches, events, option, settings
 from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
-from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
+from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -165,15 +165,6 @@ class Layer:
                 _quarantine().put(address, blob, f"{self.name}: {error}")
             except _FAULTS as failure:
                 events.logger().debug("quarantine: %s", failure)
-
-    def demand_hit(self, event: events.Event, key: Key | None) -> None:
-        """Count `event`, which is no hit of `key`, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
-        if "hit" in self.strict and not event.reason.startswith("off: "):
-            events.emit(event, key)
-            raise CacheMiss(
-                f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}. "
-                "KCL_STRICT=hit allows hits only; run once without it to fill the cache."
-            )
 
     def fault(self, action: str, error: Exception) -> None:
         """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""

@@ -11,8 +11,9 @@ A stage never touches a store. So a new stage is three verbs and a row in the ta
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kcl import events
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from kcl.cache.lead import Lead
 
 Job = TypeVar("Job", contravariant=True)
-Value = TypeVar("Value")
+
+_NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Slot(Protocol):
@@ -116,6 +118,9 @@ class Stage(Protocol[Job]):
     def make(self, job: Job, look: Look) -> Made:
         """Make what was not found."""
 
+    def texts(self, look: Look) -> Mapping[str, bytes]:
+        """Return what explains a miss of which nothing will be stored; raises nothing."""
+
 
 def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     """Return the value of a job: from the layer, or made now. One event says how. Thread-safe.
@@ -166,8 +171,9 @@ def _first(stage: Stage[Job], job: Job, started: float) -> Look:
     """Find; count the look-up where what the user wrote raises, and demand a hit where only that will do."""
     try:
         look = find(stage, job)
-        if look.outcome != "hit":
-            stage.layer.demand_hit(_event(stage, job, look), look.key)
+        if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
+            events.emit(_event(stage, job, look), look.key, texts=stage.texts(look))
+            raise _forbidden(_event(stage, job, look), look.key)
     except (CacheMiss, MissingArguments):
         raise
     except BaseException:
@@ -193,7 +199,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     except BaseException as error:
         if isinstance(error, WrongEntry):
             look = look._replace(outcome="error", reason=str(error))
-        _emit(stage, job, look, time.perf_counter() - started)
+        _emit(stage, job, look, time.perf_counter() - started, stage.texts(look))
         raise
     if not promised:
         lead.land()
@@ -218,17 +224,30 @@ def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]],
     return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error)
 
 
+def _forbidden(event: Event, key: Key | None) -> CacheMiss:
+    """Return the error of a look-up that `KCL_STRICT=hit` does not allow."""
+    import shlex
+
+    sought = f" (key {key.digest[:12]})" if key is not None else ""
+    hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
+    return CacheMiss(
+        f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
+        f"KCL_STRICT=hit allows hits only; {hint if event.outcome == 'miss' else ''}"
+        "run once without it to fill the cache."
+    )
+
+
 def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Event:
     digest = look.digest or (look.key.digest if look.key else "")
     saved = look.spared - seconds if look.outcome == "hit" and look.spared else 0.0
     return Event(stage.layer.name, stage.name(job), digest, look.outcome, look.reason, seconds, look.size, saved)
 
 
-def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float) -> None:
+def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS) -> None:
     """Emit the event of a look-up, and a hit for every other slot whose entry was there."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
     used = [look.key.digest] if hit and look.key is not None else []
-    events.emit(event, look.key, used)
+    events.emit(event, look.key, used, texts)
     reason = "" if hit else "another device of the context missed: built from source with it"
     others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there.difference(used)}
     for digest, key in others.items():

@@ -200,15 +200,15 @@ def entries(
         "unit": unit.digest if unit is not None else "",
         "directory": evidence.directory if any(path in text for path in evidence.names() for text in named) else "",
     }
-    texts = _texts(evidence)
+    told = texts(evidence)
     key = special_keys(direct, base, used)[-1]
     found: list[tuple[str, Entry]] = []
     entry = to_entry(code, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
-        entry.parts.update(texts)
+        entry.parts.update(told)
     else:
         about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata, "directory": ""}
-        found.append((direct.digest, Entry(direct, about, texts)))
+        found.append((direct.digest, Entry(direct, about, told)))
     if unit is not None:
         pointer = {"kernel": code.text.kernel, "created": metadata["created"]}
         pointer["row"] = [list(part) for part in key.parts]
@@ -233,7 +233,7 @@ def _described(base: Base) -> dict[str, Any]:
     }
 
 
-def _texts(evidence: Evidence) -> dict[str, bytes]:
+def texts(evidence: Evidence) -> dict[str, bytes]:
     """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
     import json
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcl import events
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -210,6 +211,16 @@ class Generate:
         promised = given.launch and look.outcome == "miss" and bool(entries)
         ready = self._origin.adapted(rows.made_ready(code))
         return Made(ready, entries, promised, look._replace(key=key or look.key))
+
+    def texts(self, look: Look) -> Mapping[str, bytes]:
+        """Return the recipe's texts and calls; nothing where they cannot be described."""
+        if look.outcome != "miss" or look.key is None:
+            return {}
+        try:
+            return rows.texts(self._origin.place())
+        except Exception as error:
+            events.logger().info("the miss of %s cannot be described: %r", self._origin.name, error)
+            return {}
 
     # what making consists of
 
