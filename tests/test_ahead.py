@@ -182,6 +182,7 @@ class TestTaken:
         """Of programs that nobody asks for few are made, and never more than the window holds."""
         assert run(NUMBERS[:1]).builds == {"MainThread": 1, "kcl-ahead": FIRST}
         code = """
+    from kcl.build import stage
     sums = []
     for number in numbers:
         sums += launch([number])
@@ -305,7 +306,7 @@ class TestOrder:
         """No more than a number of orders are kept: the oldest goes."""
         (path,) = orders(child)
         os.utime(path, (1, 1))
-        code = "    from kcl.inspect.history import remembered\n    remembered.KEPT = 1\n" + LAUNCH
+        code = "    from kcl.cache import run_memo\n    run_memo.KEPT = 1\n" + LAUNCH
         run([1, 0], code)
         assert len(orders(child)) == 1
         assert orders(child) != [path]
