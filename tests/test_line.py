@@ -49,7 +49,6 @@ WARM_MODULES = [
     "kcl.cache.makers",
     "kcl.record.manifest",
     "kcl.namedtuple",
-    "kcl.option",
     "kcl.generate.origins",
     "kcl.generate.origins.recorded",
     "kcl.cache.pieces",
@@ -77,7 +76,7 @@ WARM_MODULES = [
     "kcl.cache.stores.generatordict",
     "kcl.cache.stores.memory",
     "kcl.cache.stores.persistentdict",
-    "kcl.trust",
+    "kcl.settings.trust",
 ]
 AHEAD_MODULES = ["kcl.drivers.pocl.prebuild", "kcl.drivers.pocl.orders"]  # on PoCL, with two processors
 

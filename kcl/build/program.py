@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import caches, settings, events, option
+from kcl import caches, events, settings
+from kcl import settings as option
 from kcl.build import compiler
 from kcl.drivers.pocl import completing
 from kcl.cache import layers

@@ -22,8 +22,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kcl import events, option, trust
+from kcl import events
+from kcl import settings as option
 from kcl.cache.makers import Maker, Makers
+from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl

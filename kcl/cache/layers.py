@@ -15,7 +15,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, settings
+from kcl import settings as option
 from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
@@ -287,7 +288,7 @@ def _generator(chosen: settings.Settings) -> Layer:
 
     from kcl.cache.stores.directory import Directory
     from kcl.cache.stores.persistentdict import Rows, supported
-    from kcl.trust import is_network
+    from kcl.settings.trust import is_network
 
     folder = option.folder("pytools")
     notes = []

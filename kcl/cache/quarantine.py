@@ -6,9 +6,9 @@ import os
 import time
 from contextlib import suppress
 
-from kcl import trust
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
+from kcl.settings import trust
 
 _SUFFIX = ".damaged"
 _REASON = ".reason.txt"

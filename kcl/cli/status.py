@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from kcl import caches, option, settings, trust
+from kcl import caches, settings
 from kcl.cache import layers
 from kcl.caches import contents
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
 from kcl.inspect.history import journal, notes
 from kcl.inspect.inventory import tally
+from kcl.settings import trust
 
 _ROWS = "pdict-v5-kcl-generated-v1"
 _HEAD = ("layer", "state", "entries", "size", "newest", "hit rate", "saved", "directory")
@@ -57,7 +58,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "on": on,
         "reason": layer.off(),
         "directory": layer.place,
-        "why": option.reason(),
+        "why": settings.reason(),
         "entries": 0,
         "bytes": 0,
         "oldest": 0.0,
@@ -134,12 +135,12 @@ def _fault(directory: str) -> str:
 
 def _pending() -> dict[str, Any]:
     """Say how many programs wait for their entry to be completed, since when, and whether a helper is at it."""
-    folder = os.path.join(option.folder("kcl"), "pending")
+    folder = os.path.join(settings.folder("kcl"), "pending")
     if not os.path.isdir(folder):
         return {"programs": 0, "since": 0.0, "helper": False}
     from kcl.drivers.pocl.jobs import Queue
 
-    queue = Queue(option.folder("kcl"))
+    queue = Queue(settings.folder("kcl"))
     try:
         jobs = queue.jobs()
         return {"programs": len(jobs), "since": jobs[0].written if jobs else 0.0, "helper": queue.has_helper()}

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from kcl import caches, option
+from kcl import caches, settings
 from kcl.drivers.pocl.jobs import STATES, Queue, node
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -159,7 +159,7 @@ def remove_rows(rows: Rows) -> None:
 
 def sweep() -> None:
     """Remove the directories of kcl that are empty now."""
-    folder = option.folder("kcl")
+    folder = settings.folder("kcl")
     with suppress(OSError):
         if not os.path.islink(folder):
             os.rmdir(folder)
@@ -189,7 +189,7 @@ def quiet(folder: str, patience: float = _PATIENCE) -> bool:
 
 def elsewhere() -> list[str]:
     """Return the other machines that have jobs in this directory: their helpers cannot be ended from here."""
-    pending = os.path.join(option.folder("kcl"), "pending")
+    pending = os.path.join(settings.folder("kcl"), "pending")
     found = []
     for name in _names(pending):
         if name != node() and any(_names(os.path.join(pending, name, state)) for state in STATES):
@@ -233,7 +233,7 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
         else:
             yield from (os.path.split(path) for path in files)
         return
-    folder = option.folder(_FOLDERS[name])
+    folder = settings.folder(_FOLDERS[name])
     if os.path.islink(folder):
         refusals.append(Refusal(name, folder, _LINK))
         return
@@ -270,7 +270,7 @@ def _entry_files(listed: list[inventory.Listed]) -> Iterator[Item]:
     """Yield the files of those entries that are files."""
     for each in listed:
         place = "kcl-binary-v1" if each.layer == "binary" else "kcl-generated-v1"
-        path = os.path.join(option.folder(_FOLDERS[each.layer]), place, each.address)
+        path = os.path.join(settings.folder(_FOLDERS[each.layer]), place, each.address)
         item = measured(each.layer, *os.path.split(path))
         if item is not None:
             yield item

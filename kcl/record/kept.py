@@ -10,7 +10,7 @@ import os
 import sys
 
 import kcl
-from kcl import option
+from kcl import settings
 from kcl.cache import layers
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered, driver_name
@@ -65,4 +65,4 @@ def _version() -> str:
     return ", ".join(found)
 
 
-option.on_change(reset)
+settings.on_change(reset)

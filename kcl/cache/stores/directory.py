@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kcl import trust
 from kcl.cache.stores.base import digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.settings import trust
 
 SIZE_LIMIT = 1 << 30
 TEMPORARY_PREFIX = ".kcl-tmp-"  # no address starts with a full stop

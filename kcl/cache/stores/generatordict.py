@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 
 from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
-from kcl import trust
 from kcl.errors import DamagedEntry
+from kcl.settings import trust
 
 T = TypeVar("T")
 

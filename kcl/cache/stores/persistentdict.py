@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import trust
 from kcl.cache.stores.base import digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.settings import trust
 
 if TYPE_CHECKING:
     from kcl.cache.stores.generatordict import GeneratorDict

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, settings
+from kcl import settings as option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kcl import option
+from kcl import settings as option
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import KEPT, Remembered, driver_name
 from kcl.cache.stores.base import digest_of

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from kcl import caches, option, trust
+from kcl import caches, settings
 from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
+from kcl.settings import trust
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
@@ -26,7 +27,7 @@ _FOLDERS = ("pytools", "pyopencl", "kcl")
 def directories() -> Iterator[Finding]:
     """Find directories that cannot be written, belong to others, or lie on a network file system."""
     check, said = "directories", set()
-    for path in dict.fromkeys(option.folder(name) for name in _FOLDERS):
+    for path in dict.fromkeys(settings.folder(name) for name in _FOLDERS):
         try:
             trust.check(path)
         except (OSError, CacheFault) as error:
@@ -49,7 +50,7 @@ def directories() -> Iterator[Finding]:
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
-    places = [option.folder("kcl"), *(caches.directory(name) for name in caches.names())]
+    places = [settings.folder("kcl"), *(caches.directory(name) for name in caches.names())]
     for path in filter(None, places):
         there = _nearest(path)
         try:
@@ -102,9 +103,9 @@ def locks() -> Iterator[Finding]:
 
 def pending() -> Iterator[Finding]:
     """Find programs whose entries nobody completes."""
-    if not os.path.isdir(os.path.join(option.folder("kcl"), "pending")):
+    if not os.path.isdir(os.path.join(settings.folder("kcl"), "pending")):
         return
-    queue = Queue(option.folder("kcl"))
+    queue = Queue(settings.folder("kcl"))
     try:
         jobs = queue.jobs()
         old = [job for job in jobs if job.written < time.time() - _OLD]

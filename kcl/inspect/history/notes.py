@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kcl import events, option
+from kcl import events, settings
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
@@ -63,4 +63,4 @@ def read() -> list[Note]:
 
 
 def _store() -> Directory:
-    return Directory(os.path.join(option.folder("kcl"), "notes"))
+    return Directory(os.path.join(settings.folder("kcl"), "notes"))

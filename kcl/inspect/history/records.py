@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import events, option
+from kcl import events, settings
 from kcl.cache import plainjson
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
@@ -63,7 +63,7 @@ def write() -> bool:
 
 def store() -> Directory:
     """Return the directory of the records."""
-    return Directory(os.path.join(option.folder("kcl"), "journal"))
+    return Directory(os.path.join(settings.folder("kcl"), "journal"))
 
 
 def put(

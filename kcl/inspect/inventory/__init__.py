@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any
 
-from kcl import option, settings, trust
+from kcl import settings
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key
 from kcl.cache.stores.base import digest_of
@@ -21,6 +21,7 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
 from kcl.inspect.inventory.listing import KINDS, Summary
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 _HEAD = 4096  # holds most headers; what is longer is read again
 _ROWS = "pdict-v5-kcl-generated-v1"
@@ -255,7 +256,7 @@ def _headers(layer: str, place: str, faults: list[Fault], named: Collection[str]
 def _places(layer: str, faults: list[Fault]) -> list[str]:
     """Return the files and directories of a layer that are there; none where its directory cannot be used."""
     is_binary = layer == "binary"
-    folder = os.path.join(option.folder("pyopencl"), "kcl-binary-v1") if is_binary else option.folder("pytools")
+    folder = os.path.join(settings.folder("pyopencl"), "kcl-binary-v1") if is_binary else settings.folder("pytools")
     try:
         if not trust.check(folder):
             return []

@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kcl import option
+from kcl import settings
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -96,7 +96,7 @@ def save(place: str, stamp: Stamp, known: Known) -> None:
 
 
 def _store() -> Directory:
-    return Directory(os.path.join(option.folder("kcl"), "listing"))
+    return Directory(os.path.join(settings.folder("kcl"), "listing"))
 
 
 def _address(place: str) -> str:
