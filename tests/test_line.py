@@ -52,6 +52,7 @@ WARM_MODULES = [
     "kcl.generate.origins",
     "kcl.generate.origins.recorded",
     "kcl.cache.pieces",
+    "kcl.cache.places",
     "kcl.line",
     "kcl.cache.plainjson",
     "kcl.caches.postponed",

@@ -14,9 +14,10 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.places import TEMPORARY as TEMPORARY_PREFIX
 from kcl.cache.stores.base import Store
 from kcl.cache.stores.contract import PersistentContract, example
-from kcl.cache.stores.directory import TEMPORARY_PREFIX, Directory
+from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry, UnusableDirectory
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from kcl import events, settings
+from kcl import events
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
@@ -29,7 +30,7 @@ class Remembered:
     """One such entry, of the runs that have a key: see `read` and `write`. Thread-safe."""
 
     def __init__(self, folder: str, key: Key) -> None:
-        self._store = Directory(os.path.join(settings.folder("kcl"), folder))
+        self._store = Directory(places.own(folder))
         self._key = key
         self._place = address(key.digest, label=folder)
 

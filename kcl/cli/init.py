@@ -9,6 +9,7 @@ from contextlib import suppress
 import click
 
 from kcl import settings
+from kcl.cache import places
 from kcl.cli import output
 from kcl.errors import CacheFault
 from kcl.settings import file, trust
@@ -85,7 +86,7 @@ def _undo() -> None:
         raise ValueError(f"no checkout that is recorded in {settings.settings_file()} lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        removal.quiet(os.path.join(folder, "kcl"))
+        removal.quiet(os.path.join(folder, places.KCL))
         item = removal.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
         if item is not None:
             removal.remove(item)

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from kcl.cache import places
 from kcl.cache.stores.base import digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
 from kcl.settings import trust
 
 SIZE_LIMIT = 1 << 30
-TEMPORARY_PREFIX = ".kcl-tmp-"  # no address starts with a full stop
 TEMPORARY_AGE = 3600.0
 
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -137,7 +137,7 @@ class Directory:
         """Remove what killed writers left behind, by prefix and age only."""
         with suppress(OSError):
             for item, _ in self._files():
-                if not item.name.startswith(TEMPORARY_PREFIX):
+                if not item.name.startswith(places.TEMPORARY):
                     continue
                 with suppress(OSError):
                     if time.time() - item.stat(follow_symlinks=False).st_mtime > TEMPORARY_AGE:
@@ -146,7 +146,7 @@ class Directory:
 
 def publish(path: str, blob: bytes) -> None:
     """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
-    temporary = os.path.join(os.path.dirname(path), TEMPORARY_PREFIX + os.urandom(8).hex())
+    temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
     descriptor = os.open(temporary, _WRITE, 0o600)
     try:
         try:

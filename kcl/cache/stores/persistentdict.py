@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from kcl.cache import places
 from kcl.cache.stores.base import digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
 from kcl.settings import trust
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from kcl.cache.stores.generatordict import GeneratorDict
 
 T = TypeVar("T")
-
-IDENTIFIER = "kcl-generated-v1"
-ASIDE = ".damaged-1"
 
 # Releases of pytools whose PersistentDict was found to fit `GeneratorDict`: 2026.1.1 by all of
 # tests/test_stores_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1 by its
@@ -46,7 +44,7 @@ def filename(container_dir: str, identifier: str, version: tuple[int, ...]) -> s
     """Return the path that this release of pytools gives to the file of a PersistentDict."""
     python = ".".join(str(part) for part in sys.version_info)
     hyphen = "-" if tuple(version) >= _HYPHEN else ""
-    return os.path.join(container_dir, f"pdict-v5-{identifier}{hyphen}{python}.sqlite")
+    return os.path.join(container_dir, places.dictionary(identifier, hyphen + python))
 
 
 class Rows:
@@ -60,7 +58,7 @@ class Rows:
 
     name = "persistentdict"
 
-    def __init__(self, container_dir: str | os.PathLike[str], identifier: str = IDENTIFIER) -> None:
+    def __init__(self, container_dir: str | os.PathLike[str], identifier: str = places.GENERATED) -> None:
         import pytools  # noqa: F401  # before its submodule: see `kcl.cache.layers`
         from pytools.version import VERSION
 
@@ -140,7 +138,8 @@ class Rows:
             if self._set_aside or not self._is_damage(error):
                 raise
             self._put_aside()
-            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {self.location}{ASIDE}") from error
+            aside = self.location + places.ASIDE
+            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {aside}") from error
 
     def _is_damage(self, error: sqlite3.Error) -> bool:
         if not isinstance(error, sqlite3.OperationalError):
@@ -158,7 +157,7 @@ class Rows:
         with suppress(FileNotFoundError):
             if rows is None or not rows.usable(os.lstat(self.location)):
                 return
-            os.replace(self.location, self.location + ASIDE)
+            os.replace(self.location, self.location + places.ASIDE)
         for suffix in ("-journal", "-wal", "-shm"):  # they would be applied to the new file
             with suppress(FileNotFoundError):
                 os.unlink(self.location + suffix)

@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import events, settings
-from kcl.cache import plainjson
+from kcl import events
+from kcl.cache import places, plainjson
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
@@ -63,7 +63,7 @@ def write() -> bool:
 
 def store() -> Directory:
     """Return the directory of the records."""
-    return Directory(os.path.join(settings.folder("kcl"), "journal"))
+    return Directory(places.own(places.JOURNAL))
 
 
 def put(
