@@ -72,6 +72,13 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
             raise NoSuchEntryError(key)
         return self._bytes(rows[0][0])
 
+    def size(self, key: str) -> int:
+        """Return the number of bytes under a key; raise `NoSuchEntryError` (a `KeyError`)."""
+        rows = self._read("SELECT length(key_value) FROM dict WHERE keyhash=?", key)
+        if not rows:
+            raise NoSuchEntryError(key)
+        return int(rows[0][0])
+
     def store(self, key: str, value: bytes, _skip_if_present: bool = False) -> None:
         """Keep bytes under a key; make the file, mode 0600, where it is missing."""
         command = f"INSERT OR {'IGNORE' if _skip_if_present else 'REPLACE'} INTO dict VALUES (?, ?)"

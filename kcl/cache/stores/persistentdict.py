@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from kcl.cache import places
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores.base import Stat, digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
 from kcl.settings import trust
 
@@ -50,10 +50,10 @@ def filename(container_dir: str, identifier: str, version: tuple[int, ...]) -> s
 class Rows:
     """Keep each blob as a row of one SQLite file, in the directory and under the name that pytools uses.
 
-    Rows hold the bytes of entries and are never unpickled. The file is opened at the first `get` and made at the
-    first `put`. A busy file is waited for at most a second (`sqlite3.OperationalError`). A damaged file is renamed
-    to ``...damaged-1``, once per process, and reported by `DamagedEntry`: a `get` finds nothing then, a `put` has
-    kept its row in a new file.
+    Rows hold the bytes of entries and are never unpickled. The table has no place for the time of a use. The file is
+    opened at the first `get` and made at the first `put`. A busy file is waited for at most a second
+    (`sqlite3.OperationalError`). A damaged file is renamed to ``...damaged-1``, once per process, and reported by
+    `DamagedEntry`: a `get` finds nothing then, a `put` has kept its row in a new file.
     """
 
     name = "persistentdict"
@@ -106,6 +106,15 @@ class Rows:
             with suppress(ValueError):
                 digest_of(address)
                 yield address
+
+    def stat(self, address: str) -> Stat | None:
+        digest_of(address)
+        rows = self._open()
+        if rows is None:
+            return None
+        with suppress(KeyError):
+            return Stat(self._guard(rows.size, address), None)
+        return None
 
     def _open(self) -> GeneratorDict | None:
         """Return the dictionary on the file as it lies there now; ``None`` where there is none."""
