@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from kcl import caches, option, trust
+from kcl import caches, option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.caches.late_switches import Late
@@ -19,6 +19,7 @@ from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect import doctor
 from kcl.inspect.doctor import files, switches, system
 from kcl.inspect.history import notes
+from kcl.settings import trust
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +166,7 @@ class TestSwitches:
     def test_settings(self, monkeypatch):
         """A setting of kcl that is not understood is a warning."""
         monkeypatch.setenv("KCL_STRICT", "hits")
-        assert "KCL_STRICT" in only(switches.settings()).words
+        assert "KCL_STRICT" in only(switches.unknown_settings()).words
 
 
 class TestLookAlikes:

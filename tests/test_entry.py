@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, Entry, peek, read_header
+from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, peek, read_header
 from kcl.cache.key import Key
-from kcl.cache.pieces import LIMIT, PIECE
 from kcl.errors import DamagedEntry
 
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
@@ -206,6 +205,25 @@ class TestUnpack:
             return
         assert b"".join(entry.parts.values()) == body
 
+    @pytest.mark.parametrize(
+        "metadata", ["{", '{"a" 1}', "{} 2", '{"a":NaN}', '{"a":[-Infinity]}', '{"a":01}', '{"a":"\n"}']
+    )
+    def test_no_json(self, metadata: str) -> None:
+        """A header that JSON does not have is damage, for the reader of an entry and for that of a listing."""
+        blob = envelope(b'{"key":[],"metadata":%s,"parts":[]}' % metadata.encode())
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(blob)
+        with pytest.raises(DamagedEntry):
+            peek(blob, len(blob))
+
+    @pytest.mark.parametrize(("before", "after"), [(b" ", b""), (b"", b"\n"), (b"", b"{}")])
+    def test_around_json(self, before: bytes, after: bytes) -> None:
+        """Nothing lies around the JSON of a header."""
+        header = b'{"key":[],"metadata":{},"parts":[]}'
+        assert Entry.unpack(envelope(header)).parts == {}
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(envelope(before + header + after))
+
 
 class TestPieces:
     @settings(max_examples=50)
@@ -237,7 +255,7 @@ class TestPieces:
 
     def test_limit(self) -> None:
         """No more than 64 MiB lie in pieces: what comes after them lies as it is."""
-        entry = Entry(KEY, {}, {"first": bytes(LIMIT - 4096), "second": bytes(8192), "third": bytes(4096)})
+        entry = Entry(KEY, {}, {"first": bytes(PIECES_LIMIT - 4096), "second": bytes(8192), "third": bytes(4096)})
         blob = entry.pack()
         assert 8192 < len(blob) < 200_000
         assert Entry.unpack(blob) == entry

@@ -16,10 +16,12 @@ import pytest
 from pytools.persistent_dict import PersistentDict
 from pytools.version import VERSION
 
+from kcl.cache.places import ASIDE
+from kcl.cache.places import GENERATED as IDENTIFIER
 from kcl.cache.stores.base import Store
 from kcl.cache.stores.contract import PersistentContract, example
 from kcl.cache.stores.generatordict import GeneratorDict
-from kcl.cache.stores.persistentdict import ASIDE, IDENTIFIER, Rows, filename, supported
+from kcl.cache.stores.persistentdict import Rows, filename, supported
 from kcl.errors import DamagedEntry, UnusableDirectory
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -22,8 +22,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kcl import events, option, trust
+from kcl import events, settings
 from kcl.cache.makers import Maker, Makers
+from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl
@@ -96,7 +97,7 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
     while one of those that wait for it takes the lead, and the others wait for that one. `before_waiting` is called
     before a wait, maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
     """
-    path = os.path.join(option.folder("kcl"), "flight", digest)
+    path = os.path.join(settings.folder("kcl"), "flight", digest)
     maker = _makers.lead(path)
     if maker is None:
         before_waiting()

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, settings
 from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
@@ -227,7 +227,7 @@ def unopened(name: str) -> Layer:
 
     if name == "binary":
         return _binary(settings.read())
-    return Layer(name, _OWNERS, Directory(option.folder("pytools")), settings.read())
+    return Layer(name, _OWNERS, Directory(settings.folder("pytools")), settings.read())
 
 
 def opened() -> dict[str, Layer]:
@@ -258,7 +258,7 @@ def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
         pass
 
 
-option.on_change(reset)
+settings.on_change(reset)
 
 
 def _why_off(owner: str) -> str:
@@ -282,9 +282,9 @@ def _generator(chosen: settings.Settings) -> Layer:
 
     from kcl.cache.stores.directory import Directory
     from kcl.cache.stores.persistentdict import Rows, supported
-    from kcl.trust import is_network
+    from kcl.settings.trust import is_network
 
-    folder = option.folder("pytools")
+    folder = settings.folder("pytools")
     notes = []
     if not supported(pytools.version.VERSION):
         notes.append(f"directory store: pytools {pytools.version.VERSION_TEXT} is not known to this kcl")
@@ -299,7 +299,7 @@ def _generator(chosen: settings.Settings) -> Layer:
 def _binary(chosen: settings.Settings) -> Layer:
     from kcl.cache.stores.directory import Directory
 
-    disk = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+    disk = Directory(os.path.join(settings.folder("pyopencl"), "kcl-binary-v1"))
     # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
     return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, chosen, keeps_read=False)
 
@@ -307,4 +307,4 @@ def _binary(chosen: settings.Settings) -> Layer:
 def _quarantine() -> Quarantine:
     from kcl.cache.quarantine import Quarantine
 
-    return Quarantine(os.path.join(option.folder("kcl"), "quarantine"))
+    return Quarantine(os.path.join(settings.folder("kcl"), "quarantine"))

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, settings
 from kcl.cache import layers
 
 _MOST = 5  # questions in a report
@@ -46,7 +46,7 @@ def _is_numeric(cells: list[str]) -> bool:
     return bool(cells) and all(cell.replace(".", "", 1).isdigit() for cell in cells)
 
 
-option.on_change(caches.forget)  # layers read their switches anew then
+settings.on_change(caches.forget)  # layers read their switches anew then
 
 _asked = False
 

@@ -10,8 +10,8 @@ import os
 import sys
 
 import kcl
-from kcl import option
-from kcl.cache import layers
+from kcl import settings
+from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered, driver_name
 from kcl.record.callables import readings
@@ -28,7 +28,7 @@ def load() -> None:
     if _remembered is not None or layers.generator().off():
         return
     key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
-    _remembered = remembered = Remembered("readings", key)
+    _remembered = remembered = Remembered(places.READINGS, key)
     try:
         readings.before = dict(remembered.read().get("readings", ()))
     except (TypeError, ValueError):
@@ -65,4 +65,4 @@ def _version() -> str:
     return ", ".join(found)
 
 
-option.on_change(reset)
+settings.on_change(reset)

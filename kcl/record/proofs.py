@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-from kcl import option
+from kcl import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -128,6 +128,6 @@ def reset() -> None:
     _groups.clear()
 
 
-option.on_change(reset)
+settings.on_change(reset)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

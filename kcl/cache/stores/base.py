@@ -13,11 +13,24 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
+from kcl.namedtuple import NamedTuple
+
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60
 _DIGEST_LENGTH = 64
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-")
 _HEX = frozenset("0123456789abcdef")
+
+
+class Stat(NamedTuple):
+    """What a store knows of the bytes at an address without reading them.
+
+    `size` is their number. `used` is the time of their last use in seconds since the epoch, to a day or so, the time
+    they were put counts as one; None where a store does not know.
+    """
+
+    size: int
+    used: float | None
 
 
 class Store(Protocol):
@@ -41,6 +54,9 @@ class Store(Protocol):
 
     def scan(self) -> Iterator[str]:
         """Yield the addresses that hold something; other users of the store may add and delete meanwhile."""
+
+    def stat(self, address: str) -> Stat | None:
+        """Return size and last use of the bytes at an address, or ``None`` if there are none; this is no use."""
 
 
 def address(digest: str, folder: str = "", label: str = "") -> str:

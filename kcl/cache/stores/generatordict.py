@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 
 from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
-from kcl import trust
 from kcl.errors import DamagedEntry
+from kcl.settings import trust
 
 T = TypeVar("T")
 
@@ -71,6 +71,13 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         if not rows:
             raise NoSuchEntryError(key)
         return self._bytes(rows[0][0])
+
+    def size(self, key: str) -> int:
+        """Return the number of bytes under a key; raise `NoSuchEntryError` (a `KeyError`)."""
+        rows = self._read("SELECT length(key_value) FROM dict WHERE keyhash=?", key)
+        if not rows:
+            raise NoSuchEntryError(key)
+        return int(rows[0][0])
 
     def store(self, key: str, value: bytes, _skip_if_present: bool = False) -> None:
         """Keep bytes under a key; make the file, mode 0600, where it is missing."""

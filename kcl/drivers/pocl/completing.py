@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, settings
 from kcl.build.driver import Promise
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -75,7 +75,7 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     Thread-safe.
     """
     _hand_over()
-    folder = option.folder("kcl")
+    folder = settings.folder("kcl")
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
     try:
         from kcl.drivers.pocl import client
@@ -128,7 +128,7 @@ def _request(jobs: tuple[Promise, ...]) -> None:
         try:
             from kcl.drivers.pocl import client
 
-            client.request(option.folder("kcl"), job.address, job.entry, settings.environment())
+            client.request(settings.folder("kcl"), job.address, job.entry, settings.environment())
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 

@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches, option, settings
+from kcl import caches, settings
 from kcl.cache import layers
 from kcl.drivers.plain import Plain
 from kcl.drivers.pocl import completing
@@ -60,7 +60,7 @@ class Pocl(Plain):
     def awaited(self, slot: Slot, kernel: str) -> bool:
         """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
         global _waited
-        layer, folder, digest = layers.binary(), option.folder("kcl"), slot.key.digest
+        layer, folder, digest = layers.binary(), settings.folder("kcl"), slot.key.digest
         started = time.monotonic()
         try:
             from kcl.drivers.pocl import client

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kcl import option
+from kcl import settings
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import KEPT, Remembered, driver_name
 from kcl.cache.stores.base import digest_of
@@ -80,6 +80,6 @@ def reset() -> None:
     _orders.clear()
 
 
-option.on_change(reset)
+settings.on_change(reset)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=reset)  # what the parent asked for is the parent's

@@ -14,13 +14,14 @@ hence no classes here, which take long to make.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import events, option
-from kcl.cache import plainjson
+from kcl import events
+from kcl.cache import places
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
@@ -64,7 +65,7 @@ def write() -> bool:
 
 def store() -> Directory:
     """Return the directory of the records."""
-    return Directory(os.path.join(option.folder("kcl"), "journal"))
+    return Directory(places.own(places.JOURNAL))
 
 
 def put(
@@ -85,7 +86,7 @@ def put(
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
         listed.append([*fields, parts, driver, process])
     lines = head, counted, uses, {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
-    blob = b"\n".join(plainjson.dumps(line).encode() for line in lines)
+    blob = b"\n".join(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
 

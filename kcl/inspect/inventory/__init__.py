@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any
 
-from kcl import option, settings, trust
+from kcl import settings
+from kcl.cache import places
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key
 from kcl.cache.stores.base import digest_of
@@ -21,9 +22,9 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
 from kcl.inspect.inventory.listing import KINDS, Summary
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 _HEAD = 4096  # holds most headers; what is longer is read again
-_ROWS = "pdict-v5-kcl-generated-v1"
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _READ |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
 _PATIENCE = 1.0
@@ -146,7 +147,7 @@ def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
     """Yield where each entry of a layer lies, its address and its bytes; what cannot be read is added to `faults`."""
     for place in _places(layer, faults):
         try:
-            if place.endswith(".sqlite"):
+            if place.endswith(places.DATABASE):
                 yield from _all_rows(place)
                 continue
             store = Directory(place)
@@ -173,7 +174,7 @@ def _all_rows(path: str) -> Iterator[tuple[str, str, bytes]]:
 def file_of(layer: str, address: str) -> str:
     """Return the path of the file that holds an entry, empty where there is none; of a row that is a database."""
     for place in _places(layer, []):
-        path = place if place.endswith(".sqlite") else os.path.join(place, address)
+        path = place if place.endswith(places.DATABASE) else os.path.join(place, address)
         if os.path.isfile(path) and (path != place or any(_of_row(place, address))):
             return path
     return ""
@@ -225,7 +226,7 @@ def _of_place(layer: str, place: str, faults: list[Fault]) -> list[Summary]:
     if stamp and stamp == before:
         return [found for _stamp, found in known.values()]
     try:
-        stamps = _row_stamps(place) if place.endswith(".sqlite") else _file_stamps(place)
+        stamps = _row_stamps(place) if place.endswith(places.DATABASE) else _file_stamps(place)
     except _FAULTS as error:
         faults.append(Fault(layer, place, str(error)))
         return []
@@ -244,7 +245,7 @@ def _of_place(layer: str, place: str, faults: list[Fault]) -> list[Summary]:
 def _headers(layer: str, place: str, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
     """Read headers, of all entries or of those with the named addresses."""
     try:
-        if place.endswith(".sqlite"):
+        if place.endswith(places.DATABASE):
             yield from _rows(place, faults, named)
         else:
             yield from _files(layer, place, faults, named)
@@ -255,7 +256,7 @@ def _headers(layer: str, place: str, faults: list[Fault], named: Collection[str]
 def _places(layer: str, faults: list[Fault]) -> list[str]:
     """Return the files and directories of a layer that are there; none where its directory cannot be used."""
     is_binary = layer == "binary"
-    folder = os.path.join(option.folder("pyopencl"), "kcl-binary-v1") if is_binary else option.folder("pytools")
+    folder = places.binaries() if is_binary else places.dictionaries()
     try:
         if not trust.check(folder):
             return []
@@ -265,14 +266,14 @@ def _places(layer: str, faults: list[Fault]) -> list[str]:
         return []
     if is_binary:
         return [folder]
-    files = [name for name in names if name.startswith(_ROWS) and name.endswith(".sqlite")]
-    return [os.path.join(folder, name) for name in (*files, "kcl-generated-v1") if name in names]
+    files = [name for name in names if places.is_dictionary(name)]
+    return [os.path.join(folder, name) for name in (*files, places.GENERATED) if name in names]
 
 
 def _blobs(layer: str, address: str) -> Iterator[bytes | None]:
     faults: list[Fault] = []
     for place in _places(layer, faults):
-        if place.endswith(".sqlite"):
+        if place.endswith(places.DATABASE):
             yield from _of_row(place, address)
         else:
             yield Directory(place).get(address)

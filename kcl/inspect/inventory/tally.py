@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kcl import option
+from kcl.cache import places
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
@@ -73,4 +73,4 @@ def _save(found: dict[str, list[Any]]) -> None:
 
 
 def _store() -> Directory:
-    return Directory(os.path.join(option.folder("kcl"), "listing"))
+    return Directory(places.own(places.LISTING))

@@ -1,18 +1,19 @@
-"""Every variable and setting of kcl, typed, in one place; the reference page is generated from `SETTINGS`.
+"""Settings: every variable of kcl, the user's settings file, and the calls that win over both.
 
-A setting is taken from its variable, else from the user's settings file, else it has its default. This module and
-`kcl.caches` are the only readers of the environment.
+A setting is taken from its variable, else from the user's settings file, else it has its default. Programs know this
+module as `kcl.option`: `cache_dir` and `get_cache_dir` are its public calls. The page of variables is generated from
+`SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kcl.namedtuple import NamedTuple
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__))  # where kcl itself lies
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
 LAYERS = ("generator", "binary")
 
@@ -220,6 +221,55 @@ def user_cache_dir(application: str) -> str:
     return os.path.join(home(), ".cache", application)
 
 
+def cache_dir(path: str | os.PathLike[str]) -> None:
+    """Keep every file of kcl under `path` from the next look-up on; wins over every other setting of it.
+
+    Nothing is created until something is stored. Raises ValueError for a relative path.
+    """
+    global _chosen
+    chosen = os.fspath(path)
+    if not os.path.isabs(chosen):
+        raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
+    _chosen = chosen
+    for listener in _listeners:
+        listener()
+
+
+def get_cache_dir() -> str:
+    """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`."""
+    return os.path.dirname(folder("kcl"))
+
+
+def folder(name: str) -> str:
+    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
+    root = _chosen or read().cache_dir
+    return os.path.join(root, name) if root else user_cache_dir(name)
+
+
+def reason() -> str:
+    """Say what decided where the files lie."""
+    if _chosen:
+        return "kcl.option.cache_dir()"
+    return read().cache_dir_reason or ("XDG_CACHE_HOME" if variable("XDG_CACHE_HOME") else "default")
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Call `listener` whenever the place of the files changes."""
+    _listeners.append(listener)
+
+
+def reset() -> None:
+    """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
+    global _chosen
+    _chosen = None
+    forget()
+    for listener in _listeners:
+        listener()
+
+
+_chosen: str | None = None  # the root that `cache_dir` chose
+_listeners: list[Callable[[], None]] = []
+
 # What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
@@ -240,7 +290,7 @@ def _file() -> _Says:
         if not os.path.lexists(path):
             _loaded = {}, {}, ()
         else:
-            from kcl.settings_file import load
+            from kcl.settings.file import load
 
             _loaded = load(path, [setting.key for setting in SETTINGS])
     return _loaded
@@ -315,9 +365,9 @@ def _stranger(folder: str, token: str | None) -> str:
     """Say why a cache directory in a checkout is not used; empty if it was recorded."""
     reason = "this user's settings do not record it"
     if token is not None:
-        from kcl import settings_file
+        from kcl.settings.file import token_fault
 
-        reason = settings_file.token_fault(folder, token)
+        reason = token_fault(folder, token)
     if not reason:
         return ""
     return (
