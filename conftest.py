@@ -81,15 +81,13 @@ def fresh(tmp_path, monkeypatch):
 
 
 def _forget():
-    from kcl import events, option
-    from kcl.cache import layers
+    from kcl import option, process
     from kcl.drivers.pocl import completing
 
+    # These two lines go when kcl.cache.layers and kcl.drivers.pocl keep their state in kcl.process too.
     completing.reset()
     option.reset()
-    layers.reset()
-    events.reset()
-    events._hooks.clear()
+    process.reset()
 
 
 @pytest.fixture(scope="session")

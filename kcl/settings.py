@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))  # where kcl itself lies
@@ -198,8 +199,8 @@ def from_file() -> dict[str, str]:
 
 def forget() -> None:
     """Forget the settings file and the checkout, so that they are looked for anew."""
-    global _loaded, _checkout
-    _loaded = _checkout = None
+    state = _state()
+    state.loaded = state.checkout = None
 
 
 def user_cache_dir(application: str) -> str:
@@ -223,9 +224,18 @@ def user_cache_dir(application: str) -> str:
 # What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
-_loaded: _Says | None = None
-_checkout: tuple[str | None, str] | None = None
 _DEPTH = 64
+
+
+class State:
+    """The settings file and the cache directory of the checkout, once they were looked for."""
+
+    def __init__(self) -> None:
+        self.loaded: _Says | None = None
+        self.checkout: tuple[str | None, str] | None = None
+
+
+_state = process.own(State)
 
 
 def _key(variable: str) -> str:
@@ -234,16 +244,16 @@ def _key(variable: str) -> str:
 
 def _file() -> _Says:
     """Return what the settings file says; where there is none this costs one question, once in a process."""
-    global _loaded
-    if _loaded is None:
+    state = _state()
+    if state.loaded is None:
         path = settings_file()
         if not os.path.lexists(path):
-            _loaded = {}, {}, ()
+            state.loaded = {}, {}, ()
         else:
             from kcl.settings_file import load
 
-            _loaded = load(path, [setting.key for setting in SETTINGS])
-    return _loaded
+            state.loaded = load(path, [setting.key for setting in SETTINGS])
+    return state.loaded
 
 
 def _given(variable: str) -> str:
@@ -285,10 +295,10 @@ def _checkout_cache() -> tuple[str | None, str]:
 
     It is looked for once in a process: from the working directory, as it is then, upward.
     """
-    global _checkout
-    if _checkout is None:
-        _checkout = _find_checkout(_file()[1])
-    return _checkout
+    state = _state()
+    if state.checkout is None:
+        state.checkout = _find_checkout(_file()[1])
+    return state.checkout
 
 
 def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:

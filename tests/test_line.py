@@ -50,6 +50,7 @@ WARM_MODULES = [
     "kcl.record.manifest",
     "kcl.namedtuple",
     "kcl.option",
+    "kcl.process",
     "kcl.generate.origins",
     "kcl.generate.origins.recorded",
     "kcl.cache.pieces",
