@@ -18,6 +18,7 @@ PACKAGE = ROOT / "kcl"
 # of functions and for types.
 ROOMS = [
     "errors",
+    "process",
     "namedtuple",
     "settings",
     "events",

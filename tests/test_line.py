@@ -49,6 +49,7 @@ WARM_MODULES = [
     "kcl.cache.makers",
     "kcl.record.manifest",
     "kcl.namedtuple",
+    "kcl.process",
     "kcl.generate.origins",
     "kcl.generate.origins.recorded",
     "kcl.cache.places",

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import caches, events, settings
+from kcl import caches, events, process, settings
 from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
@@ -206,19 +206,36 @@ def _cause(error: Exception) -> str:
     return f"{type(error).__name__}: {words}"
 
 
-_lock = threading.RLock()
-_layers: dict[str, Layer] = {}
-_warned: set[str] = set()
+class State:
+    """The layers that were opened, and the causes that were warned about."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.layers: dict[str, Layer] = {}
+        self.warned: set[str] = set()
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
+
+    def on_change(self) -> None:
+        """Forget every layer, so that the next look-up reads switches and places again."""
+        with self.lock:
+            self.layers.clear()
+            self.warned.clear()
+
+
+_state = process.own(State)
 
 
 def generator() -> Layer:
     """Return the generator layer; its switches and its place are read at the first call."""
-    return _layers.get("generator") or _open("generator")
+    return _state().layers.get("generator") or _open("generator")
 
 
 def binary() -> Layer:
     """Return the binary layer; its switches and its place are read at the first call."""
-    return _layers.get("binary") or _open("binary")
+    return _state().layers.get("binary") or _open("binary")
 
 
 def unopened(name: str) -> Layer:
@@ -232,14 +249,12 @@ def unopened(name: str) -> Layer:
 
 def opened() -> dict[str, Layer]:
     """Return the layers that were used so far."""
-    return dict(_layers)
+    return dict(_state().layers)
 
 
 def reset() -> None:
-    """Forget every layer, so that the next look-up reads switches and places anew."""
-    with _lock:
-        _layers.clear()
-        _warned.clear()
+    """Forget every layer, so that the next look-up reads switches and places again."""
+    _state().on_change()
 
 
 def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
@@ -247,18 +262,16 @@ def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
 
     `stacklevel` counts from the caller, as that of `warnings.warn` does: 1 is the caller's own line.
     """
-    with _lock:
-        if cause in _warned:
+    state = _state()
+    with state.lock:
+        if cause in state.warned:
             return
-        _warned.add(cause)
+        state.warned.add(cause)
     events.logger().info("%s", message)
     try:
         warnings.warn(message, CacheWarning, stacklevel=stacklevel + 1)
     except CacheWarning:
         pass
-
-
-settings.on_change(reset)
 
 
 def _why_off(owner: str) -> str:
@@ -267,13 +280,14 @@ def _why_off(owner: str) -> str:
 
 
 def _open(name: str) -> Layer:
-    with _lock:
-        if name not in _layers:
+    state = _state()
+    with state.lock:
+        if name not in state.layers:
             chosen = settings.read()
             for text in chosen.rejected:
                 warn_once(text, text)
-            _layers[name] = _generator(chosen) if name == "generator" else _binary(chosen)
-        return _layers[name]
+            state.layers[name] = _generator(chosen) if name == "generator" else _binary(chosen)
+        return state.layers[name]
 
 
 def _generator(chosen: settings.Settings) -> Layer:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where kcl itself lies
@@ -199,8 +200,8 @@ def from_file() -> dict[str, str]:
 
 def forget() -> None:
     """Forget the settings file and the checkout, so that they are looked for anew."""
-    global _loaded, _checkout
-    _loaded = _checkout = None
+    state = _state()
+    state.loaded = state.checkout = None
 
 
 def user_cache_dir(application: str) -> str:
@@ -226,13 +227,11 @@ def cache_dir(path: str | os.PathLike[str]) -> None:
 
     Nothing is created until something is stored. Raises ValueError for a relative path.
     """
-    global _chosen
     chosen = os.fspath(path)
     if not os.path.isabs(chosen):
         raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
-    _chosen = chosen
-    for listener in _listeners:
-        listener()
+    _state().chosen = chosen
+    process.changed()
 
 
 def get_cache_dir() -> str:
@@ -242,40 +241,40 @@ def get_cache_dir() -> str:
 
 def folder(name: str) -> str:
     """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
-    root = _chosen or read().cache_dir
+    root = _state().chosen or read().cache_dir
     return os.path.join(root, name) if root else user_cache_dir(name)
 
 
 def reason() -> str:
     """Say what decided where the files lie."""
-    if _chosen:
+    if _state().chosen:
         return "kcl.option.cache_dir()"
     return read().cache_dir_reason or ("XDG_CACHE_HOME" if variable("XDG_CACHE_HOME") else "default")
 
 
-def on_change(listener: Callable[[], None]) -> None:
-    """Call `listener` whenever the place of the files changes."""
-    _listeners.append(listener)
-
-
 def reset() -> None:
     """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
-    global _chosen
-    _chosen = None
+    _state().chosen = None
     forget()
-    for listener in _listeners:
-        listener()
+    process.changed()
 
-
-_chosen: str | None = None  # the root that `cache_dir` chose
-_listeners: list[Callable[[], None]] = []
 
 # What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
-_loaded: _Says | None = None
-_checkout: tuple[str | None, str] | None = None
 _DEPTH = 64
+
+
+class State:
+    """The root that a call chose, the settings file, and the cache directory of the checkout."""
+
+    def __init__(self) -> None:
+        self.chosen: str | None = None  # the root that `cache_dir` chose
+        self.loaded: _Says | None = None
+        self.checkout: tuple[str | None, str] | None = None
+
+
+_state = process.own(State)
 
 
 def _key(variable: str) -> str:
@@ -284,16 +283,16 @@ def _key(variable: str) -> str:
 
 def _file() -> _Says:
     """Return what the settings file says; where there is none this costs one question, once in a process."""
-    global _loaded
-    if _loaded is None:
+    state = _state()
+    if state.loaded is None:
         path = settings_file()
         if not os.path.lexists(path):
-            _loaded = {}, {}, ()
+            state.loaded = {}, {}, ()
         else:
             from kcl.settings.file import load
 
-            _loaded = load(path, [setting.key for setting in SETTINGS])
-    return _loaded
+            state.loaded = load(path, [setting.key for setting in SETTINGS])
+    return state.loaded
 
 
 def _given(variable: str) -> str:
@@ -335,10 +334,10 @@ def _checkout_cache() -> tuple[str | None, str]:
 
     It is looked for once in a process: from the working directory, as it is then, upward.
     """
-    global _checkout
-    if _checkout is None:
-        _checkout = _find_checkout(_file()[1])
-    return _checkout
+    state = _state()
+    if state.checkout is None:
+        state.checkout = _find_checkout(_file()[1])
+    return state.checkout
 
 
 def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import events
+from kcl import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
 from kcl.cache.stores.base import digest_of
@@ -207,43 +207,44 @@ def _goes_on() -> bool:
     return threading.main_thread().is_alive()
 
 
-class _Step:
-    """What the second thread does inside of the driver, and whoever forks waits for."""
+class State:
+    """The lock of what the second thread does inside of the driver, which a thread that forks takes first."""
 
-    lock = threading.Lock()
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.forks = threading.local()  # `held`: for each fork that a thread is about to do, whether it has the lock
+
+    def before_fork(self) -> None:
+        """Wait until the second thread is between two programs, as far as that takes less than a second."""
+        held = self._held()
+        held.append(False)
+        held[-1] = self.lock.acquire(timeout=_FORK_SECONDS)
+
+    def after_fork_in_parent(self) -> None:
+        """Let the second thread go on."""
+        held = self._held()
+        if held and held.pop():
+            self.lock.release()
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: another thread is not here."""
+        self.lock = threading.Lock()
+        self._held().clear()
+
+    def _held(self) -> list[bool]:
+        held: list[bool] = self.forks.__dict__.setdefault("held", [])
+        return held
+
+
+_state = process.shared(State)
+
+
+class _Step:
+    """What the second thread does inside of the driver."""
 
     def __enter__(self) -> None:
-        if not self.lock.acquire(timeout=2 * _FORK_SECONDS):
+        if not _state().lock.acquire(timeout=2 * _FORK_SECONDS):
             raise TimeoutError("a process that was to be forked holds the lock")
 
     def __exit__(self, *_unused: Any) -> None:
-        self.lock.release()
-
-
-class _Forks(threading.local):
-    """Whether this thread holds the lock of the steps, for each fork that it is about to do: they may be nested."""
-
-    def __init__(self) -> None:
-        self.held: list[bool] = []
-
-
-_forks = _Forks()
-
-
-def _before_fork() -> None:
-    _forks.held.append(False)
-    _forks.held[-1] = _Step.lock.acquire(timeout=_FORK_SECONDS)
-
-
-def _after_fork() -> None:
-    if _forks.held and _forks.held.pop():
-        _Step.lock.release()
-
-
-def _in_child() -> None:
-    _Step.lock = threading.Lock()  # a thread that is not here may hold the other one
-    _forks.held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+        _state().lock.release()
