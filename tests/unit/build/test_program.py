@@ -1,0 +1,502 @@
+"""kcl.build.program: the program key, part by part, and programs from source or binary."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from conftest import SUPPORT
+import kcl
+from kcl import option
+from kcl.build import compiler, program
+from kcl.build.options import BuildOptions, build_options, passed
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.directory import Directory
+from kcl.drivers import identity as devices
+from kcl.drivers import pocl
+from kcl.errors import RecipeError, UnknownInput
+from kcl.generate.code import Generated
+
+ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
+INCLUDING = '#include "addend.h"\n' + ADD
+
+
+def generated(source=ADD, options=("-DADDEND=1",), kernels=("add",)):
+    """Return what a front end would have made of OpenCL C."""
+    return Generated("add", "opencl", source, tuple(options), kernels, "", "", (), {}, {}, [])
+
+
+def key(context, made):
+    """Return the program key on a context that nothing is known about."""
+    return program.slots_of(program.Home(context), made)[0].key
+
+
+def computed(built):
+    """Launch on ones."""
+    queue = cl.CommandQueue(built.home.context)
+    buffer = cl.Buffer(built.home.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(4, np.float32))
+    cl.Kernel(built.program, "add")(queue, (4,), (4,), buffer)
+    result = np.empty(4, np.float32)
+    cl.enqueue_copy(queue, result, buffer)
+    return result.tolist()
+
+
+def fill(context, made):
+    """Build, launch, and wait until the entry is in the binary layer."""
+    built = program.built(program.Home(context), made, made.digest)
+    result = computed(built)
+    program.launched(built)
+    assert pocl.idle(option.folder("kcl"), 60)
+    layers.reset()
+    return result
+
+
+def outcomes():
+    """Collect the outcomes of the look-ups from now on."""
+    seen = []
+    kcl.add_hook(lambda event: seen.append(event.outcome))
+    return seen
+
+
+class TestKeyChanges:
+    @pytest.mark.parametrize(
+        "other",
+        [
+            generated(ADD.replace("+=", "-=")),
+            generated(ADD + " "),
+            generated(options=("-DADDEND=2",)),
+            generated(options=("-DADDEND=1", "-cl-fast-relaxed-math")),
+            generated(options=("-DADDEND=1", "-cl-std=CL1.2")),
+            generated(options=("-DADDEND=1", "-w")),
+            generated(options=()),
+        ],
+    )
+    def test_source_and_options(self, context, other):
+        """Another source, definition or option is another key."""
+        assert key(context, other) != key(context, generated())
+
+    def test_order_of_definitions(self, context):
+        """A later definition wins, so their order is part of the key."""
+        one, two = "-DADDEND=1", "-DADDEND=2"
+        assert key(context, generated(options=(one, two))) != key(context, generated(options=(two, one)))
+
+    def test_blank_in_an_option(self, context):
+        """A blank inside of an option is not the one between two options."""
+        one = key(context, generated(options=("-DADDEND='1 -DOTHER=2'",)))
+        two = key(context, generated(options=("-DADDEND=1", "-DOTHER=2")))
+        assert one != two
+
+    def test_header(self, context, tmp_path):
+        """The content of a header that the source includes is a part, whichever directory comes first."""
+        for name, value in (("one", 1), ("two", 2)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "addend.h").write_text(f"#define ADDEND {value}\n")
+        one, two = f"-I{tmp_path}/one", f"-I{tmp_path}/two"
+        before = key(context, generated(INCLUDING, (one, two)))
+        assert key(context, generated(INCLUDING, (two, one))) != before
+        (tmp_path / "one" / "addend.h").write_text("#define ADDEND 3\n")
+        (difference,) = before.diff(key(context, generated(INCLUDING, (one, two))))
+        assert difference.name == "header addend.h"
+
+    def test_options_of_the_environment(self, context, monkeypatch):
+        """What pyopencl appends to every build counts as if it were given."""
+        before = key(context, generated())
+        monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-DADDEND=5")
+        assert key(context, generated()) != before
+
+    @pytest.mark.parametrize(
+        "variable", ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"]
+    )
+    def test_variables(self, context, monkeypatch, variable):
+        """A variable that changes the code under unchanged OpenCL strings is a part."""
+        before = key(context, generated())
+        monkeypatch.setenv(variable, "other")
+        (difference,) = before.diff(key(context, generated()))
+        assert difference == (f"variable {variable}", None, "other")
+
+    def test_every_part_of_the_device(self, context):
+        """Another platform, driver, device or processor in any one part is another key."""
+        home = program.Home(context)
+        (identity,) = home.identities
+        before = program.slots_of(home, generated())[0].key
+        for position, part in enumerate(identity):
+            edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
+            home._identities = [edited]
+            (difference,) = before.diff(program.slots_of(home, generated())[0].key)
+            assert difference.name == part.name
+
+
+class TestKeyNoise:
+    def test_order_of_switches(self, context):
+        """The order of switches without a value, and how often one is given, make no difference."""
+        one = generated(options=("-cl-mad-enable", "-DADDEND=1", "-cl-fast-relaxed-math"))
+        two = generated(options=("-cl-fast-relaxed-math", "-cl-mad-enable", "-DADDEND=1", "-cl-mad-enable"))
+        assert key(context, one) == key(context, two)
+
+    @pytest.mark.parametrize("options", [("-D", "ADDEND=1"), ("-D ADDEND=1",), (" -DADDEND=1 ",)])
+    def test_spelling_of_definitions(self, context, options):
+        """A blank after -D makes no difference."""
+        assert key(context, generated(options=options)) == key(context, generated())
+
+    def test_include_path(self, context, tmp_path):
+        """Directories are no part: only the headers that are found in them."""
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "addend.h").write_text("#define ADDEND 1\n")
+        empty = tmp_path / "empty"
+        empty.mkdir()
+        one = key(context, generated(INCLUDING, (f"-I{tmp_path}/one",)))
+        assert key(context, generated(INCLUDING, (f"-I{empty}", "-I", f"{tmp_path}/two"))) == one
+        assert not any(str(tmp_path) in part.value for part in one.parts)
+        assert key(context, generated(options=("-DADDEND=1", f"-I{empty}"))) == key(context, generated())
+
+    def test_of_the_process(self, context, monkeypatch, tmp_path):
+        """Working directory, user and number of threads make no difference; nor does another context."""
+        before = key(context, generated())
+        monkeypatch.chdir(tmp_path)
+        for variable in ("USER", "HOME", "POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "PYTHONHASHSEED"):
+            monkeypatch.setenv(variable, "7")
+        assert key(cl.Context(context.devices), generated()) == before
+
+    def test_in_every_process(self, child, context):
+        """Another process with another hash seed, working directory and import order makes the same key."""
+        code = """
+            import sys, pyopencl.array, numpy, os
+            os.chdir("/")
+            sys.path.append(sys.argv[2])
+            import pyopencl as cl, test_program, json
+            (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
+            print(json.dumps(test_program.key(cl.Context(platform.get_devices()), test_program.generated()).digest))
+            """
+        name, tests = context.devices[0].platform.name, os.path.dirname(os.path.abspath(__file__))
+        assert child.json(code, name, tests, PYTHONHASHSEED="3") == key(context, generated()).digest
+
+    def test_kernel_name_is_noise(self, context):
+        """What the recipe is called is no part of the program."""
+        assert key(context, generated()._replace(kernel="other")) == key(context, generated())
+
+
+class TestUnknown:
+    @pytest.mark.parametrize("option", ["-include a.h", "-imacros a.h", "-Xclang -fx", "-isystem /x"])
+    def test_options(self, context, option):
+        """An option that reads what is not in the key is refused by name."""
+        with pytest.raises(UnknownInput, match=option.split()[0]):
+            key(context, generated(options=("-DADDEND=1", *option.split())))
+
+    def test_bypass(self, context, tmp_path, monkeypatch):
+        """A program whose headers cannot be known is built from source, counted as bypassed, and not stored."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "addend.h").write_text("#define ADDEND 1\n")
+        made = generated("#define TEXT(x) #x\n#include TEXT(addend.h)\n" + ADD, (f"-I{tmp_path}",))
+        seen = outcomes()
+        assert fill(context, made) == [2.0] * 4
+        assert seen == ["bypass"]
+        assert not list(Directory(layers.binary().place).scan())
+
+
+class TestHeadersDigest:
+    def test_nothing_read(self, context):
+        """A program that reads nothing has none, whatever words its comments hold."""
+        assert program.headers_digest(context, generated("/* include */" + ADD)) == ""
+
+    @pytest.mark.parametrize("line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"])
+    def test_unknown(self, context, line):
+        """Where nobody can tell what is read, no two are alike: no living program is taken for another."""
+        made = generated(f"{line}\n{ADD}")
+        assert program.headers_digest(context, made) != program.headers_digest(context, made) != ""
+
+
+class TestBuilt:
+    def test_second_time(self, context):
+        """What was built from source comes from the binary layer next time, with the same numbers."""
+        seen = outcomes()
+        assert fill(context, generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+
+    def test_quotes(self, context):
+        """A definition of a character is no hit of one of a number."""
+        assert fill(context, generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated(options=("-DADDEND='1'",))) == [1.0 + ord("1")] * 4
+
+    def test_directory_with_a_blank(self, context, tmp_path, platform_name):
+        """An include directory with a blank works where the driver can be told of it; where not, the error says so."""
+        folder = tmp_path / "a b"
+        folder.mkdir()
+        (folder / "addend.h").write_text("#define ADDEND 1\n")
+        made = generated(INCLUDING, (f"-I{folder}",))
+        if platform_name == "pocl":
+            with pytest.raises(RecipeError, match="symbolic link without one"):
+                program.built(program.Home(context), made, "")
+            return
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(context.devices), made) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+
+    def test_header_that_changes_meanwhile(self, context, tmp_path, monkeypatch):
+        """A header that changes between key and compilation leaves no entry: it would be one of another program."""
+        header = tmp_path / "addend.h"
+        header.write_text("#define ADDEND 1\n")
+        code = generated(INCLUDING, (f"-I{tmp_path}",))
+        compile_now = compiler.from_source
+
+        def compile_later(*arguments):
+            header.write_text("#define ADDEND 7\n")
+            return compile_now(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(compiler, "from_source", compile_later)
+            fill(context, code)
+        header.write_text("#define ADDEND 1\n")
+        assert fill(cl.Context(context.devices), code) == [2.0] * 4
+
+    def test_entry(self, context):
+        """An entry says what it is: source, options, log, kernels, device, seconds; and no path."""
+        fill(context, generated())
+        store = Directory(layers.binary().place)
+        (address,) = store.scan()
+        assert address.partition("/")[2].startswith("add-")
+        blob = store.get(address)
+        entry = Entry.unpack(blob, key(context, generated()))
+        assert entry.parts["source.cl"].decode() == ADD
+        assert entry.parts["binary"]
+        assert entry.metadata["options"] == ["-DADDEND=1"]
+        assert entry.metadata["kernels"] == ["add"]
+        assert entry.metadata["device"]["name"] == context.devices[0].name
+        assert entry.metadata["seconds"] > 0
+        assert entry.metadata["complete"] is True
+        header = blob[: len(blob) - sum(map(len, entry.parts.values()))]
+        for text in (layers.binary().place, os.path.expanduser("~"), os.path.dirname(os.path.abspath(__file__))):
+            assert text.encode() not in header
+
+    def test_living_program(self, context):
+        """A program that lives is found again without a look-up."""
+        home = program.Home(context)
+        seen = outcomes()
+        first = program.built(home, generated(), generated().digest)
+        assert program.built(home, generated(), generated().digest) is first
+        assert seen == ["miss"]
+
+    def test_missing_kernel_name(self, context):
+        """An entry without a kernel that the generated code needs is a fault: rebuilt from source and replaced."""
+        fill(context, generated())
+        both = ADD + ADD.replace("add", "other")
+        made = generated(both, kernels=("add",))
+        fill(context, made)
+        # the same program key, since kernel names follow from the source; only a binary without the name can lack it
+        store = Directory(layers.binary().place)
+        one, two = (program.slots_of(program.Home(context), m)[0] for m in (generated(), made))
+        entry = Entry.unpack(store.get(one.address))
+        other = Entry.unpack(store.get(two.address))
+        store.put(
+            two.address, Entry(other.key, other.metadata, {**other.parts, "binary": entry.parts["binary"]}).pack()
+        )
+        seen = outcomes()
+        with pytest.warns(layers.CacheWarning):
+            assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
+        assert seen == ["error"]
+        assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
+        assert seen == ["error", "hit"]
+
+    def test_failed_compilation(self, context):
+        """What does not compile raises pyopencl's own error with log and source, and leaves nothing behind."""
+        made = generated("__kernel void add(__global float *x) { x[0] = undeclared_name; }\n")
+        with pytest.raises(cl.RuntimeError, match="undeclared_name") as raised:
+            program.built(program.Home(context), made, made.digest)
+        assert "-DADDEND=1" in str(raised.value)
+        assert not os.path.exists(layers.binary().place)
+        assert kcl.stats()["binary"]["misses"] == 1
+
+    def test_refused_binary(self, context, platform_name):
+        """A binary that the driver refuses, verified though it is, costs one rebuild and is replaced."""
+        if platform_name == "pocl":
+            pytest.skip("this PoCL crashes on what it cannot read; its entries are verified before it sees them")
+        fill(context, generated())
+        store = Directory(layers.binary().place)
+        (address,) = store.scan()
+        entry = Entry.unpack(store.get(address))
+        store.put(address, Entry(entry.key, entry.metadata, {**entry.parts, "binary": b"no binary"}).pack())
+        seen = outcomes()
+        with pytest.warns(layers.CacheWarning, match="goes on"):
+            assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert seen == ["error", "hit"]
+
+    def test_source_digest(self, context):
+        """The source is a part by its digest."""
+        assert dict(key(context, generated()).parts)["source"] == hashlib.sha256(ADD.encode()).hexdigest()
+
+
+class TestBuiltSilently:
+    def test_options(self, context):
+        """The driver gets the options that pyopencl's wrapper would pass."""
+        made = generated()
+        binaries = compiler.from_source(context, made).get_info(cl.program_info.BINARIES)
+        silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
+        assert compiler.built_silently(silent, build_options(context, made.options))
+        wrapped.build(options=passed(made.options))
+        silent, wrapped = (
+            [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
+            for built in (silent, wrapped)
+        )
+        assert silent == wrapped
+        assert "-DADDEND=1" in silent[0]
+
+    def test_refused(self, context):
+        """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
+        binaries = compiler.from_source(context, generated()).get_info(cl.program_info.BINARIES)
+        made, wrong = generated(options=("-bogus",)), BuildOptions("-bogus")
+        assert not compiler.built_silently(cl.Program(context, context.devices, binaries), wrong)
+        entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
+        with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
+            compiler.finish(compiler.of_binaries(context, context.devices, entries), made, entries, wrong)
+
+    def test_logs(self, monkeypatch):
+        """What the compiler said of all devices is said once."""
+        monkeypatch.setenv("PYOPENCL_COMPILER_OUTPUT", "1")
+        entries = [Entry(Key([]), {}, {"build.log": log}) for log in (b"look here", b"look here", b" \n", b"and there")]
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            compiler._replay_logs(entries, [""] * 4)
+        assert [str(one.message).rpartition("\n")[2] for one in said] == ["look here", "and there"]
+
+    @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
+    def test_another_pyopencl(self, context, inner):
+        """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
+        assert not compiler.built_silently(SimpleNamespace(_prg=inner), build_options(context, ()))
+
+
+class TestInspect:
+    def test_counts_nothing(self, context):
+        """Looking without building counts no look-up and says what would be found."""
+        home = program.Home(context)
+        assert program.inspect(home, generated()) == ("miss", "not in the cache")
+        fill(context, generated())
+        assert program.inspect(home, generated()) == ("hit", "")
+        assert kcl.stats()["binary"]["hits"] == 0
+
+
+DEVICES = """
+    import json, sys
+    sys.path.insert(0, sys.argv[1])
+    import forbid
+    if sys.argv[3] == "forbid":
+        forbid.compilation()
+    import numpy as np, pyopencl as cl
+    import handle_recipes, kcl
+    from kcl import option
+    from kcl.drivers import pocl
+
+    events = []
+    kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
+    platform = [one for one in cl.get_platforms() if one.name.startswith("Portable")][0]
+    devices = [one for one in platform.get_devices() if one.name.startswith(sys.argv[2])]
+    context, kernel, found = cl.Context(devices), handle_recipes.add(), []
+    queues = [cl.CommandQueue(context, device) for device in context.devices]
+    for queue in queues:
+        _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
+        found.append(out.tolist())
+    assert pocl.idle(option.folder("kcl"), 60)
+    print(json.dumps([found, events]))
+"""
+
+
+UNREADABLE = """
+import sys, warnings
+import numpy as np, pyopencl as cl
+import kcl
+from kcl.cache import flight
+from kcl.build import publishing
+from kcl.generate import run
+from kcl.record.callables import witness
+
+class Unreadable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "kcl.drivers.pocl":
+            raise OSError(24, "Too many open files", name)
+
+@kcl.kernel
+def doubled():
+    return kcl.Source("__kernel void doubled(__global float *x) { x[get_global_id(0)] *= 2; }",
+        entry="doubled", arguments=[kcl.Array("x", np.float32, "(4,)", "inout")], global_size="(4,)")
+
+sys.meta_path.insert(0, Unreadable)
+context = cl.create_some_context(interactive=False)
+x = np.ones(4, np.float32)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    doubled()(cl.CommandQueue(context), x=x)
+    kcl.flush(1)
+warned = [one for one in said if one.category is kcl.cache.layers.CacheWarning]
+print(x.tolist(), "kcl.drivers.pocl" in sys.modules, len(warned))
+"""
+
+
+class TestImports:
+    def test_fault(self, child):
+        """A module of kcl that cannot be read when it is needed is a fault of the cache like any other."""
+        done = child.run(UNREADABLE)
+        assert done.stdout.split() == ["[2.0,", "2.0,", "2.0,", "2.0]", "False", "1"], done
+
+
+class TestDevices:
+    """Each device of a context has an entry of its own."""
+
+    def test_some_present(self, child, platform_name):
+        """One that is there is a hit beside one that is not, which alone is made: the next process hits both."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        tests, said = str(SUPPORT), []
+        for names, mode in ("basic", ""), ("", ""), ("", "forbid"):
+            found, events = child.json(DEVICES, tests, names, mode, POCL_DEVICES="pthread basic")
+            assert found == [[2.0] * 8] * (1 if names else 2)
+            said.append(sorted(events))
+        (alone,), (there, absent), both = said
+        assert alone[0] == "miss"
+        assert there == ["hit", alone[1], "another device of the context missed: built from source with it"]
+        assert absent[0] == "miss"
+        assert absent[1] != alone[1]
+        assert sorted(both) == sorted([["hit", alone[1], ""], ["hit", absent[1], ""]])
+
+    def test_two_builds_of_one_driver(self, child, device, platform_name, tmp_path):
+        """PoCL under the same name and version, its library built anew: a miss, and an entry beside the other's."""
+        library = pathlib.Path(devices._library_path(device.platform))
+        support = library.parent.parent.parent / "pocl_binary_distribution"
+        if platform_name != "pocl" or not support.is_dir():
+            pytest.skip("PoCL's wheel alone runs from another place")
+        build, content = bytes.fromhex(devices._build_id(str(library))), library.read_bytes()
+        other = tmp_path / "pyopencl" / ".libs" / "libpocl-other.so"
+        other.parent.mkdir(parents=True)
+        (tmp_path / support.name).symlink_to(support)
+        other.write_bytes(content.replace(build, build[::-1], 1))
+        (tmp_path / "vendors").mkdir()
+        (tmp_path / "vendors" / "pocl.icd").write_text(f"{other}\n")
+        tests, said = str(SUPPORT), []
+        for vendors in ({}, {"OCL_ICD_VENDORS": str(tmp_path / "vendors")}) * 2:
+            found, events = child.json(DEVICES, tests, "", "", POCL_DEVICES="pthread", **vendors)
+            assert found == [[2.0] * 8]
+            said += events
+        assert [outcome for outcome, _key, _reason in said] == ["miss", "miss", "hit", "hit"]
+        assert len({key for _outcome, key, _reason in said}) == 2
+
+    def test_alike(self, device):
+        """Devices that are alike share one entry, which counts once."""
+        parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        if len(parts) < 2:
+            pytest.skip("the device has one compute unit")
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(parts), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+        assert len(list(Directory(layers.binary().place).scan())) == 1
