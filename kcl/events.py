@@ -7,7 +7,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kcl.namedtuple import NamedTuple
@@ -38,11 +39,15 @@ class Event(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A look-up that was no hit, when it was, and the key that was looked for, where that is known."""
+    """A look-up that was no hit, when it was, and the key that was looked for, where that is known.
+
+    `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there.
+    """
 
     time: float
     event: Event
     key: Any  # kcl.cache.key.Key, or None
+    texts: Mapping[str, bytes] = {}
 
 
 class Collected(NamedTuple):
@@ -67,6 +72,8 @@ _noted: deque[Noted] = deque(maxlen=1024)
 _made: dict[str, float] = {}  # question and place of what could not wait -> how often
 _begin: Callable[[], object] | None = None
 _PLACES = 10_000
+_NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
+TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
 OTHERS = "(others)"  # what stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
 
@@ -95,8 +102,11 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     return remove
 
 
-def emit(event: Event, key: Any = None, entries: Iterable[str] = ()) -> None:
-    """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests."""
+def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapping[str, bytes] = _NO_TEXTS) -> None:
+    """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests.
+
+    `texts` explain a miss that stores nothing (see `Noted`); they are collected once a key, while there is room.
+    """
     now = time.time()
     with _lock:
         begin = None if _tallies else _begin
@@ -109,7 +119,7 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = ()) -> None:
             if digest in _uses or len(_uses) < _PLACES:
                 _uses[digest] = _uses.get(digest, (0, 0.0))[0] + 1, now
         if event.outcome != "hit":
-            _noted.append(Noted(now, event, key))
+            _noted.append(Noted(now, event, key, _within(texts, key) if texts else texts))
         hooks = tuple(_hooks)
     if begin is not None:
         begin()
@@ -171,6 +181,19 @@ def on_first(begin: Callable[[], object]) -> None:
 
 def _collected() -> Collected:
     return Collected({place: dict(row) for place, row in _tallies.items()}, dict(_uses), tuple(_noted))
+
+
+def _within(texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
+    """Return the texts of a key that has none yet, in their order as long as there is room for them."""
+    if any(noted.texts and noted.key == key for noted in _noted):
+        return _NO_TEXTS
+    room = TEXTS - sum(len(text) for noted in _noted for text in noted.texts.values())
+    kept = {}
+    for name, text in texts.items():
+        if len(text) <= room:
+            kept[name] = text
+            room -= len(text)
+    return kept
 
 
 def _tally(event: Event) -> dict[str, float]:

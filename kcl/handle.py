@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl.build import program
+from kcl import line
 from kcl.build.bind import launcher_of, learn
+from kcl.build.program_key import slots_of
+from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import find
 from kcl.errors import UnknownInput
 from kcl.generate.origins import Origin
 from kcl.generate.rows import Ready
+from kcl.generate.stage import Generate, Given, dtypes_of
 from kcl.launch import Launcher, MissingArguments, unpack
-from kcl.line import Line, dtypes_of
 from kcl.record import unmade
 from kcl.record.declarations import NOTHING, Declared, Task
 
@@ -36,10 +40,10 @@ class Bindings:
     events known to be of the queue.
     """
 
-    __slots__ = ("home", "launchers", "own")
+    __slots__ = ("build", "launchers", "own")
 
-    def __init__(self, home: program.Home) -> None:
-        self.home = home
+    def __init__(self, build: Build) -> None:
+        self.build = build
         self.own: dict[cl.Event, None] = {}
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
@@ -70,7 +74,7 @@ class Kernel:
     def _begin(self, origin: Origin, parameters: dict[str, Any]) -> None:
         self.name = origin.name
         self._parameters = parameters
-        self._line = Line(origin)
+        self._generate = Generate(origin)
         self._open: tuple[str, ...] | None = None
         self._sole = ""  # the digest of the code where nothing is open: there is no other
         self._packed: dict[str, list[tuple[Any, str]]] = {}
@@ -123,21 +127,25 @@ class Kernel:
         to the dtype that it has now. It is for the thread that bound it. It waits for no event of an array and leaves
         none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
         """
+        with Lead(self.name) as lead:
+            return self._bound(queue, arguments, lead)
+
+    def _bound(self, queue: cl.CommandQueue, arguments: dict[str, Any], lead: Lead) -> Callable[..., cl.Event]:
         from pyopencl.array import Array
 
         from kcl.launch import replay
 
-        ready = self._code(queue, arguments)
-        arrays = [argument.name for argument in ready.generated.arguments if argument.kind in _ARRAYS]
+        ready = self._code(queue, arguments, lead)
+        arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in _ARRAYS]
         elsewhere = [name for name in arrays if not isinstance(arguments.get(name), Array)]
         if elsewhere:
             names = ", ".join(elsewhere)
             raise TypeError(f"kernel {self.name!r}: bind takes every array, on the device, and these are not: {names}")
         bindings = _bindings(queue)
-        launcher = self._launcher(bindings, ready, arguments)
+        launcher = self._launcher(bindings, ready, lead, arguments)
         if launcher.program.stored and layers.binary().verify_results:
             launcher = self._verified(bindings, ready, launcher, queue, None, arguments)
-        program.launched(launcher.program)
+        launcher.program.launched()
         return replay.bind(launcher, queue, arguments)
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
@@ -146,23 +154,25 @@ class Kernel:
         Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
         as long as the object that is given.
         """
-        ready = self._code(context_or_queue, arguments)
-        bindings = _bindings(context_or_queue)
-        launcher = self._launcher(bindings, ready)
-        program.launched(launcher.program)
+        with Lead(self.name) as lead:
+            ready = self._code(context_or_queue, arguments, lead)
+            launcher = self._launcher(_bindings(context_or_queue), ready, lead)
+            launcher.program.launched()
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`."""
-        return self._code(context_or_queue, arguments).generated.source
+        with Lead(self.name) as lead:
+            return self._code(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
         """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`."""
-        ready = self._code(context_or_queue, arguments)
+        with Lead(self.name) as lead:
+            ready = self._code(context_or_queue, arguments, lead)
         try:
-            slots = program.slots_of(_bindings(context_or_queue).home, ready.generated)
+            slots = slots_of(_bindings(context_or_queue).build, ready.code.text)
         except UnknownInput:
             slots = []
-        return {"generator": self._line.generator_key(), "binary": slots[0].key if slots else None}
+        return {"generator": self._generate.key(), "binary": slots[0].key if slots else None}
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -170,25 +180,25 @@ class Kernel:
         Of a miss it says what differs from the nearest earlier entry of the same kernel, in the words of
         `kcl explain`. Runs the recipe if it has not run yet, unless that is pure. Counts no look-up and builds nothing.
         """
-        look = self._line.inspect(arguments)
+        look = find(self._generate, Given(arguments))
         lines = [f"kernel {self.name}", _sentence("generator", look.outcome, look.reason, layers.generator().place)]
         if look.outcome == "miss" and look.key is not None:
-            place = self._line.place()
+            place = self._generate.evidence()
             lines += _differences("generator", self.name, look.key, place.texts, place.origins, place.record)
-        if look.ready is None:
+        if look.value is None:
             outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
             return "\n".join([*lines, _sentence("binary", outcome, reason, layers.binary().place)])
-        home, generated = _bindings(context_or_queue).home, look.ready.generated
-        outcome, reason = program.inspect(home, generated)
-        lines.append(_sentence("binary", outcome, reason, layers.binary().place))
-        if outcome == "miss":
-            key = program.slots_of(home, generated)[0].key
-            lines += _differences("binary", self.name, key, {"source": generated.source})
+        build, text = _bindings(context_or_queue).build, look.value.code.text
+        look = find(build, Wanted(text))
+        lines.append(_sentence("binary", look.outcome, look.reason, layers.binary().place))
+        if look.outcome == "miss":
+            key = slots_of(build, text)[0].key
+            lines += _differences("binary", self.name, key, {"source": text.source})
         return "\n".join(lines)
 
     def is_stored(self) -> bool:
         """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up."""
-        return self._line.is_stored()
+        return self._generate.is_stored()
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={unmade.shown(value)}" for name, value in self._parameters.items())
@@ -203,40 +213,41 @@ class Kernel:
             raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
-        try:
-            ready = self._code(queue, spoken, call=True)
+        with Lead(self.name) as lead:
+            ready = self._code(queue, spoken, lead, launch=True)
             if self._packed:
                 arguments = unpack(self._packed, arguments)
             bindings = _bindings(queue)
-            lead = program.Lead(lambda: self._line.wait(spoken), self._line.land)
-            launcher = self._launcher(bindings, ready, arguments, lead)
-        finally:
-            self._line.land()
-        if launcher.program.stored and layers.binary().verify_results:
-            launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
-        try:
-            result = launcher(queue, allocator, wait_for, out_host, arguments)
-        except MissingArguments as error:
-            raise self._missing(error.names) from None
-        finally:
-            # After a refused call too: the next one takes the short way and does not come by here.
-            program.launched(launcher.program)
-        return result
+            launcher = self._launcher(bindings, ready, lead, arguments)
+            if launcher.program.stored and layers.binary().verify_results:
+                launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
+            try:
+                return launcher(queue, allocator, wait_for, out_host, arguments)
+            except MissingArguments as error:
+                raise self._missing(error.names) from None
+            finally:
+                # After a refused call too: the next one takes the short way and does not come by here.
+                launcher.program.launched()
 
-    def _code(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], call: bool = False) -> Ready:
-        """Return generated code for the dtypes among `values`; under `call` every required array must be there."""
-        context = _context(holder)
+    def _code(
+        self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead, launch: bool = False
+    ) -> Ready:
+        """Return code for the dtypes among `values`; for a `launch` every required array must be there."""
+        build = _bindings(holder).build
         if self._open is not None:
             dtypes = dtypes_of(unpack(self._packed, values))
             found = self._ready.get(tuple([dtypes.get(name) for name in self._open]))
             if found is not None:
                 return found
         try:
-            found, dtypes, opened = self._line.ready(values, call)
+            found = line.code(self._generate, Given(values, launch), lead)
         except MissingArguments as error:
             raise self._missing(error.names) from None
         # What is bound already for the same code was built with the headers of its moment, which may have passed.
-        found = found._replace(digest=found.digest + program.headers_digest(context, found.generated))
+        found = found._replace(digest=found.digest + build.headers_digest(found.code.text))
+        assert self._generate.base is not None
+        opened = self._generate.base.open
+        dtypes = dtypes_of(unpack(opened.packed, values))
         with self._lock:
             self._packed = opened.packed
             self._ready[tuple([dtypes.get(name) for name in opened.names])] = found
@@ -249,13 +260,13 @@ class Kernel:
         self,
         bindings: Bindings,
         ready: Ready,
+        lead: Lead,
         arguments: Mapping[str, Any] | None = None,
-        lead: program.Lead = program.ALONE,
     ) -> Launcher:
         place = (ready.digest, get_ident())
         launcher = bindings.launchers.get(place)
         if launcher is None:
-            found = program.built(bindings.home, ready.generated, ready.digest, arguments, lead)
+            found = line.program(bindings.build, ready, lead, arguments)
             launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, learn)
         return launcher
 
@@ -283,7 +294,7 @@ class Kernel:
         whole = {part: name for name, parts in self._packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
         found = next(iter(self._ready.values()), None)
-        if found is not None and found.generated.front_end == "opencl":
+        if found is not None and found.code.invoker.front_end == "opencl":
             return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
         from kcl.generate.frontends.loopy import missing_arguments
 
@@ -304,11 +315,11 @@ def _origin(task: Task) -> Origin:
 def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
-        home = program.home_of(_context(holder))
+        build = line.stage_of(_context(holder))
         with _lock:
             bindings = getattr(holder, _ATTRIBUTE, None)
             if bindings is None:
-                bindings = Bindings(home)
+                bindings = Bindings(build)
                 setattr(holder, _ATTRIBUTE, bindings)
     return bindings
 

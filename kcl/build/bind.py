@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kcl.generate.code import Generated
+from kcl.generate.code import Code
 from kcl.launch import Kernels, Launcher, Play
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build import program
+    from kcl.build.stage import Program
     from kcl.generate.rows import Ready
 
 Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 
 
 def launcher_of(
-    ready: Ready, found: program.Built, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
+    ready: Ready, found: Program, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
 ) -> Launcher:
     """Return what launches the kernels of a program, with kernel objects that nobody else has."""
     kernels = Kernels()
-    for name, kernel in found.kernels(ready.generated.kernels).items():
+    for name, kernel in found.kernels(ready.code.text.kernels).items():
         setattr(kernels, name, kernel)
-    return Launcher(ready.invoke, kernels, found, _required(ready.generated), own, learn)
+    return Launcher(ready.invoke, kernels, found, _required(ready.code), own, learn)
 
 
 def learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -34,6 +34,6 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any])
     return replay.learn(launcher, queue, arguments)
 
 
-def _required(generated: Generated) -> frozenset[str]:
-    names = (argument.name for argument in generated.arguments if argument.required)
-    return frozenset(name for name in names if name not in generated.packed)
+def _required(code: Code) -> frozenset[str]:
+    names = (argument.name for argument in code.invoker.arguments if argument.required)
+    return frozenset(name for name in names if name not in code.invoker.packed)

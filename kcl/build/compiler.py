@@ -11,21 +11,21 @@ from kcl.build.options import BuildOptions, passed
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
-    from kcl.generate.code import Generated
+    from kcl.generate.code import ProgramText
 
 
-def from_source(context: cl.Context, generated: Generated, mark: str = "") -> cl.Program:
+def from_source(context: cl.Context, text: ProgramText, mark: str = "") -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers.
 
     `mark` is a further option. Raises pyopencl's own error where the source does not compile.
     """
-    options = [*passed(generated.options), *([mark] if mark else [])]
+    options = [*passed(text.options), *([mark] if mark else [])]
     try:
         # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
-        return _with_source(cl.Program(cl._cl._Program(context, generated.source)), generated).build(options=options)
+        return _with_source(cl.Program(cl._cl._Program(context, text.source)), text).build(options=options)
     except cl.Error:
         # pyopencl's ordinary way says more about a failure. Should it succeed, its cache did, and that is not trusted.
-        cl.Program(context, generated.source).build(options=options)
+        cl.Program(context, text.source).build(options=options)
         raise
 
 
@@ -36,7 +36,7 @@ def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequ
 
 def finish(
     program: cl.Program,
-    generated: Generated,
+    text: ProgramText,
     entries: Sequence[Entry],
     silent: BuildOptions | None = None,
     is_built: bool = False,
@@ -47,18 +47,18 @@ def finish(
     of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
     tenth of the time. One that `is_built` was built that way.
     """
-    _with_source(program, generated)
+    _with_source(program, text)
     if is_built or (silent is not None and built_silently(program, silent)):
         said = [""] * len(entries)
     else:
-        program.build(options=passed(generated.options))
+        program.build(options=passed(text.options))
         said = logs(program) if any(_log(entry) for entry in entries) else []
     _replay_logs(entries, said)
 
 
-def _with_source(program: cl.Program, generated: Generated) -> cl.Program:
+def _with_source(program: cl.Program, text: ProgramText) -> cl.Program:
     """Tell pyopencl the source: each new kernel object asks for it, and costs a failed one where it is missing."""
-    program._source = generated.source
+    program._source = text.source
     return program
 
 

@@ -7,17 +7,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcl import caches
-from kcl.drivers.identity import POCL
 from kcl.errors import UnknownInput
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
+    from kcl.build.driver import Driver
+
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
-_EXTRA = "POCL_EXTRA_BUILD_FLAGS"
 # Compiled where they are used: most options have neither quotes nor definitions.
 _ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)"
 # Drivers agree in this: a double quote groups, a single one does not. A backslash escapes for some.
@@ -48,7 +47,7 @@ def passed(options: Sequence[str]) -> list[str]:
     return [_quoted(option) for option in options]
 
 
-def build_options(context: cl.Context, options: Sequence[str]) -> BuildOptions:
+def build_options(context: cl.Context, driver: Driver, options: Sequence[str]) -> BuildOptions:
     """Return options as pyopencl passes them on: its own, the platform's and the forced ones included.
 
     Raises UnknownInput for an option that reads a file which is not an `#include`.
@@ -57,16 +56,16 @@ def build_options(context: cl.Context, options: Sequence[str]) -> BuildOptions:
 
     data, _path = cl.Program._process_build_options(context, passed(options))
     text = data.decode("utf-8", "surrogateescape")
-    pocl = context.devices[0].platform.name == POCL
-    return parsed(text, dict(caches.code_variables()).get(_EXTRA, "") if pocl else "", pocl)
+    return parsed(text, driver.added_options(), driver.quotes_stay)
 
 
-def parsed(text: str, beside: str, pocl: bool) -> BuildOptions:
-    """Read the text of build options; `beside` is what the driver adds to it, which counts in the device's identity.
+def parsed(text: str, beside: str, quotes_stay: bool) -> BuildOptions:
+    """Read the text of build options; `beside` is what the driver adds to it, which counts in the device's identity. `quotes_stay` says that the
+    driver takes quotes for a part of a path.
 
     Raises UnknownInput for what drivers would read in different ways.
     """
-    found, added = _Sorted(_words(text), pocl), _Sorted(_words(beside), pocl)
+    found, added = _Sorted(_words(text), quotes_stay), _Sorted(_words(beside), quotes_stay)
     return BuildOptions(
         text,
         (*sorted(found.switches), *found.ordered),
@@ -100,7 +99,7 @@ class _Sorted:
     order.
     """
 
-    def __init__(self, words: Sequence[str], pocl: bool) -> None:
+    def __init__(self, words: Sequence[str], quotes_stay: bool) -> None:
         self.switches: set[str] = set()
         self.ordered: list[str] = []
         self.directories: list[str] = []
@@ -111,7 +110,7 @@ class _Sorted:
             if word.startswith(_READS_FILES):
                 raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
             if word[:2] in ("-I", "/I"):
-                self._directory(word[2:] or next(rest, ""), pocl)
+                self._directory(word[2:] or next(rest, ""), quotes_stay)
             elif word[:2] in ("-D", "-U"):
                 self._macro(word[:2], word[2:] or next(rest, ""))
             elif word.startswith("-cl-") and "=" not in word:
@@ -119,10 +118,9 @@ class _Sorted:
             else:
                 self.ordered.append(word)
 
-    def _directory(self, path: str, pocl: bool) -> None:
-        # PoCL takes quotes for a part of the path.
+    def _directory(self, path: str, quotes_stay: bool) -> None:
         bare = re.sub(r'\\(.)|"', r"\1", path) if '"' in path or "\\" in path else path
-        (self.untaken if pocl and bare != path else self.directories).append(bare)
+        (self.untaken if quotes_stay and bare != path else self.directories).append(bare)
 
     def _macro(self, flag: str, definition: str) -> None:
         if re.search(_ASKING, definition):

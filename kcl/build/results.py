@@ -15,13 +15,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import events
-from kcl.cache import layers
-from kcl.build import program
+from kcl.build.stage import Program
 from kcl.errors import WrongEntry
 from kcl.events import Event
-from kcl.launch import Launcher
-from kcl.build.program import Built
 from kcl.generate.rows import Ready
+from kcl.launch import Launcher
 
 _ULPS = 4
 
@@ -33,32 +31,36 @@ class _Unknown(Exception):
 
 
 def verified(
-    ready: Ready, found: Built, bind: Callable[[Built], Launcher], queue: cl.CommandQueue, arguments: Mapping[str, Any]
-) -> Built | None:
+    ready: Ready,
+    found: Program,
+    bind: Callable[[Program], Launcher],
+    queue: cl.CommandQueue,
+    arguments: Mapping[str, Any],
+) -> Program | None:
     """Compare what a stored binary computes; where it is wrong report it and return the program that replaces it.
 
     Says nothing where the arguments cannot be copied or launched, or where the kernel differs from itself.
     """
     started = time.perf_counter()
-    slots, layer = found.stored, layers.binary()
+    slots, layer = found.stored, found.build.layer
     try:
         computed = run(bind(found), queue, arguments)
-        reference = bind(program.compiled(found.home, ready.generated))
+        reference = bind(found.build.from_source(ready.code.text))
         expected = run(reference, queue, arguments)
         said = difference(computed, expected)
         steady = said and not difference(expected, run(reference, queue, arguments))
     except Exception as failure:
         # What is wrong with the arguments the launch itself will say.
-        events.logger().info("kernel %r: results were not compared: %r", ready.generated.kernel, failure)
+        events.logger().info("kernel %r: results were not compared: %r", ready.code.text.kernel, failure)
         return None
     found.stored = ()
     if not steady:
         if said:
             events.logger().info(
-                "kernel %r differs from itself, results tell nothing: %s", ready.generated.kernel, said
+                "kernel %r differs from itself, results tell nothing: %s", ready.code.text.kernel, said
             )
         return None
-    name = ready.generated.kernel
+    name = ready.code.text.kernel
     error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
     seconds = time.perf_counter() - started
     events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0), slots[0].key)
@@ -66,7 +68,7 @@ def verified(
         entry = layer.look_up(slot.address, slot.key).entry
         if entry is not None:
             layer.set_aside(slot.address, entry.pack(), error)
-    return program.rebuilt(found.home, ready.generated, ready.digest, list(slots))
+    return found.build.rebuilt(ready.code.text, ready.digest, slots)
 
 
 def difference(computed: Arrays, expected: Arrays) -> str:

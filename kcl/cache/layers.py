@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kcl import caches, events, option, settings
 from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
-from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
+from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -72,15 +72,19 @@ class Layer:
         self.verify_results = chosen.verify_results
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
         self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
+        self._off: dict[frozenset[str], str] = {}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
 
         A recipe of which it is not known what it will return is off as soon as one of its front ends is.
         """
-        if self._by_name:
-            return self._by_name
-        return next((self._by_owner[kind] for kind in sorted(front_ends or _UNKNOWN) if self._by_owner.get(kind)), "")
+        found = self._off.get(front_ends)
+        if found is None:
+            kinds = sorted(front_ends or _UNKNOWN)
+            owners = next((self._by_owner[kind] for kind in kinds if self._by_owner.get(kind)), "")
+            found = self._off[front_ends] = self._by_name or owners
+        return found
 
     @property
     def state(self) -> str:
@@ -161,15 +165,6 @@ class Layer:
                 _quarantine().put(address, blob, f"{self.name}: {error}")
             except _FAULTS as failure:
                 events.logger().debug("quarantine: %s", failure)
-
-    def demand_hit(self, event: events.Event, key: Key | None) -> None:
-        """Count `event`, which is no hit of `key`, and raise CacheMiss where `KCL_STRICT=hit` and the layer is on."""
-        if "hit" in self.strict and not event.reason.startswith("off: "):
-            events.emit(event, key)
-            raise CacheMiss(
-                f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}. "
-                "KCL_STRICT=hit allows hits only; run once without it to fill the cache."
-            )
 
     def fault(self, action: str, error: Exception) -> None:
         """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""

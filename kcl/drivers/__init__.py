@@ -1,1 +1,38 @@
-"""Drivers: what OpenCL drivers do differently."""
+"""Drivers: what OpenCL drivers do differently, a file each, chosen from a table by the name of the platform."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import TYPE_CHECKING
+
+from kcl.cache import layers
+from kcl.drivers.plain import Plain
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.build.driver import Driver
+
+# platform name -> module and class; any other driver is a plain one
+TABLE = {
+    "NVIDIA CUDA": ("kcl.drivers.nvidia", "Nvidia"),
+    "Portable Computing Language": ("kcl.drivers.pocl.driver", "Pocl"),
+}
+
+
+def of(context: cl.Context) -> Driver:
+    """Return the driver of a context."""
+    return named(context.devices[0].platform.name)
+
+
+@functools.cache
+def named(platform: str) -> Driver:
+    """Return the driver of a platform; a plain one where the file of it cannot be read now."""
+    module, name = TABLE.get(platform, ("", ""))
+    try:
+        found: Driver = getattr(importlib.import_module(module), name)() if module else Plain()
+    except (ImportError, OSError) as error:
+        layers.binary().fault(f"read {module}", error)
+        found = Plain()
+    return found

@@ -9,17 +9,15 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl.errors import WrongEntry
-from kcl.generate.code import Generated, file_name
+from kcl.generate.code import Code, file_name
 
 if TYPE_CHECKING:
     import numpy as np
 
-# The fields of Generated in the words of a report; the kernel's name is the recipe's and decides nothing.
-_PARTS = {
-    "source": "OpenCL C",
-    "options": "build options",
-    "kernels": "device kernels",
-    "invoker": "invoker",
+# The fields of a program text and of an invoker in the words of a report; the kernel's name decides nothing.
+_TEXT = {"source": "OpenCL C", "options": "build options", "kernels": "device kernels"}
+_INVOKER = {
+    "source": "invoker",
     "function": "invoker's name",
     "arguments": "arguments",
     "inferred": "dtypes that were inferred",
@@ -37,19 +35,20 @@ def chosen(fraction: float, digest: str, started: int = _STARTED) -> bool:
     return int.from_bytes(drawn, "little") < fraction * 2**64
 
 
-def difference(stored: Generated, fresh: Generated) -> str:
+def difference(stored: Code, fresh: Code) -> str:
     """Say which part of generated code differs first, and where; empty where none does."""
-    for field, words in _PARTS.items():
-        before, now = getattr(stored, field), getattr(fresh, field)
-        if before != now:
-            return f"{words}: {_first(before, now)}"
+    for before, now, parts in ((stored.text, fresh.text, _TEXT), (stored.invoker, fresh.invoker, _INVOKER)):
+        for field, words in parts.items():
+            one, other = getattr(before, field), getattr(now, field)
+            if one != other:
+                return f"{words}: {_first(one, other)}"
     return ""
 
 
 def check(
     name: str,
-    anew: Callable[[Mapping[str, np.dtype[Any]]], Generated],
-    stored: Generated,
+    anew: Callable[[Mapping[str, np.dtype[Any]]], Code],
+    stored: Code,
     dtypes: Mapping[str, np.dtype[Any]],
     code: CodeType | None = None,
 ) -> WrongEntry | None:
@@ -58,7 +57,7 @@ def check(
     `code` is the invoker's code object where that was stored too.
     """
     said = difference(stored, anew(dtypes))
-    if not said and code not in (None, compile(stored.invoker, file_name(stored), "exec")):
+    if not said and code not in (None, compile(stored.invoker.source, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
         return None

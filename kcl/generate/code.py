@@ -1,4 +1,4 @@
-"""Generated: what a front end made of a recipe's result, and its form as an entry of the generator layer."""
+"""Code: what a front end made of a recipe's result, and its form as an entry of the generator layer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,20 @@ class Argument(NamedTuple):
     required: bool
 
 
-class Generated(NamedTuple):
-    """OpenCL C, the Python source that launches it, and what both need.
+class ProgramText(NamedTuple):
+    """What a program is built of: OpenCL C, build options, and the entry points, of the kernel of this name.
+
+    A front end makes it, or a program that was written by hand has it; the build stage takes it.
+    """
+
+    kernel: str
+    source: str
+    options: tuple[str, ...]
+    kernels: tuple[str, ...]
+
+
+class Invoker(NamedTuple):
+    """The Python source that launches a program, the name of its function, and what it needs.
 
     `packed` maps an argument that the caller gives as one object array to the arguments that it is taken apart
     into: a list of (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their
@@ -37,12 +49,8 @@ class Generated(NamedTuple):
     says where the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours.
     """
 
-    kernel: str
     front_end: str
     source: str
-    options: tuple[str, ...]
-    kernels: tuple[str, ...]
-    invoker: str
     function: str
     arguments: tuple[Argument, ...]
     inferred: dict[str, str]
@@ -50,59 +58,73 @@ class Generated(NamedTuple):
     dtypes: list[tuple[str, Any]]
     shown: tuple[bool | str, bool] = (False, False)
 
+
+class Code(NamedTuple):
+    """What a front end made of a recipe's result: a program text and what launches the program."""
+
+    text: ProgramText
+    invoker: Invoker
+
     @property
     def digest(self) -> str:
         """Digest of everything that a launch depends on; equal contents are bound once."""
         hasher = hashlib.sha256()
-        beside = repr((self.options, self.function, self.packed, self.dtypes))
-        for text in (self.source, self.invoker, beside):
-            data = text.encode("utf-8", "surrogatepass")
+        text, invoker = self
+        beside = repr((text.options, invoker.function, invoker.packed, invoker.dtypes))
+        for part in (text.source, invoker.source, beside):
+            data = part.encode("utf-8", "surrogatepass")
             hasher.update(len(data).to_bytes(8, "little"))
             hasher.update(data)
         return hasher.hexdigest()
 
+    def with_options(self, options: tuple[str, ...]) -> Code:
+        """Return the code with other build options."""
+        return self._replace(text=self.text._replace(options=options))
 
-def to_entry(generated: Generated, key: Key, metadata: dict[str, Any]) -> Entry:
+
+def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
     """Pack `generated` under `key`; `metadata` is added to the entry's own."""
-    code = compile(generated.invoker, file_name(generated), "exec")
+    code = compile(generated.invoker.source, file_name(generated), "exec")
     described = {
-        "kernel": generated.kernel,
-        "front_end": generated.front_end,
-        "options": list(generated.options),
-        "kernels": list(generated.kernels),
-        "function": generated.function,
-        "arguments": [list(argument) for argument in generated.arguments],
-        "inferred": generated.inferred,
-        "packed": [[name, [[_index(i), sub] for i, sub in pairs]] for name, pairs in generated.packed.items()],
-        "dtypes": [list(pair) for pair in generated.dtypes],
-        "shown": list(generated.shown),
+        "kernel": generated.text.kernel,
+        "front_end": generated.invoker.front_end,
+        "options": list(generated.text.options),
+        "kernels": list(generated.text.kernels),
+        "function": generated.invoker.function,
+        "arguments": [list(argument) for argument in generated.invoker.arguments],
+        "inferred": generated.invoker.inferred,
+        "packed": [[name, [[_index(i), sub] for i, sub in pairs]] for name, pairs in generated.invoker.packed.items()],
+        "dtypes": [list(pair) for pair in generated.invoker.dtypes],
+        "shown": list(generated.invoker.shown),
         "code": _code_version(),
     }
     return Entry(
         key,
         {**described, **metadata},
         {
-            "source.cl": generated.source.encode("utf-8", "surrogatepass"),
-            "invoker.py": generated.invoker.encode("utf-8", "surrogatepass"),
+            "source.cl": generated.text.source.encode("utf-8", "surrogatepass"),
+            "invoker.py": generated.invoker.source.encode("utf-8", "surrogatepass"),
             "invoker.code": marshal.dumps(code),
         },
     )
 
 
-def from_entry(entry: Entry) -> tuple[Generated, CodeType | None]:
+def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
     """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
 
     Raises DamagedEntry for whatever goes wrong, as where a field is missing or of another type.
     """
     metadata = entry.metadata
     try:
-        generated = Generated(
+        text = ProgramText(
             kernel=metadata["kernel"],
-            front_end=metadata["front_end"],
             source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
             options=tuple(metadata["options"]),
             kernels=tuple(metadata["kernels"]),
-            invoker=entry.parts["invoker.py"].decode("utf-8", "surrogatepass"),
+        )
+        invoker = Invoker(
+            front_end=metadata["front_end"],
+            source=entry.parts["invoker.py"].decode("utf-8", "surrogatepass"),
             function=metadata["function"],
             arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
             inferred=metadata["inferred"],
@@ -113,30 +135,30 @@ def from_entry(entry: Entry) -> tuple[Generated, CodeType | None]:
         code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
     except Exception as error:  # whatever marshal or an unknown form of an entry may raise
         raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
-    return generated, code
+    return Code(text, invoker), code
 
 
-def instantiate(generated: Generated, code: CodeType | None = None) -> Callable[..., Any]:
+def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., Any]:
     """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
     Registers the structure dtypes that the invoker looks up; raises ValueError where a name stands for another
     layout already, and whatever the invoker raises as it is executed.
     """
-    for name, layout in generated.dtypes:
+    for name, layout in generated.invoker.dtypes:
         _register(name, layout)
     name = file_name(generated)
     namespace: dict[str, Any] = {"__name__": name}
-    exec(code or compile(generated.invoker, name, "exec"), namespace)
-    _show_in_tracebacks(name, generated.invoker)
-    return namespace[generated.function]  # type: ignore[no-any-return]
+    exec(code or compile(generated.invoker.source, name, "exec"), namespace)
+    _show_in_tracebacks(name, generated.invoker.source)
+    return namespace[generated.invoker.function]  # type: ignore[no-any-return]
 
 
-def show(generated: Generated) -> None:
+def show(generated: Code) -> None:
     """Print or write the OpenCL C where the user asked for that, as loopy's executor does."""
-    target, colours = generated.shown
+    target, colours = generated.invoker.shown
     if not target:
         return
-    text = _coloured(generated.source) if colours else generated.source
+    text = _coloured(generated.text.source) if colours else generated.text.source
     if target is True:
         print(text)
     else:
@@ -154,9 +176,9 @@ def _coloured(source: str) -> str:
     return str(highlight(source, CLexer(), TerminalFormatter()))
 
 
-def file_name(generated: Generated) -> str:
+def file_name(generated: Code) -> str:
     """Name the invoker in tracebacks."""
-    return f"<kcl invoker of {generated.kernel}>"
+    return f"<kcl invoker of {generated.text.kernel}>"
 
 
 def _register(name: str, layout: Any) -> None:

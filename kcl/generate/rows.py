@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.generate.code import Generated, from_entry, instantiate, to_entry
+from kcl.generate.code import Code, from_entry, instantiate, to_entry
 from kcl.generate.frontends import Open
 from kcl.namedtuple import NamedTuple
 from kcl.record.dtypes import dtype_text
@@ -35,7 +35,7 @@ Dtypes = Mapping[str, "np.dtype[Any]"]
 class Ready(NamedTuple):
     """Generated code with its invoker, and the digest under which launchers are bound."""
 
-    generated: Generated
+    code: Code
     invoke: Callable[..., Any]
     digest: str
 
@@ -84,8 +84,8 @@ def ready(entry: Entry, directory: str) -> Ready:
     if known is not None and known[0] is entry and known[1] == directory:
         return known[2]
     generated, code = from_entry(entry)
-    options = tuple(_located(option, directory) for option in generated.options)
-    generated = generated._replace(options=options)
+    options = tuple(_located(option, directory) for option in generated.text.options)
+    generated = generated.with_options(options)
     found = Ready(generated, instantiate(generated, code), generated.digest)
     if len(_readied) >= _KEPT:
         _readied.clear()
@@ -93,7 +93,7 @@ def ready(entry: Entry, directory: str) -> Ready:
     return found
 
 
-def made_ready(generated: Generated) -> Ready:
+def made_ready(generated: Code) -> Ready:
     """Make code ready that was generated now."""
     return Ready(generated, instantiate(generated), generated.digest)
 
@@ -140,7 +140,7 @@ def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
     return Key([*parts, Part("result", identity), *_dtype_parts(dtypes)])
 
 
-def of_unit(layer: Layer, unit: Key) -> tuple[Generated | None, str]:
+def of_unit(layer: Layer, unit: Key) -> tuple[Code | None, str]:
     """Return the code that was generated from an equal result, None where there is none of use, and what was at fault.
 
     Code that cannot be made ready to launch is set aside.
@@ -155,7 +155,7 @@ def of_unit(layer: Layer, unit: Key) -> tuple[Generated | None, str]:
         entry = row
         generated, code = from_entry(entry)
         # An include directory that is described by its place belongs to the project of the row.
-        if not all(isinstance(option, str) for option in generated.options):
+        if not all(isinstance(option, str) for option in generated.text.options):
             return None, ""
         instantiate(generated, code)
     except Exception as error:
@@ -174,47 +174,46 @@ def _pointed(layer: Layer, unit: Key, entry: Entry | None) -> Entry | None:
     return row if row is not None and row.metadata.get("unit") == unit.digest else None
 
 
-def store_unit(layer: Layer, unit: Key, generated: Generated, seconds: float) -> int:
-    """Publish code under the identity of the result alone; returns its size in bytes."""
-    return layer.publish(unit.digest, to_entry(generated, unit, {"created": int(time.time()), "seconds": seconds}))
+def unit_entry(unit: Key, code: Code, seconds: float) -> tuple[str, Entry]:
+    """Return the row of code under the identity of the result alone, with its address."""
+    return unit.digest, to_entry(code, unit, {"created": int(time.time()), "seconds": seconds})
 
 
-def store(
-    layer: Layer,
+def entries(
     direct: Key,
-    place: Evidence,
+    evidence: Evidence,
     base: Base,
-    generated: Generated,
+    code: Code,
     used: Dtypes,
     unit: Key | None,
     seconds: float = 0.0,
-) -> tuple[Key, int]:
-    """Publish the rows of one choice of dtypes, made in `seconds`; returns the key of the code, and their size."""
-    chosen = {name: dtype_text(dtype) for name, dtype in used.items()}
-    options = [_placed(option, place) for option in generated.options]
-    named = [generated.source, generated.invoker, *(option for option in options if isinstance(option, str))]
+) -> tuple[Key, list[tuple[str, Entry]]]:
+    """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
+    options = [_placed(option, evidence) for option in code.text.options]
+    named = [code.text.source, code.invoker.source, *(option for option in options if isinstance(option, str))]
     metadata = {
         "base": _described(base),
-        "chosen": chosen,
+        "chosen": {name: dtype_text(dtype) for name, dtype in used.items()},
         "created": int(time.time()),
         "seconds": seconds,
         "options": options,
         "unit": unit.digest if unit is not None else "",
-        "directory": place.directory if any(path in text for path in place.names() for text in named) else "",
+        "directory": evidence.directory if any(path in text for path in evidence.names() for text in named) else "",
     }
-    texts = _texts(place)
-    key, size = special_keys(direct, base, used)[-1], 0
-    entry = to_entry(generated, key, metadata)
+    told = texts(evidence)
+    key = special_keys(direct, base, used)[-1]
+    found: list[tuple[str, Entry]] = []
+    entry = to_entry(code, key, metadata)
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
-        entry.parts.update(texts)
+        entry.parts.update(told)
     else:
-        about = {"kernel": generated.kernel, "front_end": generated.front_end, **metadata, "directory": ""}
-        size = layer.publish(direct.digest, Entry(direct, about, texts))
+        about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata, "directory": ""}
+        found.append((direct.digest, Entry(direct, about, told)))
     if unit is not None:
-        pointer = {"kernel": generated.kernel, "created": metadata["created"]}
+        pointer = {"kernel": code.text.kernel, "created": metadata["created"]}
         pointer["row"] = [list(part) for part in key.parts]
-        size += layer.publish(unit.digest, Entry(unit, pointer, {}))
-    return key, size + layer.publish(key.digest, entry)
+        found.append((unit.digest, Entry(unit, pointer, {})))
+    return key, [*found, (key.digest, entry)]
 
 
 def _reads(described: list[list[str]]) -> tuple[Read, ...]:
@@ -234,13 +233,13 @@ def _described(base: Base) -> dict[str, Any]:
     }
 
 
-def _texts(place: Evidence) -> dict[str, bytes]:
+def texts(evidence: Evidence) -> dict[str, bytes]:
     """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
     import json
 
-    told: dict[str, object] = {"reached.json": dict(place.texts), "origins.json": dict(place.origins)}
-    if place.record is not None:
-        told["record.json"] = place.record
+    told: dict[str, object] = {"reached.json": dict(evidence.texts), "origins.json": dict(evidence.origins)}
+    if evidence.record is not None:
+        told["record.json"] = evidence.record
     return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
 
 

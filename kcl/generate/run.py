@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.key import Key
-    from kcl.generate.code import Generated
+    from kcl.generate.code import Code
     from kcl.record.callables.reach import Reached
 
 
@@ -48,8 +48,8 @@ def run(task: Task, reached: Reached | None) -> Outcome:
 
 def generate(
     name: str, declared: Declared, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
-) -> tuple[Generated, str, bool]:
-    """Generate code for one choice of dtypes: (Generated, why it must not be stored, whether the result decides it).
+) -> tuple[Code, str, bool]:
+    """Generate code for one choice of dtypes: (Code, why it must not be stored, whether the result decides it).
 
     What a declaration vouches for may decide the code beside the result.
     """

@@ -8,26 +8,42 @@ carried out at most once; what comes out belongs to it.
 from __future__ import annotations
 
 import re
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
-from kcl.namedtuple import NamedTuple
 from kcl.record import texts
 from kcl.record.table import CONSTRUCTORS
-from kcl.record.texts import Consumed, Standing, Taken
+from kcl.record.texts import Standing, Taken
 
 _NOTHING = object()
 
 
-class CallSite(NamedTuple):
-    """Where a call stands in the program: file, line, and the globals of the caller."""
+class CallSite:
+    """Where a call stands in the program: file, line, and `names`, the globals of the caller.
 
-    file: str
-    line: int
-    names: dict[str, Any]
+    The line is looked for when it is asked for: in a recipe of a thousand lines that takes longer than the record.
+    """
+
+    __slots__ = ("_code", "_instruction", "names")
+
+    def __init__(self, code: CodeType, instruction: int, names: dict[str, Any]) -> None:
+        self._code = code
+        self._instruction = instruction
+        self.names = names
+
+    @property
+    def file(self) -> str:
+        """The file of the code, as Python names it."""
+        return self._code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line of the instruction; 0 where it has none."""
+        lines = self._code.co_lines()
+        return next((line or 0 for start, end, line in lines if start <= self._instruction < end), 0)
 
     def __str__(self) -> str:
         return f"{self.file.rpartition('/')[2]}:{self.line}"
@@ -38,14 +54,15 @@ class Record:
 
     __slots__ = (
         "__weakref__",
+        "_digested",
         "_made",
-        "_texts",
         "arguments",
         "dependents",
         "digest",
         "exposed",
         "function",
         "heard",
+        "inputs",
         "keeps",
         "kept",
         "kernels",
@@ -64,11 +81,12 @@ class Record:
         self.state = state
         taken = Taken()
         self._take(arguments, keywords, taken)
+        self.inputs = taken.inputs  # the records that the arguments come from, in their order
         self.kept = taken.kept
         self.keeps = bool(self.kept)
         self.exposed = False  # whether a program holds parts of the unit that it may change
         self.dependents: list[weakref.ref[Record]] = []
-        for record in self.inputs():
+        for record in self.inputs:
             self.keeps = self.keeps or record.keeps
             if record.function not in CONSTRUCTORS:
                 record.dependents.append(weakref.ref(self, record.dependents.remove))
@@ -78,14 +96,18 @@ class Record:
         self.kernels: dict[Any, Any] = {}
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:
-        positional = [texts.take(value, taken) for value in arguments]
-        named = [(name, *texts.take(value, taken)) for name, value in sorted(keywords.items())] if keywords else []
-        self.arguments = tuple([copied for _text, copied in positional])
-        self.keywords = {name: copied for name, _text, copied in named}
-        self._texts = [text for text, _copied in positional], [(name, text) for name, text, _copied in named]
-        digested = [self.function, self.state, str(len(positional)), *self._texts[0]]
-        for pair in self._texts[1]:
-            digested += pair
+        digested = [self.function, self.state, str(len(arguments))]
+        copies = []
+        for value in arguments:
+            text, copied = texts.take(value, taken)
+            digested.append(text)
+            copies.append(copied)
+        self.arguments = tuple(copies)
+        self.keywords = {}
+        for name in sorted(keywords):
+            text, self.keywords[name] = texts.take(keywords[name], taken)
+            digested += name, text
+        self._digested = digested
         self.digest = texts.digest(digested)
 
     @property
@@ -115,15 +137,8 @@ class Record:
                 ordered[id(record)] = record
                 continue
             waiting.append((record, True))
-            waiting += [(one, False) for one in record.inputs() if not one.is_made]
+            waiting += [(one, False) for one in record.inputs if not one.is_made]
         yield from ordered.values()
-
-    def inputs(self) -> list[Record]:
-        """Return the records that the arguments come from, in their order."""
-        found: list[Record] = []
-        for value in (*self.arguments, *self.keywords.values()):
-            _inputs(value, found)
-        return found
 
     def changed(self) -> bool:
         """Tell whether the digest may no longer say what the unit is.
@@ -142,7 +157,7 @@ class Record:
             seen.add(id(record))
             if any(texts.current(thing) != text for thing, text in record.kept):
                 return True
-            waiting += record.inputs()
+            waiting += record.inputs
         return False
 
     def is_like(self, other: Record) -> bool:
@@ -164,7 +179,7 @@ class Record:
             record.exposed = True
             if not record.is_made:
                 found.append(record)
-            waiting += [*record.inputs(), *filter(None, [link() for link in list(record.dependents)])]
+            waiting += [*record.inputs, *filter(None, [link() for link in list(record.dependents)])]
         return found
 
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
@@ -181,7 +196,9 @@ class Record:
         return {"calls": calls, "result": len(calls), "beside": []}
 
     def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
-        positional, named = self._texts
+        first = 3 + len(self.arguments)
+        positional = self._digested[3:first]
+        named = zip(self._digested[first::2], self._digested[first + 1 :: 2], strict=True)
         known = names(self.function, len(positional)) if names is not None else []
         labels = [known[i] if i < len(known) else str(i + 1) for i in range(len(positional))]
         pairs = [*zip(labels, positional, strict=True), *named]
@@ -204,7 +221,7 @@ def _ordered(record: Record) -> list[Record]:
             ordered[id(one)] = one
             continue
         waiting.append((one, True))
-        waiting += [(other, False) for other in reversed(one.inputs())]
+        waiting += [(other, False) for other in reversed(one.inputs)]
     return list(ordered.values())
 
 
@@ -235,20 +252,3 @@ def real(value: Any) -> Any:
 
     record = unmade.record_of(value)
     return unmade.real_of(value) if record is None else recorder.make(record)
-
-
-def _inputs(value: Any, found: list[Record]) -> None:
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        for item in value:
-            _inputs(item, found)
-    elif kind is dict:
-        for pair in value.items():
-            _inputs(pair, found)
-    elif kind is Consumed:
-        _inputs(value.items, found)
-    else:
-        unmade = sys.modules["kcl.record.unmade"]
-        record = unmade.record_of(value)
-        if record is not None:
-            found.append(record)

@@ -9,7 +9,6 @@ recorded. Whatever fails in here is a fault of kcl: the call is carried out, and
 from __future__ import annotations
 
 import importlib
-import operator
 import os
 import sys
 import threading
@@ -115,16 +114,17 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
 
 
 def _place(frame: Any) -> CallSite:
-    return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return CallSite(frame.f_code, frame.f_lasti, frame.f_globals)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite, group: Group) -> Any:
-    if not _is_plain(arguments, keywords):
+    plain = _is_plain(arguments, keywords)
+    if not plain:
         arguments, keywords = _each(texts.consumed, arguments, keywords)
     record = None
     if name in table.DEFERRED:
         try:
-            if _records(name, arguments, keywords):
+            if _is_about_units(name, arguments) and (plain or not _calls_user(name, arguments, keywords)):
                 record = _record(name, arguments, keywords, place)
         except Exception as error:
             _unknown(name, error, place)
@@ -244,28 +244,31 @@ def loopy() -> Any:
     return found
 
 
-def _records(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tell whether a call can wait: it begins from texts or units, and loopy runs no code of the user during it."""
-    if name in table.TRANSFORMATIONS and not (arguments and _is_unit(arguments[0])):
-        return False
-    if _is_replaced(name):
-        return False
-    if _is_plain(arguments, keywords):
-        return True
+def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether a call is one of loopy's own function that begins from texts or units."""
+    return (name not in table.TRANSFORMATIONS or bool(arguments and _is_unit(arguments[0]))) and not _is_replaced(name)
+
+
+def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tell whether loopy may run code of the user during a call."""
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
-    return not any(texts.calls_user(value) for place, value in given if place not in later)
+    return any(texts.calls_user(value) for place, value in given if place not in later)
 
 
 def _is_replaced(name: str) -> bool:
     """Tell whether the program put a function of its own in the place of loopy's."""
-    function = vars(sys.modules.get("loopy", operator)).get(name)
+    loopy = sys.modules.get("loopy")
+    function = None if loopy is None else vars(loopy).get(name)
     return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
 
 
 def _is_plain(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tell whether there is nothing among arguments that holds others, is read once, or could be called."""
-    return texts.PLAIN.issuperset(map(type, arguments)) and texts.PLAIN.issuperset(map(type, keywords.values()))
+    """Tell whether there is nothing in arguments that is read once, or that loopy could call."""
+    try:
+        return all(map(texts.is_plain, arguments)) and all(map(texts.is_plain, keywords.values()))
+    except RecursionError:
+        return False
 
 
 def _is_unit(value: Any) -> bool:

@@ -12,10 +12,13 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcl.errors import UnknownInput
 from kcl.record.callables.plain import SIMPLE
+
+if TYPE_CHECKING:
+    from kcl.record.record import Record
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -26,17 +29,20 @@ _UNIT = "unit "  # begins the text of one of loopy's own
 
 # Classes whose objects hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
+_SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
 class Taken:
     """What was found in the arguments of one call.
 
-    `kept` has the things that loopy keeps by reference and that may change, with their texts.
+    `inputs` has the records that they come from, in their order, and `kept` the things that loopy keeps by reference
+    and that may change, with their texts.
     """
 
-    __slots__ = ("kept",)
+    __slots__ = ("inputs", "kept")
 
     def __init__(self) -> None:
+        self.inputs: list[Record] = []
         self.kept: list[tuple[Any, str]] = []
 
 
@@ -73,6 +79,18 @@ class Consumed(Standing):
         return chain([real(item) for item in self.items], self.rest or ())
 
 
+def is_plain(value: Any) -> bool:
+    """Tell whether there is nothing in an argument that is read once, or that loopy could call."""
+    kind = type(value)
+    if kind in PLAIN:
+        return True
+    if kind in (list, tuple, set, frozenset):
+        return all(map(is_plain, value))
+    if kind is dict:
+        return all(map(is_plain, value.values()))
+    return kind is type and _package(value) in _LIBRARIES
+
+
 def consumed(value: Any) -> Any:
     """Return what an iterator of Python's gives, any other value as it is. Raises nothing."""
     kind = type(value)
@@ -94,23 +112,15 @@ def _raising(error: Exception) -> Iterator[Any]:
 
 def take(value: Any, taken: Taken) -> tuple[str, Any]:
     """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
+    kind = type(value)
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return simple(value), value
+    container = _CONTAINERS.get(kind)
     try:
-        return _take(value, taken)
+        return _other(value, kind, taken) if container is None else container(value, taken)
     except RecursionError:
         raise UnknownInput("containers are nested too deeply to be compared, or hold themselves") from None
-
-
-def _take(value: Any, taken: Taken) -> tuple[str, Any]:
-    kind = type(value)
-    if kind is str:
-        return repr(value), value
-    simple = SIMPLE.get(kind)
-    if simple is not None:
-        return (simple(value) if kind is not bytes else repr(value)), value
-    container = _CONTAINERS.get(kind)
-    if container is not None:
-        return container(value, taken)
-    return _other(value, kind, taken)
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -150,7 +160,7 @@ def digest(texts: list[str]) -> str:
 
 def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [_take(item, taken) for item in value]
+        pairs = [take(item, taken) for item in value]
         return f"{opening}{', '.join([text for text, _ in pairs])}{closing}", make([copied for _, copied in pairs])
 
     return write
@@ -158,14 +168,14 @@ def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callabl
 
 def _unordered(name: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [_take(item, taken) for item in value]
+        pairs = [take(item, taken) for item in value]
         return f"{name}({', '.join(sorted([text for text, _ in pairs]))})", make([copied for _, copied in pairs])
 
     return write
 
 
 def _dictionary(value: Mapping[Any, Any], taken: Taken) -> tuple[str, Any]:
-    pairs = [(_take(key, taken), _take(item, taken)) for key, item in value.items()]
+    pairs = [(take(key, taken), take(item, taken)) for key, item in value.items()]
     text = ", ".join([f"{key}: {item}" for (key, _), (item, _) in pairs])
     return f"{{{text}}}", {key: item for (_, key), (_, item) in pairs}
 
@@ -179,13 +189,8 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 }
 
 
-def know(kind: type, waiting: Callable[[Any], tuple[str, Any] | None], real: Callable[[Any], Any]) -> None:
-    """Have objects of a class count by what `waiting` returns, its text and a copy, and else as what `real` returns."""
-
-    def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        found = waiting(value)
-        return _take(real(value), taken) if found is None else found
-
+def know(kind: type, write: Callable[[Any, Taken], tuple[str, Any]]) -> None:
+    """Have objects of a class count by what `write` returns: a text and a copy."""
     _CONTAINERS[kind] = write
     PLAIN.add(kind)
 
@@ -201,15 +206,25 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     if hasattr(kind, "__next__"):
         raise UnknownInput("what an iterator gives is not known before it was asked")
     if isinstance(value, type):
-        named = _type_text(value)
-        if named is not None:
-            return named, value
+        return _class(value, taken)
     if _package(kind) == "loopy":
         own = _of_loopy(value, kind)
         if own is not None:
             if own.startswith(_UNIT):
                 taken.kept.append((value, own))
             return own, value
+    return _walked(value, taken)
+
+
+def _class(value: type, taken: Taken) -> tuple[str, Any]:
+    named = _type_text(value)
+    return _walked(value, taken) if named is None else (named, value)
+
+
+_CONTAINERS[type] = _class
+
+
+def _walked(value: Any, taken: Taken) -> tuple[str, Any]:
     text = walked(value)
     taken.kept.append((value, text))
     return text, value

@@ -208,16 +208,14 @@ def _become(value: Any, record: Record, made: Any) -> None:
             del names["record"]
 
 
-def _waiting(value: Any) -> tuple[str, Any] | None:
-    """Return the text and a copy of what waits; None for what counts by its content."""
+def _write(value: Any, taken: texts.Taken) -> tuple[str, Any]:
+    """Return the text and a copy of an object: what waits counts by its record, all else by its content."""
     record = record_of(value)
-    return None if record is None or record.exposed else (f"<{record.digest}>", twin(value))
-
-
-def _real(value: Any) -> Any:
-    record = record_of(value)
-    return real_of(value) if record is None else made(record)
+    if record is None or record.exposed:
+        return texts.take(real_of(value) if record is None else made(record), taken)
+    taken.inputs.append(record)
+    return f"<{record.digest}>", new(record, type(value) is UnmadeUnit)
 
 
 for _kind in KINDS:
-    texts.know(_kind, _waiting, _real)
+    texts.know(_kind, _write)

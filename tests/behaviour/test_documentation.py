@@ -22,7 +22,7 @@ from sybil.parsers.myst import CodeBlockParser
 import kcl
 from conftest import ROOT
 from kcl import caches, settings
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 MODULE = "kcl_documentation"
@@ -86,7 +86,7 @@ class Reader:
         """Let the helper process end its work, as it does while a reader reads."""
         for root in (self.environment["XDG_CACHE_HOME"], str(self.directory / "mine")):
             if os.path.isdir(os.path.join(root, "kcl", "pending")):
-                assert pocl.idle(os.path.join(root, "kcl"), 60.0)
+                assert client.idle(os.path.join(root, "kcl"), 60.0)
 
 
 def blocks(text: str) -> list[str]:

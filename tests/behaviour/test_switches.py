@@ -9,7 +9,7 @@ import os
 import pytest
 from project import NUMBERS, X
 
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 LAYERS = ("generator", "binary")
 KCL = ("", "generator", "binary", "generator,binary", "1")
@@ -173,7 +173,7 @@ class TestPlace:
         assert run.set("generator") == {"miss"}, run
         assert (call / "pytools").is_dir()
         assert warm.own_files() == before
-        assert all(pocl.idle(str(place / "kcl"), 60) for place in (variable, call))
+        assert all(client.idle(str(place / "kcl"), 60) for place in (variable, call))
         assert warm.run("pair", warm=True, KCL_CACHE_DIR=str(call)).numbers["typed"] == NUMBERS["typed"]
 
 

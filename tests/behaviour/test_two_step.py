@@ -18,7 +18,7 @@ from kcl.cache.key import Key, Part
 from kcl.generate import rows, run
 from kcl.generate.frontends.loopy import LoopyResult
 from kcl.generate.frontends.opencl import SourceResult
-from kcl.line import _REUSED
+from kcl.generate.stage import _REUSED
 from kcl.record.content import content_key
 from kcl.record.evidence import Evidence
 
@@ -173,7 +173,7 @@ class TestReuse:
         kernel = renamed()
         _event, (y,) = kernel(queue, x=np.ones(4, np.float32))
         assert y.tolist() == [2.0] * 4
-        assert next(iter(kernel._ready.values())).generated.kernel == "renamed"
+        assert next(iter(kernel._ready.values())).code.text.kernel == "renamed"
 
     def test_layer_off(self, queue, load, monkeypatch):
         """With the generator layer off nothing is looked up or stored."""
@@ -239,15 +239,16 @@ class TestPointer:
         kernel = recipe()
         scaled(queue, lambda: kernel)
         layer = layers.generator()
-        line = kernel._line
+        generate = kernel._generate
         result = LoopyResult(recipe.function(), "scaled")
         dtypes = {"x": np.dtype(np.float32)}
         unit = run.unit_key(result, dtypes)
-        assert rows.of_unit(layer, unit)[0].source == next(iter(kernel._ready.values())).generated.source
-        other = result.generate("scaled", dtypes)._replace(source="// of another result")
-        rows.store(
-            layer, line.generator_key(), Evidence("", {}, False), line.base, other, dtypes, Key([Part("other", "")])
-        )
+        assert rows.of_unit(layer, unit)[0].text.source == next(iter(kernel._ready.values())).code.text.source
+        other = result.generate("scaled", dtypes)
+        other = other._replace(text=other.text._replace(source="// of another result"))
+        key, base, unlike = generate.key(), generate.base, Key([Part("other", "")])
+        for address, entry in rows.entries(key, Evidence("", {}, False), base, other, dtypes, unlike)[1]:
+            layer.publish(address, entry)
         assert rows.of_unit(layer, unit) == (None, "")
 
     def test_missing_row(self, queue, load):

@@ -1004,9 +1004,9 @@ def main(arguments) -> None:
     found["unknown_name"] = {"kcl": _outcome("kcl", (opened, {}, unknown_name), context)}
     if mode == "cold":
         from kcl import option
-        from kcl.drivers import pocl
+        from kcl.drivers.pocl import client
 
-        found["idle"] = pocl.idle(option.folder("kcl"), 120.0)
+        found["idle"] = client.idle(option.folder("kcl"), 120.0)
     print(json.dumps(found))
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import PLATFORMS, Child
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 SUPPORT = pathlib.Path(__file__).parent
 ROOT = SUPPORT.parents[1]
@@ -416,7 +416,7 @@ class Group:
             timeout=300,
         )
         assert finished.returncode == 0, f"ended with {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
-        assert pocl.idle(str(self.child.cache / "kcl"), 120)
+        assert client.idle(str(self.child.cache / "kcl"), 120)
         return {name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()}
 
     def _environment(self, cached: bool) -> dict[str, str]:

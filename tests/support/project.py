@@ -12,7 +12,7 @@ import sys
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 SUPPORT = pathlib.Path(__file__).parent
 ROOT = SUPPORT.parents[1]
@@ -112,7 +112,7 @@ class Project:
 
     def finish(self) -> None:
         """Wait for the helper."""
-        assert pocl.idle(str(self.child.cache / "kcl"), 120)
+        assert client.idle(str(self.child.cache / "kcl"), 120)
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""

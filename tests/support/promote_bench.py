@@ -21,7 +21,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import STATES, Queue
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -125,7 +125,7 @@ class Bench:
     def request(self, number: int, **metadata: Any) -> None:
         """Ask as a process would."""
         job = self.job(number, **metadata)
-        pocl.request(self.folder, self.address(number), job, settings.environment())
+        client.request(self.folder, self.address(number), job, settings.environment())
 
     def queued(self, number: int, **metadata: Any) -> None:
         """Write a job while no helper can start."""

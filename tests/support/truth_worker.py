@@ -16,6 +16,9 @@ import sys
 import numpy as np
 
 import kcl
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import obtain
+from kcl.generate.stage import Given
 
 
 def main(how: str) -> None:
@@ -42,8 +45,8 @@ def main(how: str) -> None:
         answer["text"] = kernel.source(context)
         kcl.flush()
     else:
-        ready, _dtypes, _opened = kernel._line.ready({}, False)
-        answer["text"] = ready.generated.source
+        ready = obtain(kernel._generate, Given({}), Lead(kernel.name))
+        answer["text"] = ready.code.text.source
     answer["outcomes"] = outcomes
     answer["ran"] = len(program.RAN)
     answer["loopy"] = "loopy" in sys.modules

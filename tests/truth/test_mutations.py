@@ -21,7 +21,7 @@ import pytest
 from truth_tree import Call, Change, Edit, Env, Install, Link, Python, Remove, Said, Tree, Write, Zip
 
 from conftest import Child
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 
 class Row(NamedTuple):
@@ -427,7 +427,7 @@ def _filled(folder: pathlib.Path, pure: bool) -> Iterator[Filled]:
     # also fills the caches below kcl of the processes without kcl's
     without = tree.start(EVERY, Change(), cached=False, **variables)
     cold = tree.ask(EVERY, **variables)
-    assert pocl.idle(str(tree.child.cache / "kcl"), 120)
+    assert client.idle(str(tree.child.cache / "kcl"), 120)
     assert without.said().numbers == cold.numbers
     yield Filled(tree, cold, tree.ask(EVERY, KCL_PROMOTE="off", **variables), pure)
     tree.close()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from conftest import ROOT, SUPPORT, Child
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 PROJECTS = SUPPORT / "projects"
 STRICT = {"NOISE_FORBIDS": "1", "KCL_STRICT": "hit"}
@@ -76,7 +76,7 @@ class Site:
         numbers: dict[str, float] = {}
         for command in commands:
             numbers |= self.run(*command, NOISE_FORBIDS=None, KCL_STRICT=None)
-        assert pocl.idle(str(self.child.cache / "kcl"), 180)
+        assert client.idle(str(self.child.cache / "kcl"), 180)
         return numbers
 
     def edit(self, file: str, before: str, after: str) -> None:
@@ -238,7 +238,7 @@ class TestInterpreter:
     def test_optimised(self, options: tuple[str, ...], filled: Filled, site: Site) -> None:
         """`python -O` is no noise: it may miss, once, and the numbers are the same."""
         first = site.drive("sources", options=options, NOISE_FORBIDS=None, KCL_STRICT=None)
-        assert pocl.idle(str(site.child.cache / "kcl"), 180)
+        assert client.idle(str(site.child.cache / "kcl"), 180)
         assert first.items() <= filled.numbers.items()
         assert site.drive("sources", options=options).items() <= filled.numbers.items()
 
@@ -340,7 +340,7 @@ class TestOptions:
         place = str(site.pristine / "kernels")
         spelled = [options.format(place) for options in self.SPELLINGS]
         site.drive("sources", NOISE_FORBIDS=None, KCL_STRICT=None, PYOPENCL_BUILD_OPTIONS=spelled[0])
-        assert pocl.idle(str(site.child.cache / "kcl"), 120)
+        assert client.idle(str(site.child.cache / "kcl"), 120)
         for options in spelled:
             numbers = site.drive("sources", PYOPENCL_BUILD_OPTIONS=options)
             assert numbers.items() <= filled.numbers.items()

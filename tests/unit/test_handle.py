@@ -13,11 +13,11 @@ from handle_recipes import ADD, add, scaled
 
 import kcl
 from conftest import PLATFORMS, SUPPORT
-from kcl import option
-from kcl.build import program
+from kcl import line, option
+from kcl.build import stage
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 
@@ -105,14 +105,14 @@ TWO_DEVICES = """
         forbid.compilation()
     import handle_recipes
     from kcl import option
-    from kcl.drivers import pocl
+    from kcl.drivers.pocl import client
     (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
     context, kernel, found = cl.Context(platform.get_devices()), handle_recipes.add(), []
     assert len(context.devices) == 2
     for device in context.devices:
         _event, (out,) = kernel(cl.CommandQueue(context, device), x=np.zeros(8, np.float32), a=2)
         found.append(out.tolist())
-    assert pocl.idle(option.folder("kcl"), 60)
+    assert client.idle(option.folder("kcl"), 60)
     print(json.dumps(found))
 """
 
@@ -176,7 +176,7 @@ class TestCall:
         with pytest.raises(ValueError, match="shape mismatch"):
             kernel(queue, x=np.zeros(9, np.float32), a=1)
         kernel(queue, x=np.zeros(8, np.float32), a=1)
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         assert len([*layers.binary().disk.scan()]) == 1
 
 
@@ -219,7 +219,7 @@ class TestShown:
         assert "generator: miss" in before
         assert "first time seen" in before
         pure_add().prepare(context)
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         after = pure_add().explain(context)
         assert "generator: hit" in after
         assert "binary: hit" in after
@@ -316,10 +316,10 @@ class TestHolders:
             x = cl_array.zeros(queue, 8, np.float32)
             kernel(queue, x=x, a=2)
             assert x.get().tolist() == [2.0] * 8
-            assert program.home_of(context).context == context
+            assert line.stage_of(context).context == context
             x = queue = context = None
             gc.collect()
-        assert not list(program._homes)
+        assert not list(stage._builds)
 
 
 class TestThreads:
@@ -381,7 +381,7 @@ class TestThreads:
 
         def work(_number):
             for context, homes in zip(contexts, found, strict=True):
-                homes.append(program.home_of(context))
+                homes.append(line.stage_of(context))
 
         at_once(work)
         assert all(len(homes) == 8 and len(set(homes)) == 1 for homes in found)
@@ -468,7 +468,7 @@ class TestFailures:
                 kernel(queue, x=np.zeros(8, np.float32), a=1)
             assert type(error.value) is type(own.value)
             assert "BUILD_PROGRAM_FAILURE" in str(error.value)
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         assert list(layers.binary().disk.scan()) == []
 
     def test_program_that_is_mended(self, queue, tmp_path):

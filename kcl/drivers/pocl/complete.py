@@ -209,7 +209,7 @@ class _Headers:
 def _parsed(text: str, beside: str) -> BuildOptions:
     from kcl.build.options import parsed
 
-    return parsed(text, beside, pocl=True)
+    return parsed(text, beside, quotes_stay=True)
 
 
 def _published(store: Directory, entry: Entry) -> Entry | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kcl import caches, events, option, settings
+from kcl.build.driver import Promise
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -26,13 +27,6 @@ Progress = Callable[[int, int], object]
 
 _GENERIC = "0-0-0"  # what PoCL calls code that fits every local size
 _BAR = 24
-
-
-class Job(NamedTuple):
-    """What a helper needs to complete the entry of a program: its place, and the entry without the binary."""
-
-    address: str
-    entry: Entry
 
 
 class Loaded(NamedTuple):
@@ -46,16 +40,16 @@ class Loaded(NamedTuple):
     options: str
 
 
-Thing = TypeVar("Thing", Job, Loaded)
+Thing = TypeVar("Thing", Promise, Loaded)
 
 _lock = threading.RLock()
 # By address: a program may be launched, or loaded, in any number of contexts.
-_kept: dict[str, Job] = {}
+_kept: dict[str, Promise] = {}
 _loaded: dict[str, Loaded] = {}
 _registered = 0  # the process that hands over what is left when it ends
 
 
-def launched(jobs: tuple[Job, ...]) -> None:
+def launched(jobs: tuple[Promise, ...]) -> None:
     """Take the jobs of a program that was launched: what the driver compiles for the launch will be there."""
     if layers.binary().promote == "background":
         _request(jobs)
@@ -84,10 +78,10 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     folder = option.folder("kcl")
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
     try:
-        from kcl.drivers import pocl
+        from kcl.drivers.pocl import client
 
-        pocl.start(folder, settings.environment())
-        done = pocl.idle(folder, seconds, drawn)
+        client.start(folder, settings.environment())
+        done = client.idle(folder, seconds, drawn)
         if drawn is _draw and not done:
             sys.stderr.write("\n")
         return done
@@ -129,17 +123,17 @@ def _hand_over() -> None:
         layers.binary().fault("complete entries", error)
 
 
-def _request(jobs: tuple[Job, ...]) -> None:
+def _request(jobs: tuple[Promise, ...]) -> None:
     for job in jobs:
         try:
-            from kcl.drivers import pocl
+            from kcl.drivers.pocl import client
 
-            pocl.request(option.folder("kcl"), job.address, job.entry, settings.environment())
+            client.request(option.folder("kcl"), job.address, job.entry, settings.environment())
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 
 
-def _partial(programs: tuple[Loaded, ...]) -> tuple[Job, ...]:
+def _partial(programs: tuple[Loaded, ...]) -> tuple[Promise, ...]:
     """Return the jobs of programs for which the driver compiled although their entry was found."""
     if not programs or not caches.state("pocl").on:
         return ()
@@ -149,7 +143,7 @@ def _partial(programs: tuple[Loaded, ...]) -> tuple[Job, ...]:
         lacking = _lacking(cache, program)
         found = layers.binary().look_up(program.address, program.key) if lacking else None
         if found is not None and found.entry is not None:
-            jobs.append(Job(program.address, _job_of(found.entry, program, cache)))
+            jobs.append(Promise(program.address, _job_of(found.entry, program, cache)))
             words = f"partial hit: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"
             layers.binary().notes.append(words)
             events.logger().info("%s", words)

@@ -14,7 +14,8 @@ import time
 from contextlib import suppress
 
 from kcl import settings, trust
-from kcl.drivers.pocl import driver_variables, jobs
+from kcl.drivers.pocl import jobs
+from kcl.drivers.pocl.client import driver_variables
 from kcl.drivers.pocl.complete import Task, Workshop
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
 from kcl.drivers.pocl.opencl import Library

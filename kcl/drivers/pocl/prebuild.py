@@ -32,7 +32,7 @@ from kcl.errors import DamagedEntry
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
-    from kcl.build.program import Slot
+    from kcl.build.program_key import Slot
     from kcl.cache.layers import Layer
 
 WINDOW = 24  # programs at most are made that nobody has asked for yet

@@ -1,4 +1,4 @@
-"""Front ends: what turns a recipe's result into Generated. Another front end is one more file and one more row."""
+"""Front ends: what turns a recipe's result into Code. Another front end is one more file and one more row."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kcl.namedtuple import NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.generate.code import Generated
+    from kcl.generate.code import Code
 
 
 class Open(NamedTuple):
     """The arguments that a recipe's result leaves open, and those of them that decide all the others.
 
-    `required` names the arrays that every call must give; `packed` is as in Generated. Both are needed before the
+    `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
     dtypes of a call can be looked at.
     """
 
@@ -44,7 +44,7 @@ class Result(Protocol):
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
-        """Arguments that are given as one object array, as in Generated."""
+        """Arguments that are given as one object array, as in Code."""
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
         """Return what is left open, given the dtypes of the arguments of one call."""
@@ -55,7 +55,7 @@ class Result(Protocol):
     def identity(self) -> str | None:
         """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
 
-    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kcl import caches
 from kcl.caches import postponed
 from kcl.errors import RecipeError
-from kcl.generate.code import Argument, Generated
+from kcl.generate.code import Argument, Code, Invoker, ProgramText
 from kcl.generate.frontends import Open
 from kcl.record import observe
 from kcl.record.dtypes import dtype_text, layout_of
@@ -99,7 +99,7 @@ class LoopyResult:
 
         return content_key(self._executor.t_unit)
 
-    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""
         from loopy.codegen import generate_code_v2
 
@@ -109,23 +109,28 @@ class LoopyResult:
         source = _source_of(invoker)
         entry = typed[self._entry]
         names = {argument.name for argument in self._executor.separated_entry_knl.args}
-        return Generated(
+        text = ProgramText(
             kernel=kernel,
-            front_end="loopy",
             source=_edited(code.device_code(), entry.options),
             options=_option_list(entry.options.build_options),
             kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
-            invoker=source,
-            function=invoker.name,
-            arguments=tuple(
-                Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name))
-                for a in entry.args
-                if a.name in names
+        )
+        return Code(
+            text,
+            Invoker(
+                front_end="loopy",
+                source=source,
+                function=invoker.name,
+                arguments=tuple(
+                    Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name))
+                    for a in entry.args
+                    if a.name in names
+                ),
+                inferred=self._types_found(entry),
+                packed=self.packed,
+                dtypes=_structures(source),
+                shown=(entry.options.write_code, bool(entry.options.allow_terminal_colors)),
             ),
-            inferred=self._types_found(entry),
-            packed=self.packed,
-            dtypes=_structures(source),
-            shown=(entry.options.write_code, bool(entry.options.allow_terminal_colors)),
         )
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcl.errors import RecipeError
-from kcl.generate.code import Argument, Generated
+from kcl.generate.code import Argument, Code, Invoker, ProgramText
 from kcl.generate.frontends import Open
 from kcl.namedtuple import NamedTuple
 from kcl.record.dtypes import dtype_from, layout_of
@@ -162,16 +162,12 @@ class SourceResult:
         beside = (source.entry, source.global_size, source.local_size, source.build_options, include_dirs)
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+    def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Write the invoker."""
         source = self._source
-        return Generated(
-            kernel=kernel,
+        invoker = Invoker(
             front_end="opencl",
-            source=source.code,
-            options=self.options,
-            kernels=(source.entry,),
-            invoker=_write_invoker(source),
+            source=_write_invoker(source),
             function="invoke",
             arguments=tuple(
                 Argument(a.name, type(a).__name__, str(_dtype(a).str), isinstance(a, Array) and a.direction != "out")
@@ -182,6 +178,7 @@ class SourceResult:
             packed={},
             dtypes=[],
         )
+        return Code(ProgramText(kernel, source.code, self.options, (source.entry,)), invoker)
 
 
 def _dtype(argument: Array | Scalar | Local) -> np.dtype[Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.generate.code import Generated
+    from kcl.generate.code import Code
     from kcl.generate.rows import Base, Dtypes, Outcome, Ready
     from kcl.record.evidence import Evidence
 
@@ -35,10 +35,10 @@ class Origin(Protocol):
     def outcome(self) -> Outcome:
         """Return the result in the hands of its front end, what was read, and why it must not be stored."""
 
-    def generate(self, dtypes: Dtypes) -> tuple[Generated, str, bool]:
-        """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
+    def generate(self, dtypes: Dtypes) -> tuple[Code, str, bool]:
+        """Generate code: (Code, why it must not be stored, whether the result alone decides it)."""
 
-    def anew(self, dtypes: Dtypes) -> Generated:
+    def anew(self, dtypes: Dtypes) -> Code:
         """Make the result and its code once more, for verification."""
 
     def place(self) -> Evidence:

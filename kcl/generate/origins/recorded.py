@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kcl.generate.code import Generated
+    from kcl.generate.code import Code
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"
@@ -142,15 +142,15 @@ class Recorded:
             self._result = frontends.accept(value, self.name)
         return self._result
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
-        """Generate code: (Generated, why it must not be stored, whether the result alone decides it)."""
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str, bool]:
+        """Generate code: (Code, why it must not be stored, whether the result alone decides it)."""
         from kcl.generate import run
 
         changed = self._record is not None and self._record.changed()
         generated, refused, alone = run.generate(self.name, self._declared, self._accepted(), dtypes)
         return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
 
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code from the record or the result once more, for verification."""
         return self.generate(dtypes)[0]
 
@@ -165,17 +165,16 @@ class Recorded:
         if self.front_ends != {"opencl"}:
             return ready
         options = self._accepted().options  # type: ignore[attr-defined]
-        if options == ready.generated.options:
+        if options == ready.code.text.options:
             return ready
-        generated = ready.generated._replace(options=options)
-        return Ready(generated, ready.invoke, generated.digest)
+        code = ready.code.with_options(options)
+        return Ready(code, ready.invoke, code.digest)
 
 
 def _name(record: Record) -> str:
     """Name the kernel of a record: as the call that made it does, else as loopy does."""
     while record.function not in ("make_kernel", "make_function"):
-        inputs = record.inputs()
-        if not inputs:
+        if not record.inputs:
             return "loopy_kernel"
-        record = inputs[0]
+        record = record.inputs[0]
     return str(record.keywords.get("name") or "loopy_kernel")

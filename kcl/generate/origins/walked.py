@@ -16,7 +16,7 @@ from kcl.record.evidence import Evidence
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.generate.code import Generated
+    from kcl.generate.code import Code
 
 
 class Walked:
@@ -76,14 +76,14 @@ class Walked:
         self._moment.update({(read.base, read.path): read.digest for read in ran.reads})
         return ran
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Generated, str, bool]:
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str, bool]:
         """Generate code from what the recipe returned last."""
         from kcl.generate import run
 
         assert self._outcome is not None
         return run.generate(self.name, self._task.declared, self._outcome.result, dtypes)
 
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Generated:
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Run the recipe once more and generate its code."""
         from kcl.generate import run
 

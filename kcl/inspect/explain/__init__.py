@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.cache.key import Difference, Key
 from kcl.inspect.explain import calls
 from kcl.inspect.explain.calls import Record, Said
-from kcl.inspect.explain.words import About, Origin, sentence
+from kcl.inspect.explain.words import About, Origin, sentence, telling
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DIFF_LINES, _DIFF_WIDTH = 8, 110
 _COMPARED_LINES = 400
-_FORMATS = ("kcl", "format")  # of keys: where these differ, nothing else says anything
+_FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
 _CODE = ("code ", "class ")
 RECORD = "record"  # of keys: the part that holds the digest of the record
 _READ = 32  # records, to find the nearest
@@ -116,27 +116,47 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
     for one in sorted(candidates, key=lambda one: (apart(one), -one.written))[:_READ]:
         other = one.texts().record
         if other is not None:
-            ranked.append((apart(one) + calls.unlike(other, record), is_base(one.metadata), -one.written, one))
+            unlike = calls.unlike(other, calls.named(record, other))
+            ranked.append((apart(one) + unlike, is_base(one.metadata), -one.written, one))
     return min(ranked, key=lambda pair: pair[:3])[3] if ranked else None
 
 
 def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
     """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first.
 
-    Where both have a record, calls that differ come first, in the place of the digest of the record.
+    Where both have a record, calls that differ come first, in the place of the digest of the record. Another kcl is
+    named before them; of the parts of two keys of different kcl only those are named that surely differ.
     """
     differences = earlier.key.diff(key)
     before = earlier.texts()
+    if texts.record is not None and before.record is not None:
+        texts = texts._replace(record=calls.named(texts.record, before.record))
     formats = [one for one in differences if one.name in _FORMATS]
-    told = [] if formats else _told_calls(before, texts)
-    differences = formats or _without_echoes(_recorded(differences, told, before, texts), before, texts)
+    told = _told_calls(before, texts)
+    differences = _without_echoes(_recorded(differences, told, before, texts), before, texts)
+    if formats:
+        differences = [one for one in differences if one.name not in _FORMATS and _is_sure(one, before, texts)]
     about = _about(earlier, key, before, texts, differences)
     differences.sort(key=lambda one: one.name != about.recipe)
-    for one in differences:
-        said = sentence(one, about)
-        if said:
-            told.append(Change(one.name, said, tuple(_diff(one, before.sources, texts.sources))))
-    return told
+
+    def written(listed: Iterable[Difference]) -> list[Change]:
+        said = [(one, sentence(one, about)) for one in listed]
+        return [
+            Change(one.name, words, tuple(_diff(one, before.sources, texts.sources))) for one, words in said if words
+        ]
+
+    return [*written(formats), *told, *written(differences)]
+
+
+def _is_sure(one: Difference, before: Texts, texts: Texts) -> bool:
+    """Tell whether a part differs for another reason than that another kcl wrote it.
+
+    Another kcl may name other parts, and may digest the same thing to something else.
+    """
+    sides = before.sources.get(one.name), texts.sources.get(one.name)
+    if None not in sides:
+        return sides[0] != sides[1]
+    return not one.name.startswith(_CODE) and telling(one.before) and telling(one.after)
 
 
 def _recorded(differences: list[Difference], told: list[Change], before: Texts, texts: Texts) -> list[Difference]:
@@ -203,15 +223,20 @@ def _unsaid(said: Said, lines: list[str]) -> list[str]:
 
 def texts_of(entry: Entry) -> Texts:
     """Return the texts that an entry keeps beside its digests; none where they cannot be read."""
-    record = calls.read(entry.parts.get(calls.PART))
-    if "reached.json" in entry.parts:
+    return texts_in(entry.parts)
+
+
+def texts_in(parts: Mapping[str, bytes]) -> Texts:
+    """Return the texts in the parts of an entry, or of a miss that stored none."""
+    record = calls.read(parts.get(calls.PART))
+    if "reached.json" in parts:
         try:
-            reached = json.loads(entry.parts["reached.json"].decode("utf-8", "surrogatepass"))
-            origins = json.loads(entry.parts.get("origins.json", b"{}"))
+            reached = json.loads(parts["reached.json"].decode("utf-8", "surrogatepass"))
+            origins = json.loads(parts.get("origins.json", b"{}"))
             return Texts(reached, {name: Origin(*place) for name, place in origins.items()}, record)
         except (ValueError, TypeError, AttributeError):
             return Texts(record=record)
-    source = entry.parts.get("source.cl")
+    source = parts.get("source.cl")
     return Texts({} if source is None else {"source": source.decode("utf-8", "replace")}, {}, record)
 
 

@@ -99,6 +99,33 @@ def changes(before: Record, after: Record) -> list[Said]:
     return found or _otherwise(match)
 
 
+def named(record: Record, other: Record) -> Record:
+    """Name the arguments that a record numbers as calls of the same function in another record name them.
+
+    Where loopy is not imported nothing tells the names of its parameters, so positional arguments have numbers. A
+    position on whose name the calls of the other record do not agree keeps its number.
+    """
+    if not any(name.isdigit() for call in record["calls"] for name, _text in call["arguments"]):
+        return record
+    labels: dict[tuple[str, int], set[str]] = {}
+    for call in other["calls"]:
+        for place, (name, _text) in enumerate(call["arguments"], 1):
+            labels.setdefault((call["function"], place), set()).add(name)
+
+    def label(call: Mapping[str, Any], number: str) -> str:
+        found = labels.get((call["function"], int(number)), set()) if number.isdigit() else set[str]()
+        taken = {name for name, _text in call["arguments"]}
+        return next(iter(found)) if len(found) == 1 and not found & taken else number
+
+    return {
+        **record,
+        "calls": [
+            {**call, "arguments": [[label(call, name), text] for name, text in call["arguments"]]}
+            for call in record["calls"]
+        ],
+    }
+
+
 def beside(before: Record, after: Record) -> list[Difference]:
     """Return what differs beside the calls, by name."""
     one, other = _beside(before), _beside(after)

@@ -9,7 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from kcl.cache.key import Key
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Change, Explanation, Known, Texts, explain, is_base, starts, texts_of
+from kcl.inspect.explain import (
+    FIRST_TIME,
+    Change,
+    Explanation,
+    Known,
+    Texts,
+    explain,
+    is_base,
+    starts,
+    texts_in,
+    texts_of,
+)
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
 from kcl.namedtuple import NamedTuple
@@ -123,7 +134,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
         explanation = None
         if _is_explained(one) and one.key is not None:
             shelf = found[one.layer, one.kernel]
-            texts = shelf.texts(one.key)
+            texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
             if not texts.sources and one.layer == "binary":  # a helper is still completing the entry
                 digest = next((part.value for part in one.key.parts if part.name == "source"), "")
                 texts = found["generator", one.kernel].source(digest)

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,7 +75,8 @@ class Used(NamedTuple):
 class Missed(NamedTuple):
     """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
 
-    The key is that of the row that was made; where none was, the one that was looked for.
+    The key is that of the row that was made; where none was, the one that was looked for. `texts` are the parts of an
+    entry that explain a miss, where it stored none.
     """
 
     time: float
@@ -87,6 +88,7 @@ class Missed(NamedTuple):
     key: Key | None
     driver: str = ""
     pid: int = 0
+    texts: Mapping[str, bytes] = {}
 
 
 class _Lines(NamedTuple):
@@ -104,10 +106,12 @@ class _Lines(NamedTuple):
     def missed(self) -> list[Missed]:
         document = json.loads(self.rest[2])
         parts = [Part(*part) for part in document["parts"]]
+        told = document.get("texts", {})  # of an earlier kcl there are none
         found = []
-        for fields in document["missed"]:
+        for number, fields in enumerate(document["missed"]):
             key = None if fields[6] is None else Key(parts[index] for index in fields[6])
-            found.append(Missed._make([*fields[:6], key, *fields[7:]]))
+            texts = {name: text.encode() for name, text in told.get(str(number), {}).items()}
+            found.append(Missed._make([*fields[:6], key, *fields[7:], texts]))
         return found
 
 

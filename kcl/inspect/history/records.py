@@ -4,8 +4,9 @@
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
     rows   = [[day, layer, kernel, counter...]...]
     uses   = {first digits of an entry's digest: [number of hits, time of the last]}
-    missed = {"parts": [[name, value]...], "missed": [[field...]...]}    keys are lists of indices into "parts"
+    missed = {"parts": [[name, value]...], "missed": [[field...]...], "texts": {index: {name: text}}}
 
+Keys are lists of indices into "parts". "texts" has parts of an entry for misses that stored none, by their index.
 Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
 hence no classes here, which take long to make.
 """
@@ -79,11 +80,11 @@ def put(
     head = {"format": FORMAT, "id": os.urandom(8).hex(), "sources": sources, "totals": totals}
     counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
     indices: dict[tuple[str, str], int] = {}
-    listed = []
-    for *fields, key, driver, process in missed:
+    missed, listed = [*missed], []
+    for *fields, key, driver, process, _texts in missed:
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
         listed.append([*fields, parts, driver, process])
-    lines = head, counted, uses, {"parts": list(indices), "missed": listed}
+    lines = head, counted, uses, {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
     blob = b"\n".join(plainjson.dumps(line).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
@@ -95,9 +96,21 @@ def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
         _run = (os.urandom(8).hex(), os.getpid())
     driver = driver_name()
     return [
-        (moment, _run[0], event.layer, event.kernel, event.outcome, event.reason, key, driver, _run[1])
-        for moment, event, key in noted
+        (moment, _run[0], event.layer, event.kernel, event.outcome, event.reason, key, driver, _run[1], texts)
+        for moment, event, key, texts in noted
     ]
+
+
+def _texts_of(missed: list[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
+    """Return the texts of the last misses by their index, as many as there is room for."""
+    found, room = {}, events.TEXTS
+    for index in reversed(range(len(missed))):
+        texts: Mapping[str, bytes] = missed[index][-1]
+        size = sum(map(len, texts.values()))
+        if texts and size <= room:
+            found[str(index)] = {name: text.decode() for name, text in texts.items()}
+            room -= size
+    return found
 
 
 def merge(into: dict[Any, Counters], rows: Mapping[Any, Counters]) -> None:

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from kcl.build import program, results, shapes
+from kcl import drivers
+from kcl.build import results, shapes
 from kcl.build.bind import launcher_of
-from kcl.build.program import Home, Slot
+from kcl.build.program_key import Slot, slots_of
+from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.errors import CacheFault, UnknownInput
 from kcl.generate import rows
@@ -70,8 +72,8 @@ def main(way: str, folder: str, start: str) -> None:
 
 def _source(task: Task, folder: str, number: int) -> Outcome:
     """Build from source, launch twice, and keep the results."""
-    home, ready, slot, entry = _prepared(task)
-    launcher = launcher_of(ready, program.compiled(home, ready.generated))
+    build, ready, slot, entry = _prepared(task)
+    launcher = launcher_of(ready, build.from_source(ready.code.text))
     computed = _run(launcher, slot, entry)
     again = results.difference(computed, _run(launcher, slot, entry))
     if again:
@@ -88,36 +90,37 @@ def _binary(task: Task, folder: str, number: int) -> Outcome:
         return Outcome(UNCOMPARED)
     with np.load(path) as kept:
         expected = {name[1:]: kept[name] for name in kept}
-    home, ready, slot, entry = _prepared(task)
-    launcher = launcher_of(ready, program.loaded(home, ready.generated, [slot], [entry]))
+    build, ready, slot, entry = _prepared(task)
+    launcher = launcher_of(ready, build.made_of(ready.code.text, [slot], [entry]))
     said = results.difference(_run(launcher, slot, entry), expected)
     return Outcome(DIFFERENT, f"it computes something else than its source: {said}") if said else Outcome(FINE)
 
 
-def _prepared(task: Task) -> tuple[Home, Ready, Slot, Entry]:
+def _prepared(task: Task) -> tuple[Build, Ready, Slot, Entry]:
     try:
         entry = inventory.read("binary", task.address)
         ready = rows.ready(inventory.read("generator", task.row), task.directory)
     except (KeyError, OSError, CacheFault, ValueError, TypeError) as error:
         raise NotComparable(f"its entries cannot be read: {_words(error)}") from error
-    home, slot = _home(entry, ready)
-    return home, ready, slot, entry
+    build, slot = _build(entry, ready)
+    return build, ready, slot, entry
 
 
-def _home(entry: Entry, ready: Ready) -> tuple[Home, Slot]:
+def _build(entry: Entry, ready: Ready) -> tuple[Build, Slot]:
     """Return a context on the device that the entry is for; what it would be built of must be what its key says."""
     other = None
     for device in [device for platform in cl.get_platforms() for device in _devices(platform)]:
         if device.name != entry.metadata.get("device", {}).get("name"):
             continue
-        home = Home(cl.Context([device]))
+        context = cl.Context([device])
+        build = Build(context, drivers.of(context))
         try:
-            (slot,) = program.slots_of(home, ready.generated)
+            (slot,) = slots_of(build, ready.code.text)
         except UnknownInput as error:
             fault = str(error).partition(";")[0]  # its cure is meant for the recipe
             raise NotComparable(f"{fault}: run this in the directory of the recipe's module") from error
         if slot.key == entry.key:
-            return home, slot
+            return build, slot
         other = slot
     if other is None:
         raise NotComparable("its device is not here")
@@ -133,7 +136,7 @@ def _devices(platform: cl.Platform) -> list[cl.Device]:
 
 
 def _run(launcher: Launcher, slot: Slot, entry: Entry) -> results.Arrays:
-    queue = cl.CommandQueue(launcher.program.home.context, slot.device)
+    queue = cl.CommandQueue(launcher.program.build.context, slot.device)
     return results.run(launcher, queue, shapes.made(queue, entry.metadata["launch"]))
 
 

@@ -33,10 +33,6 @@ def _range(value: range) -> str:
     return f"range({value.start}, {value.stop}, {value.step})"
 
 
-def _constant(value: object) -> str:
-    return repr(value)
-
-
 def _integer(value: int) -> str:
     try:
         return repr(value)
@@ -46,15 +42,15 @@ def _integer(value: int) -> str:
 
 # texts of what holds nothing else
 SIMPLE: dict[type, Callable[[Any], str]] = {
-    type(None): _constant,
-    bool: _constant,
+    type(None): repr,
+    bool: repr,
     int: _integer,
     float: _float,
     complex: _complex,
     bytes: in_bytes,
     range: _range,
-    type(...): _constant,
-    type(NotImplemented): _constant,
+    type(...): repr,
+    type(NotImplemented): repr,
 }
 
 

@@ -12,19 +12,23 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from conftest import SUPPORT
 import kcl
-from kcl import option
-from kcl.build import compiler, program
+from conftest import SUPPORT
+from kcl import drivers, option
+from kcl.build import compiler
 from kcl.build.options import BuildOptions, build_options, passed
+from kcl.build.program_key import slots_of
+from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
 from kcl.drivers import identity as devices
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.code import Generated
+from kcl.generate.code import ProgramText
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
 INCLUDING = '#include "addend.h"\n' + ADD
@@ -32,18 +36,29 @@ INCLUDING = '#include "addend.h"\n' + ADD
 
 def generated(source=ADD, options=("-DADDEND=1",), kernels=("add",)):
     """Return what a front end would have made of OpenCL C."""
-    return Generated("add", "opencl", source, tuple(options), kernels, "", "", (), {}, {}, [])
+    return ProgramText("add", source, tuple(options), kernels)
+
+
+def build_on(context):
+    """Return the stage of a context that nothing is known about."""
+    return Build(context, drivers.of(context))
+
+
+def built_by(build, text):
+    """Return the program of a text: found, or built now."""
+    with Lead("add") as lead:
+        return build.program(text, hashlib.sha256(repr(text).encode()).hexdigest(), lead)
 
 
 def key(context, made):
     """Return the program key on a context that nothing is known about."""
-    return program.slots_of(program.Home(context), made)[0].key
+    return slots_of(build_on(context), made)[0].key
 
 
 def computed(built):
     """Launch on ones."""
-    queue = cl.CommandQueue(built.home.context)
-    buffer = cl.Buffer(built.home.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(4, np.float32))
+    queue = cl.CommandQueue(built.build.context)
+    buffer = cl.Buffer(built.build.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(4, np.float32))
     cl.Kernel(built.program, "add")(queue, (4,), (4,), buffer)
     result = np.empty(4, np.float32)
     cl.enqueue_copy(queue, result, buffer)
@@ -52,10 +67,10 @@ def computed(built):
 
 def fill(context, made):
     """Build, launch, and wait until the entry is in the binary layer."""
-    built = program.built(program.Home(context), made, made.digest)
+    built = built_by(build_on(context), made)
     result = computed(built)
-    program.launched(built)
-    assert pocl.idle(option.folder("kcl"), 60)
+    built.launched()
+    assert client.idle(option.folder("kcl"), 60)
     layers.reset()
     return result
 
@@ -125,13 +140,13 @@ class TestKeyChanges:
 
     def test_every_part_of_the_device(self, context):
         """Another platform, driver, device or processor in any one part is another key."""
-        home = program.Home(context)
-        (identity,) = home.identities
-        before = program.slots_of(home, generated())[0].key
+        build = build_on(context)
+        (identity,) = build.identities
+        before = slots_of(build, generated())[0].key
         for position, part in enumerate(identity):
             edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
-            home._identities = [edited]
-            (difference,) = before.diff(program.slots_of(home, generated())[0].key)
+            build._identities = [edited]
+            (difference,) = before.diff(slots_of(build, generated())[0].key)
             assert difference.name == part.name
 
 
@@ -206,13 +221,13 @@ class TestUnknown:
 class TestHeadersDigest:
     def test_nothing_read(self, context):
         """A program that reads nothing has none, whatever words its comments hold."""
-        assert program.headers_digest(context, generated("/* include */" + ADD)) == ""
+        assert build_on(context).headers_digest(generated("/* include */" + ADD)) == ""
 
     @pytest.mark.parametrize("line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"])
     def test_unknown(self, context, line):
         """Where nobody can tell what is read, no two are alike: no living program is taken for another."""
         made = generated(f"{line}\n{ADD}")
-        assert program.headers_digest(context, made) != program.headers_digest(context, made) != ""
+        assert build_on(context).headers_digest(made) != build_on(context).headers_digest(made) != ""
 
 
 class TestBuilt:
@@ -236,7 +251,7 @@ class TestBuilt:
         made = generated(INCLUDING, (f"-I{folder}",))
         if platform_name == "pocl":
             with pytest.raises(RecipeError, match="symbolic link without one"):
-                program.built(program.Home(context), made, "")
+                built_by(build_on(context), made)
             return
         seen = outcomes()
         for _ in range(2):
@@ -281,10 +296,10 @@ class TestBuilt:
 
     def test_living_program(self, context):
         """A program that lives is found again without a look-up."""
-        home = program.Home(context)
+        build = build_on(context)
         seen = outcomes()
-        first = program.built(home, generated(), generated().digest)
-        assert program.built(home, generated(), generated().digest) is first
+        first = built_by(build, generated())
+        assert built_by(build, generated()) is first
         assert seen == ["miss"]
 
     def test_missing_kernel_name(self, context):
@@ -295,7 +310,7 @@ class TestBuilt:
         fill(context, made)
         # the same program key, since kernel names follow from the source; only a binary without the name can lack it
         store = Directory(layers.binary().place)
-        one, two = (program.slots_of(program.Home(context), m)[0] for m in (generated(), made))
+        one, two = (slots_of(build_on(context), m)[0] for m in (generated(), made))
         entry = Entry.unpack(store.get(one.address))
         other = Entry.unpack(store.get(two.address))
         store.put(
@@ -312,7 +327,7 @@ class TestBuilt:
         """What does not compile raises pyopencl's own error with log and source, and leaves nothing behind."""
         made = generated("__kernel void add(__global float *x) { x[0] = undeclared_name; }\n")
         with pytest.raises(cl.RuntimeError, match="undeclared_name") as raised:
-            program.built(program.Home(context), made, made.digest)
+            built_by(build_on(context), made)
         assert "-DADDEND=1" in str(raised.value)
         assert not os.path.exists(layers.binary().place)
         assert kcl.stats()["binary"]["misses"] == 1
@@ -343,7 +358,7 @@ class TestBuiltSilently:
         made = generated()
         binaries = compiler.from_source(context, made).get_info(cl.program_info.BINARIES)
         silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
-        assert compiler.built_silently(silent, build_options(context, made.options))
+        assert compiler.built_silently(silent, build_options(context, drivers.of(context), made.options))
         wrapped.build(options=passed(made.options))
         silent, wrapped = (
             [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
@@ -373,16 +388,16 @@ class TestBuiltSilently:
     @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
-        assert not compiler.built_silently(SimpleNamespace(_prg=inner), build_options(context, ()))
+        assert not compiler.built_silently(SimpleNamespace(_prg=inner), build_options(context, drivers.of(context), ()))
 
 
 class TestInspect:
     def test_counts_nothing(self, context):
         """Looking without building counts no look-up and says what would be found."""
-        home = program.Home(context)
-        assert program.inspect(home, generated()) == ("miss", "not in the cache")
+        build = build_on(context)
+        assert find(build, Wanted(generated()))[:2] == ("miss", "not in the cache")
         fill(context, generated())
-        assert program.inspect(home, generated()) == ("hit", "")
+        assert find(build, Wanted(generated()))[:2] == ("hit", "")
         assert kcl.stats()["binary"]["hits"] == 0
 
 
@@ -395,7 +410,7 @@ DEVICES = """
     import numpy as np, pyopencl as cl
     import handle_recipes, kcl
     from kcl import option
-    from kcl.drivers import pocl
+    from kcl.drivers.pocl import client
 
     events = []
     kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
@@ -406,7 +421,7 @@ DEVICES = """
     for queue in queues:
         _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
         found.append(out.tolist())
-    assert pocl.idle(option.folder("kcl"), 60)
+    assert client.idle(option.folder("kcl"), 60)
     print(json.dumps([found, events]))
 """
 
@@ -416,14 +431,14 @@ import sys, warnings
 import numpy as np, pyopencl as cl
 import kcl
 from kcl.cache import flight
-from kcl.build import publishing
+from kcl.build import entries
 from kcl.generate import run
 from kcl.record.callables import witness
 
 class Unreadable:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name == "kcl.drivers.pocl":
+        if name == "kcl.drivers.pocl.client":
             raise OSError(24, "Too many open files", name)
 
 @kcl.kernel
@@ -439,7 +454,7 @@ with warnings.catch_warnings(record=True) as said:
     doubled()(cl.CommandQueue(context), x=x)
     kcl.flush(1)
 warned = [one for one in said if one.category is kcl.cache.layers.CacheWarning]
-print(x.tolist(), "kcl.drivers.pocl" in sys.modules, len(warned))
+print(x.tolist(), "kcl.drivers.pocl.client" in sys.modules, len(warned))
 """
 
 

@@ -25,6 +25,7 @@ from project import NUMBERS, Run
 from conftest import PLATFORMS
 from kcl import option
 from kcl.cache import flight, layers, makers
+from kcl.generate.stage import Given
 
 LEAD = """
     import sys, time
@@ -44,8 +45,8 @@ WAIT = """
 # On a busy machine the helper that completes PoCL's entries is slower than a process waits for it.
 PATIENT = """
 import sys, driver
-from kcl.build import program
-program._PATIENCE = program._PATIENCE_IN_ALL = 120.0
+from kcl.drivers.pocl import driver
+driver._PATIENCE = driver._PATIENCE_IN_ALL = 120.0
 driver.main(*sys.argv[1:])
 """
 
@@ -349,7 +350,7 @@ class TestThreads:
         add(sizes=(8,))(queue, x=x, a=1)
         kernels = [add(sizes=(8,)), add(sizes=(8,))]
         values = {"x": x, "a": 1}
-        assert kernels[0]._line.generator_key() is not None
+        assert kernels[0]._generate.key() is not None
         monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
         found = []
@@ -360,7 +361,7 @@ class TestThreads:
             kernel(there, x=y, a=2)
             found.append(y.get().tolist())
 
-        with flight.join(kernels[0]._line._joint(values), "add"):
+        with flight.join(kernels[0]._generate.together(Given(values), None), "add"):
             thread = threading.Thread(target=launch, args=(kernels[0],))
             thread.start()
             while thread.ident not in makers._awaited:
@@ -467,8 +468,8 @@ class TestWhoBuilds:
         found = []
         kernel = add(sizes=(8,))
         values = {"x": x, "a": 1}
-        assert kernel._line.generator_key() is not None
-        held = flight.join(kernel._line._joint(values), "add")
+        assert kernel._generate.key() is not None
+        held = flight.join(kernel._generate.together(Given(values), None), "add")
         monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
 

@@ -11,7 +11,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -158,7 +158,77 @@ class TestExplain:
                     known = part.name in words._WHOLE or first in words._FIRST or first in words._PLACES
                     assert known, part.name
                     assert said
-        assert pocl.idle(str(filled.project.child.cache / "kcl"), 60)
+        assert client.idle(str(filled.project.child.cache / "kcl"), 60)
+
+
+TILED = """\
+import sys
+
+import kcl
+
+
+@kcl.kernel
+def tiled(length=16):
+    import loopy as lp
+
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+    return lp.split_iname(knl, "i", length, outer_tag="g.0", inner_tag="l.0")
+
+
+@kcl.kernel(pure=True)
+def walked(factor=2):
+    source = f"kernel void f(global float *y) {{ y[0] = {factor}; }}"
+    return kcl.Source(source, entry="f", arguments=[kcl.Array("y", "float32", "(1,)", "out")], global_size="(1,)")
+
+
+for kernel in (tiled, walked):
+    try:
+        kernel()._line.ready({"x": sys.argv[1]} if kernel is tiled else {}, False)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+"""
+
+
+class TestNothingStored:
+    """A miss that stores no row, because the run raises, is explained by the calls of that run."""
+
+    def run(self, child, text=TILED, dtype="float32", **variables):
+        """Run a driver; returns what it prints and, where anything missed, what is said of each kernel."""
+        path = child.directory / "driver.py"
+        path.write_text(text)
+        words = [sys.executable, str(path), dtype]
+        environment = child.environment(**variables)
+        done = subprocess.run(words, env=environment, text=True, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        words = [sys.executable, "-m", "kcl", "explain", "--json"]
+        asked = subprocess.run(words, env=child.environment(), text=True, capture_output=True, timeout=60)
+        return done.stdout, {one["kernel"]: one for one in json.loads(asked.stdout)}
+
+    def test_strict(self, child):
+        """A miss that KCL_STRICT=hit forbids names its calls, and the error names the command that says them."""
+        self.run(child)
+        text = TILED.replace("2*x[i]", "3*x[i]").replace("factor=2", "factor=3")
+        printed, found = self.run(child, text, KCL_STRICT="hit")
+        assert printed.count("CacheMiss: generator layer, kernel 'tiled': miss: not in the cache (key ") == 1
+        assert "`python -m kcl explain tiled` says what differs" in printed
+        assert sentences(found["tiled"]) == ["call 1 (driver.py:10), make_kernel: statement 1 changed"]
+        assert found["tiled"]["changes"][0]["diff"][:2] == ["- y[i] = 2*x[i]", "+ y[i] = 3*x[i]"]
+        assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
+        assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {"tiled", "walked"}  # nothing was stored
+
+    def test_strict_dtype(self, child):
+        """Calls that did not change are not named where loopy was not imported to name their arguments."""
+        self.run(child)
+        printed, found = self.run(child, dtype="float64", KCL_STRICT="hit")
+        assert "CacheMiss: generator layer, kernel 'tiled': miss: new choice of dtypes: x: float64 (key " in printed
+        assert sentences(found["tiled"]) == ["argument x: float32 -> float64"]
+
+    def test_failed(self, child):
+        """A miss of which loopy refuses the kernel is explained like any other."""
+        self.run(child)
+        printed, found = self.run(child, TILED.replace("2*x[i]", "2*x[nowhere[0]]"))
+        assert "Error" in printed
+        assert sentences(found["tiled"]) == ["call 1 (driver.py:10), make_kernel: statement 1 changed"]
 
 
 def _entry(store, address):

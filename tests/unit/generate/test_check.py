@@ -22,7 +22,7 @@ from kcl import option
 from kcl.build import results
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 from kcl.generate import check as verify
 
 ADD = "kernel void add(global float *x, float a)\n{ x[get_global_id(0)] += a; }\n"
@@ -94,7 +94,7 @@ def launched(queue, kernel, start=0, **arguments):
     remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
     _event, (x,) = kernel(queue, x=np.full(4, start, np.float32), a=1, **arguments)
     remove()
-    assert pocl.idle(option.folder("kcl"), 60)
+    assert client.idle(option.folder("kcl"), 60)
     return float(x[0]), seen
 
 
@@ -345,7 +345,7 @@ class TestResults:
         assert [event[:2] for event in seen if event[0] == "binary"] == [("binary", "hit"), ("binary", "error")]
         _event, (y,) = kernel(queue, x=x, a=1)
         assert (y if host else y.get()).tolist() == [5.0] * 4
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         under(KCL_VERIFY="")
         number, events = launched(wrong(), add())
         assert (number, events[-1][:2]) == (1.0, ("binary", "hit"))
@@ -371,7 +371,7 @@ class TestResults:
             return found
 
         cold = launch()
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         under(KCL_VERIFY="results", KCL_STRICT="hit,fault")
         assert launch() == cold
 
@@ -385,7 +385,7 @@ class TestResults:
             return float(y[0])
 
         assert launch() == 1.0
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         under(KCL_VERIFY="results", KCL_STRICT="hit,fault")
         assert launch() == 1.0
 
@@ -452,7 +452,7 @@ class TestExamples:
             environment = child.environment(PYOPENCL_CTX="portable", **variables)
             done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=300)
             assert done.returncode == 0, done.stderr
-            assert pocl.idle(str(child.cache / "kcl"), 120)
+            assert client.idle(str(child.cache / "kcl"), 120)
             said.append(json.loads((tmp_path / "said.json").read_text()))
         assert said[0]["results"] == said[1]["results"]
         assert said[1]["stats"]["generator"]["hits"] == said[0]["stats"]["generator"]["misses"]

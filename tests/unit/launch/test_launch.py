@@ -271,7 +271,7 @@ class TestLives:
             SCALE(queue, x=x, a=2.0)
         queue.finish()
         bound = SCALE.bind(queue, x=x, y=x, a=2.0)
-        bindings = weakref.ref(queue._kcl_bindings.home)
+        bindings = weakref.ref(queue._kcl_bindings.build)
         assert bindings() is not None
         del bound, queue, x
         assert bindings() is None

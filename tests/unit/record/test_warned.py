@@ -17,7 +17,8 @@ loopy = importlib.import_module("loopy")
 
 def place(names=None):
     """Return a place in a program."""
-    return CallSite("/users/driver.py", 7, {"__name__": "driver"} if names is None else names)
+    code = compile("\n" * 6 + "pass", "/users/driver.py", "exec")
+    return CallSite(code, len(code.co_code) - 2, {"__name__": "driver"} if names is None else names)
 
 
 def heard(action, *filters):

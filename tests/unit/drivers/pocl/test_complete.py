@@ -11,8 +11,7 @@ import time
 import pytest
 from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, User, make_user, python, run, snapshot
 
-from kcl.drivers import pocl
-from kcl.drivers.pocl import poclbin
+from kcl.drivers.pocl import client, poclbin
 from kcl.drivers.pocl.complete import Task, Workshop
 
 
@@ -33,7 +32,7 @@ class TestCompleteEntry:
         """A new process with an empty PoCL cache computes the same, and PoCL makes no new library or bitcode."""
         for number in range(3):
             bench.request(number)
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         said = bench.load(0, 1, 2)
         assert said["results"] == bench.user.results
         assert said["generated"] == []
@@ -46,7 +45,7 @@ class TestCompleteEntry:
     def test_entry(self, bench: Bench) -> None:
         """The entry has the job's key, parts and facts, says what is in it, and holds no path and no stub."""
         bench.request(0)
-        assert pocl.wait(bench.folder, bench.key(0).digest, 60)
+        assert client.wait(bench.folder, bench.key(0).digest, 60)
         entry = bench.entry(0)
         assert entry.metadata["complete"] is True
         sizes = {name: [size.split("-goffs0")[0] for size in each] for name, each in _sizes(entry).items()}
@@ -61,7 +60,7 @@ class TestCompleteEntry:
         """Nothing in the user's PoCL directory is new, changed or touched."""
         before = snapshot(bench.user.pocl)
         bench.request(0)
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(0) is not None
         assert snapshot(bench.user.pocl) == before
 
@@ -95,8 +94,8 @@ class TestCompleteEntry:
         job = bench.job(1, pocl_cache=str(bench.root / "pocl"), kernels=["twice"], options=[], **said["facts"])
         job.parts["source.cl"] = source.encode()
         del job.metadata["build_options"]  # found out as pyopencl does
-        pocl.request(bench.folder, bench.address(1), job, dict(os.environ))
-        assert pocl.idle(bench.folder, 60)
+        client.request(bench.folder, bench.address(1), job, dict(os.environ))
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is True
         loaded = bench.load(1, launches=launches)
         assert loaded["results"] == said["results"]
@@ -108,7 +107,7 @@ class TestIncompleteEntry:
         """A kernel that was never launched leaves the entry incomplete; it can be launched all the same."""
         run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
         bench.request(0, pocl_cache=str(bench.root / "pocl"))
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         entry = bench.entry(0)
         assert entry.metadata["complete"] is False
         assert list(_sizes(entry)) == ["f"]
@@ -120,23 +119,23 @@ class TestIncompleteEntry:
         """Where a job says which kernels were launched, the others are not waited for."""
         run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
         bench.request(0, pocl_cache=str(bench.root / "pocl"), launched=["f"])
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(0).metadata["complete"] is True
 
     def test_pocl_cache_off(self, bench: Bench) -> None:
         """Without the user's PoCL cache the entry holds bitcode only, and runs."""
         bench.request(1, pocl_cache=None)
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is False
         assert bench.load(1)["results"] == bench.user.results[1:2]
 
     def test_completed_later(self, bench: Bench) -> None:
         """A later job adds the code of another local size, from another PoCL cache, to what is there."""
         bench.request(1)
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
         bench.request(1, pocl_cache=str(bench.root / "pocl"))
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert len(_sizes(bench.entry(1))["only"]) == 2
         said = bench.load(1, launches=[("only", 16), ("only", 4)])
         assert said["generated"] == []
@@ -144,10 +143,10 @@ class TestIncompleteEntry:
     def test_never_the_reverse(self, bench: Bench) -> None:
         """A complete entry is not replaced by one that holds less."""
         bench.request(1)
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         before = bench.store.get(bench.address(1))
         bench.request(1, pocl_cache=None)
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.store.get(bench.address(1)) == before
 
     def test_other_directory(self, bench: Bench) -> None:
@@ -168,9 +167,9 @@ class TestIncompleteEntry:
         (late,) = pocl.glob("*/*/only")
         late.rename(bench.root / "only")
         bench.request(1, pocl_cache=str(pocl))
-        assert not pocl.wait(bench.folder, bench.key(1).digest, 0.4)
+        assert not client.wait(bench.folder, bench.key(1).digest, 0.4)
         (bench.root / "only").rename(late)
-        assert pocl.wait(bench.folder, bench.key(1).digest, 60)
+        assert client.wait(bench.folder, bench.key(1).digest, 60)
         assert bench.entry(1).metadata["complete"] is True
 
 
@@ -199,7 +198,7 @@ class TestRefusal:
         header.write_bytes(b"#define PART 6\n")
         try:
             bench.request(2)
-            assert pocl.idle(bench.folder, 60)
+            assert client.idle(bench.folder, 60)
         finally:
             header.write_bytes(HEADER)
         assert bench.entry(2) is None
@@ -207,7 +206,7 @@ class TestRefusal:
     def test_other_device(self, bench: Bench) -> None:
         """A job of a device that is not here is dropped."""
         bench.request(1, device={"name": "another", "driver": "3.0"})
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1) is None
 
     @pytest.mark.parametrize("make", [os.symlink, lambda _, path: os.mkfifo(path)], ids=["link", "fifo"])
@@ -219,7 +218,7 @@ class TestRefusal:
         code.rename(bench.root / "only.so")
         make(bench.root / "only.so", code)
         bench.request(1, pocl_cache=str(pocl))
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is False
 
     def test_truncated_code(self, bench: Bench) -> None:
@@ -229,7 +228,7 @@ class TestRefusal:
         (code,) = pocl.glob("*/*/only/*/only.so")
         code.write_bytes(code.read_bytes()[:-100])
         bench.request(1, pocl_cache=str(pocl))
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is False
 
     def test_loose_code(self, bench: Bench) -> None:
@@ -239,7 +238,7 @@ class TestRefusal:
         (code,) = pocl.glob("*/*/only/*/only.so")
         code.chmod(0o666)
         bench.request(1, pocl_cache=str(pocl))
-        assert pocl.idle(bench.folder, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is False
 
 

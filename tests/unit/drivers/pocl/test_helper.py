@@ -1,4 +1,4 @@
-"""kcl.drivers.pocl and its helper: one process per folder, that ends by itself and survives whatever happens to it."""
+"""kcl.drivers.pocl.client and the helper: one process per folder, that ends by itself and survives what happens."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import pytest
 from promote_bench import LIMIT_SECONDS, ROOT, Bench, User, make_user, python, snapshot, until
 
 from kcl import settings
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, WORK_PREFIX
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
     import json, sys, time
     from kcl import settings
-    from kcl.drivers import pocl
+    from kcl.drivers.pocl import client
     from kcl.cache.entry import Entry
 
     folder, names = sys.argv[1], json.loads(sys.argv[2])
     for address, path in names:
         with open(path, "rb") as stream:
-            pocl.request(folder, address, Entry.unpack(stream.read()), settings.environment())
-    print(json.dumps(pocl.idle(folder, 60)))
+            client.request(folder, address, Entry.unpack(stream.read()), settings.environment())
+    print(json.dumps(client.idle(folder, 60)))
 """
 
 
@@ -61,7 +61,7 @@ class TestLife:
         """When the work is done the helper ends and leaves no directory, no job and no temporary file."""
         for number in range(3):
             bench.request(number)
-        assert pocl.idle(bench.folder, LIMIT_SECONDS)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
         until(lambda: not bench.queue.has_helper() and not works(bench), "the helper's end")
         assert bench.left() == []
         assert all(bench.entry(number) for number in range(3))
@@ -111,7 +111,7 @@ class TestLife:
         bench.request(1)
         with pytest.raises(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
-        assert pocl.idle(bench.folder, LIMIT_SECONDS)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
 
     def test_other_variables(self, bench: Bench) -> None:
         """A job of a process with other variables of the driver is done under those."""
@@ -143,7 +143,7 @@ class TestKilled:
         until(lambda: TRYING in states(bench), "the first job")
         helper.kill()
         assert helper.wait() == -signal.SIGKILL
-        assert pocl.pending(bench.folder, bench.key(2).digest)
+        assert client.pending(bench.folder, bench.key(2).digest)
         bench.work()
         assert bench.left() == []
         for number in range(3):
@@ -180,32 +180,32 @@ class TestWait:
     def test_nothing_pending(self, bench: Bench) -> None:
         """Without a job nothing is pending, waiting ends at once, and no directory is made."""
         digest = bench.key(0).digest
-        assert not pocl.pending(bench.folder, digest)
-        assert pocl.wait(bench.folder, digest, 1)
-        assert pocl.idle(bench.folder, 1)
-        pocl.start(bench.folder, settings.environment())
+        assert not client.pending(bench.folder, digest)
+        assert client.wait(bench.folder, digest, 1)
+        assert client.idle(bench.folder, 1)
+        client.start(bench.folder, settings.environment())
         assert not os.path.exists(bench.folder)
 
     def test_until_published(self, bench: Bench) -> None:
         """Whoever waits finds the entry when the job has gone."""
         bench.request(1)
-        assert pocl.pending(bench.folder, bench.key(1).digest)
-        assert pocl.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
-        assert not pocl.pending(bench.folder, bench.key(1).digest)
+        assert client.pending(bench.folder, bench.key(1).digest)
+        assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
+        assert not client.pending(bench.folder, bench.key(1).digest)
         assert bench.entry(1) is not None
 
     def test_nobody_works(self, bench: Bench) -> None:
         """An old job without a helper is not waited for."""
         bench.queued(1)
         self._age(bench)
-        assert not pocl.wait(bench.folder, bench.key(1).digest, 3600)
+        assert not client.wait(bench.folder, bench.key(1).digest, 3600)
 
     def test_starts_a_helper(self, bench: Bench) -> None:
         """Whoever waits can start a helper for the work that a killed one left."""
         bench.queued(1)
-        pocl._last_starts.clear()
+        client._last_starts.clear()
         self._age(bench)
-        assert pocl.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, settings.environment())
+        assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, settings.environment())
         assert bench.entry(1) is not None
 
     def test_failing_job(self, bench: Bench) -> None:
@@ -214,14 +214,14 @@ class TestWait:
         (job,) = bench.queue.jobs()
         bench.queue.move(job, AGAIN)
         with bench.locked():
-            assert not pocl.wait(bench.folder, bench.key(1).digest, 3600)
+            assert not client.wait(bench.folder, bench.key(1).digest, 3600)
 
     def test_time_is_over(self, bench: Bench) -> None:
         """Waiting ends when time is over, whatever the helper does."""
         bench.queued(1)
         with bench.locked():
-            assert not pocl.wait(bench.folder, bench.key(1).digest, 0.05)
-            assert not pocl.idle(bench.folder, 0.05)
+            assert not client.wait(bench.folder, bench.key(1).digest, 0.05)
+            assert not client.idle(bench.folder, 0.05)
 
     def test_stopped(self, bench: Bench) -> None:
         """A helper that is stopped is waited for once, for a moment; when it goes on it is waited for again."""
@@ -232,13 +232,13 @@ class TestWait:
             digest = bench.key(1).digest
             try:
                 if bench.queue.state(digest) is not None:  # else it was faster
-                    assert not pocl.wait(bench.folder, digest, 3600)
-                    assert not pocl.wait(bench.folder, digest, 3600)
-                    assert pocl._left_behind == {str(helper.pid)}
+                    assert not client.wait(bench.folder, digest, 3600)
+                    assert not client.wait(bench.folder, digest, 3600)
+                    assert client._left_behind == {str(helper.pid)}
             finally:
                 helper.send_signal(signal.SIGCONT)
-            assert pocl.wait(bench.folder, digest, LIMIT_SECONDS)
-            pocl._left_behind.clear()
+            assert client.wait(bench.folder, digest, LIMIT_SECONDS)
+            client._left_behind.clear()
 
     def _age(self, bench: Bench) -> None:
         (job,) = bench.queue.jobs()
@@ -291,18 +291,18 @@ class TestFaults:
         shutil.rmtree(bench.folder, ignore_errors=True)
         helper.wait(LIMIT_SECONDS)
         bench.request(1)
-        assert pocl.idle(bench.folder, LIMIT_SECONDS)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
         assert bench.entry(1) is not None
 
     def test_folder_made_anew(self, bench: Bench) -> None:
         """A helper whose folder was removed under it leaves the jobs of the new folder to a new helper."""
         for _ in range(3):
             bench.request(1)
-            assert pocl.idle(bench.folder, LIMIT_SECONDS)
+            assert client.idle(bench.folder, LIMIT_SECONDS)
             assert bench.entry(1) is not None
             shutil.rmtree(bench.folder, ignore_errors=True)  # under the helper, which waits for more jobs by now
             shutil.rmtree(bench.store.location)
-            pocl._last_starts.clear()
+            client._last_starts.clear()
 
     def test_damaged_job(self, bench: Bench) -> None:
         """Jobs that are damaged, or lack what a job has, are dropped; the others are done."""

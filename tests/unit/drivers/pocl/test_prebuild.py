@@ -186,10 +186,10 @@ class TestTaken:
     for number in numbers:
         sums += launch([number])
         wait()
-    (home,) = program._homes
+    (home,) = stage._builds
     print(len(home.ahead._made))
 """
-        made = child.json(DRIVER + "    from kcl import program\n" + code, json.dumps(NUMBERS[:4]), **ON_POCL)
+        made = child.json(DRIVER + code, json.dumps(NUMBERS[:4]), **ON_POCL)
         assert 0 < made <= WINDOW
 
     def test_first(self, run):
@@ -210,10 +210,10 @@ class TestTaken:
         orders(child)[0].unlink()
         run([0, 1])  # what follows is not in this order
         code = """
-    from kcl.build import program
+    from kcl.build import stage
     sums = launch(numbers)
     wait()
-    (home,) = program._homes
+    (home,) = stage._builds
     print(len(home.ahead._made))
 """
         assert child.json(DRIVER + code, json.dumps([0, *NUMBERS[2:]]), **ON_POCL) == 0
@@ -346,10 +346,10 @@ class TestRight:
     def test_other_key(self, run):
         """What was made of the entry of another key is not taken, wherever it lies."""
         code = """
-    from kcl.build import program
+    from kcl.build import stage
     sums = launch([0])
     wait()
-    (home,) = program._homes
+    (home,) = stage._builds
     made = home.ahead._made
     one, other, *_ = made
     made[one], made[other] = made[other], made[one]
@@ -425,18 +425,18 @@ class TestRight:
         code = """
     import signal
     from kcl.cache import layers
-    from kcl.build import program
-    look, slots = program.slots_of, []
+    from kcl.build import stage
+    look, slots = stage.slots_of, []
 
     def looked(home, generated):
         found = look(home, generated)
         slots.extend(found)
         return found
 
-    program.slots_of = looked
+    stage.slots_of = looked
     sums = launch(numbers)
     wait()
-    (home,) = program._homes
+    (home,) = stage._builds
     fired = 0
 
     def fire(_number, _frame):
@@ -540,7 +540,7 @@ class TestContexts:
         """For contexts that come and go few programs are made, and what was made goes with them."""
         code = """
     import gc
-    from kcl.build import program
+    from kcl.build import stage
     sums = []
     for _ in range(10):
         queue = cl.CommandQueue(cl.Context(context.devices))
@@ -548,7 +548,7 @@ class TestContexts:
     queue = None
     wait()
     gc.collect()
-    assert not list(program._homes)
+    assert not list(stage._builds)
     end(sums)
 """
         ran = run([0], "    prebuild.WINDOW, prebuild.BATCH, prebuild.PASSED = 12, 12, 12\n" + code)
@@ -637,14 +637,14 @@ class TestEnd:
         """Children that are forked as programs are made end well, take nothing of theirs, and write no order."""
         code = f"""
     import signal, time
-    from kcl.build import program
-    look, slots = program.slots_of, []
+    from kcl.build import stage
+    look, slots = stage.slots_of, []
 
     def looked(home, generated):
         slots[:] = look(home, generated)
         return slots
 
-    program.slots_of = looked
+    stage.slots_of = looked
     launch([1])
     (slot,) = slots
     queue = cl.CommandQueue(cl.Context(context.devices))
@@ -655,7 +655,7 @@ class TestEnd:
         one = os.fork()
         if one == 0:
             signal.alarm(20)
-            for home in program._homes:
+            for home in stage._builds:
                 assert home.ahead.take(slot) is None
                 home.ahead._order.note("f" * 64)
             home = queue = None  # releases programs

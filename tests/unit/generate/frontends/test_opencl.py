@@ -17,7 +17,7 @@ from pyopencl import cltypes
 import kcl
 from kcl import option
 from kcl.cache import layers
-from kcl.drivers import pocl
+from kcl.drivers.pocl import client
 from kcl.generate.code import instantiate
 from kcl.generate.frontends import opencl
 from kcl.generate.frontends.opencl import SourceResult
@@ -267,14 +267,18 @@ class TestInvoker:
     def test_imports_nothing_of_kcl(self):
         """No import, and no name of kcl's modules, stands in the text."""
         for recipe in (affine(), structured(), squares(), counted(1)):
-            text = SourceResult(recipe._line._origin._task.function(**recipe._parameters)).generate("f", {}).invoker
+            text = (
+                SourceResult(recipe._generate._origin._task.function(**recipe._parameters))
+                .generate("f", {})
+                .invoker.source
+            )
             imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
             assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {"numpy", "pyopencl"}
 
     def test_alone(self, queue):
         """Where nothing of kcl is at hand a wrong number of arguments is a TypeError with the same words."""
         generated = SourceResult(counted.function(1)).generate("f", {})
-        kernels = cl.Program(queue.context, generated.source).build()
+        kernels = cl.Program(queue.context, generated.text.source).build()
         kernels = types.SimpleNamespace(f=kernels.f)
         with pytest.raises(TypeError, match="kernel has 2; list an Array") as raised:
             instantiate(generated)(kernels, queue, x=np.zeros(1, np.float32))
@@ -428,7 +432,7 @@ class TestFiles:
     def computed(self, queue, **parameters):
         """Launch a new Kernel on zeros."""
         _event, (x,) = from_file(**parameters)(queue, x=np.zeros(4, np.int32))
-        assert pocl.idle(option.folder("kcl"), 60)
+        assert client.idle(option.folder("kcl"), 60)
         return x.tolist()
 
     def test_include_directories(self, queue, tmp_path):

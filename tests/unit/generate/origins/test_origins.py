@@ -163,7 +163,7 @@ class TestRecorded:
         ready = rows.made_ready(one.generate({})[0])
         other = origin(source, options=("-DX=2",))
         other.key()
-        assert other.adapted(ready).generated.options != ready.generated.options
+        assert other.adapted(ready).code.text.options != ready.code.text.options
         assert one.adapted(ready) is ready
 
     def test_without_a_key(self):

@@ -207,6 +207,31 @@ class TestCalls:
         assert differences(BEFORE, after) == []
 
 
+class TestNamed:
+    NUMBERED = record(made("a[i] = 1"), ("split_iname", [("1", "call 1"), ("2", "'i'"), ("inner_length", "8")]))
+
+    def test_by_position(self):
+        """Numbered arguments take the names that the other record has for these positions."""
+        found = calls.named(self.NUMBERED, BEFORE)
+        assert [name for name, _text in found["calls"][1]["arguments"]] == ["kernel", "split_iname", "inner_length"]
+        assert differences(record(made("a[i] = 1"), split(1, 16)), found) == [
+            "call 2 (driver.py:20), split_iname: inner_length 16 -> 8"
+        ]
+
+    def test_unsure(self):
+        """A position keeps its number where the calls of the other record do not agree, or the name is taken."""
+        other = record(made("a[i] = 1"), split(1, 8), ("split_iname", [("kernel", "call 2"), ("inner_length", "4")]))
+        numbered = record(made("a[i] = 1"), ("split_iname", [("1", "call 1"), ("2", "'i'"), ("3", "8")]))
+        found = calls.named(numbered, other)
+        assert [name for name, _text in found["calls"][1]["arguments"]] == ["kernel", "2", "inner_length"]
+        taken = record(made("a[i] = 1"), ("split_iname", [("1", "call 1"), ("kernel", "call 1")]))
+        assert calls.named(taken, other) == taken
+
+    def test_nothing_numbered(self):
+        """A record whose arguments have names is returned as it is."""
+        assert calls.named(BEFORE, self.NUMBERED) is BEFORE
+
+
 class TestBeside:
     def test_words(self):
         """What stands beside the calls is told in the words of keys."""

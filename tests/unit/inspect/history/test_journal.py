@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import pytest
 
 from kcl import events, option
 from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
 from kcl.events import Event
 from kcl.inspect.history import journal, records
 
@@ -108,6 +110,47 @@ class TestKept:
         assert journal.last_misses() == journal.rows() == []
         journal.flush()
         assert names(root) == []
+
+
+class TestTexts:
+    """What explains a miss that stored nothing is kept with it."""
+
+    TEXTS = {"record.json": b'{"calls": []}', "reached.json": b"{}"}  # noqa: RUF012
+
+    def test_kept(self, root):
+        """It is there in this process, in later ones, and after records were folded."""
+        events.emit(MISS, KEY, texts=self.TEXTS)
+        assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS]
+        end(MISS)
+        for _ in range(2):
+            assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS, {}]
+            journal.fold()
+        assert len(names(root)) == 1
+
+    def test_room(self, monkeypatch):
+        """A process keeps it once a key and within bounds; of many processes the last are kept."""
+        monkeypatch.setattr(events, "TEXTS", 20)
+        keys = [Key([Part("recipe", str(number))]) for number in range(3)]
+        for key in (keys[0], keys[0], keys[1]):
+            events.emit(MISS, key, texts={"record.json": b"x" * 15, "reached.json": b"y" * 10})
+        found = [dict(missed.texts) for missed in journal.last_misses()]
+        assert found == [{"record.json": b"x" * 15}, {}, {}]
+        end()
+        events.emit(MISS, keys[2], texts={"record.json": b"z" * 15})
+        end()
+        journal.fold()
+        assert [bool(missed.texts) for missed in journal.last_misses()] == [False, False, False, True]
+
+    def test_earlier_kcl(self, root):
+        """A record that an earlier kcl left has none."""
+        end(MISS)
+        (name,) = names(root)
+        path = root / "kcl" / "journal" / name
+        blob = path.read_bytes().replace(b',"texts":{}', b"")
+        path.unlink()
+        records.store().put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
+        (missed,) = journal.last_misses()
+        assert (missed.key, missed.texts) == (KEY, {})
 
 
 class TestNothing:

@@ -72,7 +72,7 @@ class TestSummaries:
         """A program and the row that holds code are listed with what their headers say; other rows are not."""
         fill(stores, "axpy")
         generated, program = inventory.summaries()
-        assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
+        assert (generated.layer, generated.kind, generated.text.kernel, generated.seconds) == (
             "generator",
             "code",
             "axpy",

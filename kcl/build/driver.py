@@ -1,0 +1,69 @@
+"""Driver: what the OpenCL driver of a context does differently. `kcl.drivers` has the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.build.program_key import Slot
+    from kcl.build.stage import Build
+    from kcl.cache.entry import Entry
+    from kcl.cache.key import Part
+
+
+class Promise(NamedTuple):
+    """An entry without its binary, for the address where the driver's helper is to publish it whole."""
+
+    address: str
+    entry: Entry
+
+
+class Prebuilt(Protocol):
+    """A program that was made of an entry before anybody asked for it."""
+
+    entry: Entry
+    program: cl.Program
+    is_built: bool
+
+
+class Driver(Protocol):
+    """What an OpenCL driver does differently. Stateless: what it keeps for a context lies in `Build.ahead`.
+
+    `quotes_stay` says that the quotes around an include directory count as a part of its path. `is_silent` says that
+    the driver says of a binary at most what it said of the source: it is not asked for a log then.
+    """
+
+    quotes_stay: bool
+    is_silent: bool
+
+    def identity(self, device: cl.Device) -> tuple[Part, ...]:
+        """Return the parts of a key that say for which device a binary was built."""
+
+    def added_options(self) -> str:
+        """Return the build options that the driver adds to those that it is given."""
+
+    def mark(self, source: str, headers: Callable[[], str]) -> str:
+        """Return a build option that shows the driver's own cache a changed header; `headers` digests them."""
+
+    def described(self, slot: Slot) -> dict[str, Any]:
+        """Return what an entry says for whoever completes it."""
+
+    def completed(self, program: cl.Program, slot: Slot, entry: Entry) -> Entry | None:
+        """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
+
+    def launched(self, promises: tuple[Promise, ...]) -> None:
+        """Take the entries of a program that was launched: they can be completed now."""
+
+    def loaded(self, slot: Slot, entry: Entry) -> None:
+        """Take note of a program that was made of an entry."""
+
+    def awaited(self, slot: Slot, kernel: str) -> bool:
+        """Wait for whoever completes the entry of a slot; False where nobody does, or that takes too long."""
+
+    def prebuilt(self, build: Build, slots: list[Slot]) -> Prebuilt | None:
+        """Return a program that was made ahead for these slots, and see that the next ones are."""

@@ -1,0 +1,46 @@
+"""Entries of the binary layer: what is stored of a program beside its binary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.cache.entry import Entry
+
+if TYPE_CHECKING:
+    from kcl.build.driver import Driver
+    from kcl.build.program_key import Slot
+    from kcl.generate.code import ProgramText
+
+
+def entry_of(
+    text: ProgramText, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None, driver: Driver
+) -> Entry:
+    """Describe a program that was built in `seconds`, for a launch with these arguments; its binary is not in it."""
+    device = slot.device
+    metadata = {
+        "kernel": text.kernel,
+        "kernels": list(text.kernels),
+        "options": list(slot.options.flags),
+        "platform": {"name": device.platform.name, "version": device.platform.version},
+        "device": {"name": device.name, "driver": device.driver_version},
+        "seconds": seconds,
+        "created": int(time.time()),
+        **_launch(arguments),
+        **driver.described(slot),
+    }
+    source = text.source.encode("utf-8", "surrogatepass")
+    return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
+
+
+def _launch(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Describe the launch that a program is built for; nothing where that cannot be known."""
+    if arguments is None:
+        return {}
+    from kcl.build import shapes
+
+    try:
+        return {"launch": shapes.described(arguments)}
+    except shapes.Unknown:
+        return {}

@@ -1,0 +1,60 @@
+"""The program key: what decides a program binary. OpenCL C, build options, headers, and the device."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from kcl.build.preprocessor import may_read
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.build.options import BuildOptions
+    from kcl.build.stage import Build
+    from kcl.generate.code import ProgramText
+
+FORMAT = "1"
+_HEADER = "header "
+
+
+class Slot(NamedTuple):
+    """The place of one program on one device in the binary layer."""
+
+    device: cl.Device
+    key: Key
+    address: str
+    options: BuildOptions
+
+
+def slots_of(build: Build, text: ProgramText) -> list[Slot]:
+    """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
+    options = build.options(text.options)
+    common = [
+        Part("format", FORMAT),
+        Part("source", hashlib.sha256(text.source.encode("utf-8", "surrogatepass")).hexdigest()),
+        Part("options", options.part),
+        *header_parts(text.source, options),
+    ]
+    slots = []
+    for (device, name), parts in zip(build.devices, build.identities, strict=True):
+        key = Key([*common, *parts])
+        slots.append(Slot(device, key, address(key.digest, name, text.kernels[0]), options))
+    return slots
+
+
+def header_parts(source: str, options: BuildOptions) -> list[Part]:
+    """Return the parts of headers; most programs have none, and what reads them is not imported for those."""
+    if not may_read(source):
+        return []
+    from kcl.build import headers
+
+    return headers.header_parts(source, options)
+
+
+def headers_in(key: Key) -> list[Part]:
+    """Return the parts of a key that headers gave."""
+    return [part for part in key.parts if part.name.startswith(_HEADER)]

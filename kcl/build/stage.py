@@ -1,0 +1,327 @@
+"""Build, the second stage: from a program text to a program that is built, through the binary layer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyopencl as cl
+
+from kcl import caches, settings
+from kcl.build import compiler
+from kcl.build.kernels import new_kernel
+from kcl.build.options import BuildOptions, build_options
+from kcl.build.preprocessor import may_read
+from kcl.build.program_key import Slot, header_parts, headers_in, slots_of
+from kcl.cache import layers
+from kcl.cache.entry import Entry, recorded_seconds
+from kcl.cache.key import Key, Part
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import Look, Made, obtain
+from kcl.cache.makers import Makers
+from kcl.caches import postponed
+from kcl.errors import UnknownInput
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.build.driver import Driver, Prebuilt, Promise
+    from kcl.cache.layers import Found, Layer
+    from kcl.generate.code import ProgramText
+
+
+class Wanted(NamedTuple):
+    """A program text that is to be built; a new entry keeps the shapes of the `arguments` of its first launch."""
+
+    text: ProgramText
+    arguments: Mapping[str, Any] | None = None
+
+
+class Program:
+    """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
+
+    __slots__ = ("__weakref__", "_spare", "build", "program", "promises", "stored")
+
+    def __init__(self, build: Build, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
+        self.build = build
+        self.program = program
+        self.promises: tuple[Promise, ...] = ()  # until the first launch
+        self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
+        self._spare = [spare] if spare else []
+
+    def kernels(self, names: Iterable[str]) -> dict[str, cl.Kernel]:
+        """Return kernel objects of these names that nobody else has: one thread must not set another's arguments."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return self.build.kernels(self.program, names)
+
+    def launched(self) -> None:
+        """Note that the program was launched: what the driver specialises will be there."""
+        promises, self.promises = self.promises, ()
+        self.build.driver.launched(promises)
+
+
+class Build:
+    """The stage of one context, with what is known about it; programs live as long as the user's queues do."""
+
+    verb = "built"
+
+    __slots__ = (
+        "__weakref__",
+        "_devices",
+        "_identities",
+        "_make",
+        "_makers",
+        "_options",
+        "_programs",
+        "ahead",
+        "context",
+        "driver",
+    )
+
+    def __init__(self, context: cl.Context, driver: Driver) -> None:
+        postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
+        self.context = context
+        self.driver = driver
+        self.ahead: Any = None  # what the driver makes ahead for the context
+        self._programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+        # Threads that need the same program at once build it once; those that need another one do not wait.
+        self._makers = Makers()
+        self._devices: list[tuple[cl.Device, str]] | None = None
+        self._identities: list[tuple[Part, ...]] | None = None
+        self._options: dict[tuple[object, ...], BuildOptions] = {}
+        self._make: Callable[[cl.Program, str], cl.Kernel] | None = None
+
+    @property
+    def layer(self) -> Layer:
+        """The binary layer."""
+        return layers.binary()
+
+    @property
+    def devices(self) -> list[tuple[cl.Device, str]]:
+        """The devices of the context with their names, in its order: asking costs more than a look-up in memory."""
+        if self._devices is None:
+            self._devices = [(device, device.name) for device in self.context.devices]
+        return self._devices
+
+    @property
+    def identities(self) -> list[tuple[Part, ...]]:
+        """The identity of each device of the context, in its order."""
+        if self._identities is None:
+            self._identities = [self.driver.identity(device) for device in self.context.devices]
+        return self._identities
+
+    def kernels(self, program: cl.Program, names: Iterable[str]) -> dict[str, cl.Kernel]:
+        """Return new kernel objects, to be launched by an invoker."""
+        if self._make is None:
+            # Where this extension is, pyopencl also looks, as it makes a kernel, whether its arguments are too large.
+            asks = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
+            self._make = cl.Kernel if asks else new_kernel
+        return {name: self._make(program, name) for name in names}
+
+    def options(self, given: tuple[str, ...]) -> BuildOptions:
+        """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
+        if any(" " in option for option in given):  # how it is passed on depends on what is on disk
+            return build_options(self.context, self.driver, given)
+        beside = (given, settings.variable("PYOPENCL_BUILD_OPTIONS"), *caches.code_variables())
+        found = self._options.get(beside)
+        if found is None:
+            found = self._options[beside] = build_options(self.context, self.driver, given)
+        return found
+
+    def headers_digest(self, text: ProgramText) -> str:
+        """Digest what the headers hold now: empty where there are none, new every time where it cannot be known."""
+        if not may_read(text.source):
+            return ""
+        try:
+            parts = header_parts(text.source, build_options(self.context, self.driver, text.options))
+        except UnknownInput:
+            parts = [Part("unknown", os.urandom(16).hex())]
+        return Key(parts).digest if parts else ""
+
+    def program(
+        self, text: ProgramText, digest: str, lead: Lead, arguments: Mapping[str, Any] | None = None
+    ) -> Program:
+        """Return a program: one that lives, one from the binary layer, or a new build.
+
+        `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile.
+        """
+        with self._makers.turn(digest, text.kernel, lead.land):
+            found = self._programs.get(digest)
+            if found is None:
+                found = self._programs[digest] = obtain(self, Wanted(text, arguments), lead)
+            return found
+
+    def from_source(self, text: ProgramText) -> Program:
+        """Build from source; the program is nobody else's and is not stored."""
+        mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
+        return Program(self, compiler.from_source(self.context, text, mark))
+
+    def rebuilt(self, text: ProgramText, digest: str, slots: tuple[Slot, ...]) -> Program:
+        """Build from source in place of entries that were set aside, and store the new ones."""
+        with self._makers.turn(digest, text.kernel, lambda: None):
+            made = self.make(Wanted(text), Look("error", slots=slots))
+            for address, entry in made.entries:
+                self.layer.publish(address, entry)
+            found: Program = self._programs.setdefault(digest, made.value)
+            self._programs[digest] = found = made.value
+            return found
+
+    def made_of(self, text: ProgramText, slots: Iterable[Slot], entries: Iterable[Entry]) -> Program:
+        """Make a program of the entries of its devices; raises what the driver raises for a binary that it refuses."""
+        look = Look("hit", slots=tuple(slots), entries=tuple(entries))
+        found: Program = self.load(Wanted(text), look).value
+        return found
+
+    # the verbs of the look-up
+
+    def name(self, wanted: Wanted) -> str:
+        """The name of the kernel."""
+        return wanted.text.kernel
+
+    def guard(self, _wanted: Wanted) -> contextlib.AbstractContextManager[None]:
+        """Keep nobody out: `program` has seen to it that one thread at a time asks for one program."""
+        return contextlib.nullcontext()
+
+    def together(self, _wanted: Wanted, look: Look) -> str:
+        """Return the digest of the keys for all devices."""
+        return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
+
+    def search(self, wanted: Wanted) -> Generator[Slot, Found, Look]:
+        """Look for the entry of each device, and before that among what was made ahead."""
+        off = self.layer.off()
+        if off:
+            return Look("bypass", f"off: {off}")
+        slots = slots_of(self, wanted.text)
+        made = self._made_ahead(slots)
+        if made is not None:
+            return _look(slots, [made.entry], "hit", "made ahead")._replace(beside=made)
+        entries, outcome, reason = [], "hit", ""
+        for slot in slots:
+            found = yield slot
+            if found.outcome == "miss" and self.driver.awaited(slot, wanted.text.kernel):
+                found = yield slot
+                reason = reason or "waited for the helper that completes it"
+            if found.entry is not None:
+                entries.append(found.entry)
+            elif outcome != "error":
+                outcome, reason = found.outcome, found.reason
+        return _look(slots, entries, outcome, reason)
+
+    def load(self, wanted: Wanted, look: Look) -> Look:
+        """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
+        text, made = wanted.text, look.beside
+        silent = look.slots[0].options if self.driver.is_silent else None  # type: ignore[attr-defined]
+        if made is not None:
+            program = made.program
+        else:
+            devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
+            program = compiler.of_binaries(self.context, devices, look.entries)
+        compiler.finish(program, text, look.entries, silent, made is not None and made.is_built)
+        found = Program(self, program, self.kernels(program, text.kernels))
+        found.stored = look.slots  # type: ignore[assignment]
+        for slot, entry in zip(found.stored, look.entries, strict=True):
+            self.driver.loaded(slot, entry)
+        return look._replace(value=found)
+
+    def refusal(self, error: Exception) -> str:
+        """Say that a stored binary could not be used."""
+        return f"the driver refused the binary: {error}"
+
+    def checked(self, _wanted: Wanted, look: Look) -> Look:
+        """Return the look: results are compared at the first launch (`kcl.build.results`)."""
+        return look
+
+    def make(self, wanted: Wanted, look: Look) -> Made:
+        """Build from source, with the entries that the driver completes at once, and promises of the others."""
+        started = time.perf_counter()
+        found = self.from_source(wanted.text)
+        seconds = time.perf_counter() - started
+        entries: list[tuple[str, Entry]] = []
+        if look.slots and self._headers_stand(wanted.text, look.slots[0]):
+            entries, found.promises = self._entries(wanted, found.program, look, seconds)
+        return Made(found, entries, bool(found.promises))
+
+    def texts(self, _look: Look) -> Mapping[str, bytes]:
+        """Return nothing: the OpenCL C stands in the row of the generator layer."""
+        return {}
+
+    # what making consists of
+
+    def _entries(
+        self, wanted: Wanted, program: cl.Program, look: Look, seconds: float
+    ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
+        """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
+        from kcl.build.driver import Promise
+        from kcl.build.entries import entry_of
+
+        whole: list[tuple[str, Entry]] = []
+        promises: list[Promise] = []
+        logs = compiler.logs(program)
+        lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, logs, strict=False)}
+        for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
+            entry = entry_of(wanted.text, slot, log, seconds, wanted.arguments, self.driver)  # type: ignore[arg-type]
+            try:
+                complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
+            except (cl.Error, ValueError, IndexError) as error:
+                self.layer.fault("ask the driver for the binary", error)
+                continue
+            if complete is None:
+                promises.append(Promise(slot.address, entry))
+            elif complete.parts.get("binary"):
+                whole.append((slot.address, complete))
+        return whole, tuple(promises)
+
+    def _made_ahead(self, slots: list[Slot]) -> Prebuilt | None:
+        layer = self.layer
+        if not layer.ahead or len(slots) != 1:
+            return None
+        try:
+            return self.driver.prebuilt(self, slots)
+        except Exception as error:
+            layer.ahead = False
+            layer.fault("make programs ahead", error)
+            return None
+
+    def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
+        """Tell whether the headers are those of the key: the driver read them later than kcl did."""
+        before = headers_in(slot.key)
+        if not before:
+            return True
+        try:
+            return header_parts(text.source, build_options(self.context, self.driver, text.options)) == before
+        except UnknownInput:
+            return False
+
+
+def _look(slots: list[Slot], entries: list[Entry], outcome: str, reason: str) -> Look:
+    """Return a look whose key is the first of those that have no entry, or the first where all are there."""
+    there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
+    key = next((slot.key for slot in slots if slot.key.digest not in there), None)
+    size, spared = 0, 0.0
+    if outcome == "hit":
+        size = sum(len(entry.parts["binary"]) for entry in entries)
+        # One build for all devices, of which each entry tells.
+        spared = max(recorded_seconds(entry) for entry in entries)
+    return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
+
+
+# The context of a living Build lives, so its handle is nobody else's: comparing handles is safe here.
+_builds: weakref.WeakSet[Build] = weakref.WeakSet()
+_lock = threading.RLock()  # a signal handler may launch in the same thread
+
+
+def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> Build:
+    """Return the stage of a context, or make it with its driver."""
+    with _lock:
+        for build in tuple(_builds):
+            if build.context == context:
+                return build
+        build = Build(context, driver_of(context))
+        _builds.add(build)
+        return build

@@ -1,0 +1,62 @@
+"""Lead: what one thread makes for one launch, through all stages, and who waits for it meanwhile.
+
+The process that generates code builds the program, and has the lead for the next kernel: the other processes import
+nothing that generates code. So a thread lets go of the lead for code when it has the lead for the program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcl.cache.flight import Flight
+    from kcl.cache.layers import Layer
+    from kcl.cache.lookup import Look, Stage
+
+
+class Lead:
+    """The leads that a thread has taken for a kernel; they end with the `with` block. For one thread."""
+
+    __slots__ = ("_earlier", "_flights", "_kernel")
+
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
+        self._flights: list[Flight] = []
+        self._earlier: tuple[Stage[Any], Any, Look] | None = None
+
+    def take(self, layer: Layer, digest: str) -> str:
+        """Take the lead for what has this digest, or wait for the thread or process that has it; name that one.
+
+        Empty where the wait is of no use: others would not see the entry. What this thread has made in an earlier
+        stage is left to others as soon as it waits, or has the new lead.
+        """
+        self._follow()
+        flight = layer.join(digest, self._kernel, self.land)
+        self.land()
+        if flight is None:
+            return ""
+        self._flights.append(flight)
+        return flight.by
+
+    def passed(self, stage: Stage[Any], job: Any, look: Look) -> None:
+        """Note that the value of a stage is there."""
+        self._earlier = (stage, job, look) if look.key is not None else None
+
+    def land(self) -> None:
+        """Let the others go on. Landing twice is no error."""
+        while self._flights:
+            self._flights.pop().land()
+
+    def _follow(self) -> None:
+        """Wait until the maker of the earlier stage's value has the lead for this one, unless it is this thread."""
+        if self._earlier is not None and not self._flights:
+            stage, job, look = self._earlier
+            flight = stage.layer.join(stage.together(job, look), self._kernel)
+            if flight is not None:
+                flight.land()
+
+    def __enter__(self) -> Lead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.land()

@@ -1,0 +1,254 @@
+"""The look-up: what every stage of the line shares. Only this module finds, waits, sets aside, publishes and emits.
+
+    obtain(stage, job, lead)        one look-up of one job in the layer of its stage
+      stage.search(job)             which slots to look at: yields each, is sent what lies there, returns a Look
+      stage.load(job, look)         entries -> value; whatever it raises: the entries are set aside, the value is made
+      stage.make(job, look)         the value of a miss, with the entries to publish
+
+A stage never touches a store. So a new stage is three verbs and a row in the table of layers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kcl import events
+from kcl.errors import CacheMiss, UnknownInput, WrongEntry
+from kcl.events import Event
+from kcl.launch import MissingArguments
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+    from kcl.cache.key import Key
+    from kcl.cache.layers import Found, Layer
+    from kcl.cache.lead import Lead
+
+Job = TypeVar("Job", contravariant=True)
+
+_NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
+
+
+class Slot(Protocol):
+    """The place of one entry: its key, and the address in the stores of the layer."""
+
+    @property
+    def key(self) -> Key:
+        """The key of the entry."""
+
+    @property
+    def address(self) -> str:
+        """The address of the entry."""
+
+
+class Look(NamedTuple):
+    """What a look-up knows: the outcome, why, the entries that are there, and the value that was loaded or made.
+
+    `slots` are the places that count, with their `entries` where those are there. `key` is the key of what was found,
+    missed or made, None where there is none. `digest` names the look-up in its event. `spared` is how many seconds
+    the entries of a hit took to make. `beside` belongs to the stage.
+    """
+
+    outcome: str
+    reason: str = ""
+    key: Key | None = None
+    digest: str = ""
+    slots: tuple[Slot, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    size: int = 0
+    spared: float = 0.0
+    value: Any = None
+    beside: Any = None
+
+    @property
+    def there(self) -> frozenset[str]:
+        """The digests of the entries that are there."""
+        return frozenset([entry.key.digest for entry in self.entries])
+
+
+class Made(NamedTuple):
+    """What a stage made: the value, the entries to publish by address, and whether others wait on for the next stage.
+
+    `refused` says why nothing may be stored of a look-up that could be: it counts as a bypass then.
+    """
+
+    value: Any
+    entries: list[tuple[str, Entry]]
+    promised: bool = False
+    look: Look | None = None
+
+
+Searching = Generator[Slot, "Found", Look]
+
+
+class Stage(Protocol[Job]):
+    """What a layer caches, in three verbs. Made for one Kernel or one context; a job is what one call asks of it."""
+
+    verb: str  # what another process has done to the value, in the past tense
+
+    @property
+    def layer(self) -> Layer:
+        """The layer of the stage."""
+
+    def name(self, job: Job) -> str:
+        """The name of the kernel, for people."""
+
+    def guard(self, job: Job) -> AbstractContextManager[object]:
+        """Keep the other threads of this process out while one searches, loads or makes; not while it waits."""
+
+    def together(self, job: Job, look: Look) -> str:
+        """Return the digest under which processes and threads wait for the one that makes the value."""
+
+    def search(self, job: Job) -> Searching:
+        """Say where to look; raises UnknownInput for a bypass, MissingArguments, or the user's own error."""
+
+    def load(self, job: Job, look: Look) -> Look:
+        """Return the look with the value of its entries."""
+
+    def refusal(self, error: Exception) -> str:
+        """Say that stored entries could not be used."""
+
+    def checked(self, job: Job, look: Look) -> Look:
+        """Return a hit that was verified, where that was asked for; raises WrongEntry."""
+
+    def make(self, job: Job, look: Look) -> Made:
+        """Make what was not found."""
+
+    def texts(self, look: Look) -> Mapping[str, bytes]:
+        """Return what explains a miss of which nothing will be stored; raises nothing."""
+
+
+def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
+    """Return the value of a job: from the layer, or made now. One event says how. Thread-safe.
+
+    Raises CacheMiss where `KCL_STRICT=hit` forbids to make it, and what making it raises.
+    """
+    started = time.perf_counter()
+    with stage.guard(job):
+        look = _first(stage, job, started)
+        if look.outcome != "miss":
+            return _settled(stage, job, look, lead, started)
+    by = lead.take(stage.layer, stage.together(job, look))  # nothing that another thread may want is held
+    with stage.guard(job):
+        look = _first(stage, job, started)
+        if look.outcome == "hit" and by:
+            look = look._replace(reason=look.reason or f"{by} {stage.verb} it meanwhile")
+        return _settled(stage, job, look, lead, started)
+
+
+def find(stage: Stage[Job], job: Job) -> Look:
+    """Return what a look-up finds now, loaded where it is a hit; counts nothing."""
+    seen: list[tuple[Slot, Entry]] = []
+    searching = stage.search(job)
+    try:
+        slot = next(searching)
+        while True:
+            found = stage.layer.look_up(slot.address, slot.key)
+            if found.entry is not None:
+                seen.append((slot, found.entry))
+            slot = searching.send(found)
+    except StopIteration as done:
+        look: Look = done.value
+    except UnknownInput as error:
+        return Look("bypass", str(error))
+    except Exception as error:
+        if not seen or isinstance(error, MissingArguments):
+            raise
+        return _set_aside(stage, Look("error"), seen[-1:], error)  # an entry of another kcl may be of any form
+    if look.outcome != "hit":
+        return look
+    try:
+        return stage.load(job, look)
+    except Exception as error:
+        return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), error)
+
+
+def _first(stage: Stage[Job], job: Job, started: float) -> Look:
+    """Find; count the look-up where what the user wrote raises, and demand a hit where only that will do."""
+    try:
+        look = find(stage, job)
+        if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
+            events.emit(_event(stage, job, look), look.key, texts=stage.texts(look))
+            raise _forbidden(_event(stage, job, look), look.key)
+    except (CacheMiss, MissingArguments):
+        raise
+    except BaseException:
+        failed = Look("miss", "the recipe raised an error")
+        events.emit(_event(stage, job, failed, time.perf_counter() - started))
+        raise
+    return look
+
+
+def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
+    """Verify or make, publish, and emit the event."""
+    promised = False
+    try:
+        if look.outcome == "hit":
+            look = _checked(stage, job, look)
+        if look.value is None:
+            made = stage.make(job, look)
+            look, promised = made.look or look, made.promised
+            size = sum(stage.layer.publish(address, entry) for address, entry in made.entries)
+            look = look._replace(value=made.value, size=size)
+    except MissingArguments:
+        raise
+    except BaseException as error:
+        if isinstance(error, WrongEntry):
+            look = look._replace(outcome="error", reason=str(error))
+        _emit(stage, job, look, time.perf_counter() - started, stage.texts(look))
+        raise
+    if not promised:
+        lead.land()
+    lead.passed(stage, job, look)
+    _emit(stage, job, look, time.perf_counter() - started)
+    return look.value
+
+
+def _checked(stage: Stage[Job], job: Job, look: Look) -> Look:
+    try:
+        return stage.checked(job, look)
+    except WrongEntry as wrong:
+        return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), wrong)
+
+
+def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception) -> Look:
+    """Move entries that cannot be used into quarantine; the look-up is an error, and the value is made."""
+    for slot, entry in bad:
+        stage.layer.set_aside(slot.address, entry.pack(), error)
+        look = look._replace(key=look.key or slot.key)
+    reason = str(error) if isinstance(error, WrongEntry) else stage.refusal(error)
+    return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error)
+
+
+def _forbidden(event: Event, key: Key | None) -> CacheMiss:
+    """Return the error of a look-up that `KCL_STRICT=hit` does not allow."""
+    import shlex
+
+    sought = f" (key {key.digest[:12]})" if key is not None else ""
+    hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
+    return CacheMiss(
+        f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
+        f"KCL_STRICT=hit allows hits only; {hint if event.outcome == 'miss' else ''}"
+        "run once without it to fill the cache."
+    )
+
+
+def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Event:
+    digest = look.digest or (look.key.digest if look.key else "")
+    saved = look.spared - seconds if look.outcome == "hit" and look.spared else 0.0
+    return Event(stage.layer.name, stage.name(job), digest, look.outcome, look.reason, seconds, look.size, saved)
+
+
+def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS) -> None:
+    """Emit the event of a look-up, and a hit for every other slot whose entry was there."""
+    hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
+    used = [look.key.digest] if hit and look.key is not None else []
+    events.emit(event, look.key, used, texts)
+    reason = "" if hit else "another device of the context missed: built from source with it"
+    others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there.difference(used)}
+    for digest, key in others.items():
+        events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), key, [digest])

@@ -1,0 +1,259 @@
+"""Complete entries for drivers that are slow to give out a binary: a helper process makes them (PoCL).
+
+The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and
+deletes the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`).
+Nothing here is needed for a right answer: without a helper programs are built from source as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kcl.settings import PACKAGE
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+    from kcl.drivers.pocl.jobs import Queue
+
+# a helper that was started takes a moment to hold its lock
+_START_SECONDS = 1.0
+_IGNORED = frozenset(
+    {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
+)
+_IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
+_DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
+
+_left_behind: set[str] = set()
+_last_starts: dict[str, float] = {}
+_queues: dict[str, Queue] = {}
+
+
+def request(root: str, address: str, job: Entry, environment: Mapping[str, str]) -> None:
+    """Ask for the binary of a program: write the job below the kcl folder `root`, and see that a helper runs.
+
+    `address` is the place of the entry in the binary store. `job` is the entry without its binary; beside what the
+    entry is to say its metadata names "platform", "device", "kernels", "options", "binaries" (the store's
+    directory) and "pocl_cache" (PoCL's cache directory or ``None``), and may hold "build_options", the exact text
+    handed to clBuildProgram. Raises what a store raises (`OSError`, `CacheFault`); thread-safe; about a
+    millisecond.
+    """
+    from kcl.cache.entry import Entry
+
+    queue = _queue(root)
+    asked = {
+        "address": address,
+        "build_options": _build_options(job),
+        "directory": _directory(),
+        "environment": driver_variables(environment),
+        "process": os.getpid(),
+    }
+    queue.add(Entry(job.key, {**job.metadata, **asked}, job.parts))
+    _start(queue, root, environment)
+
+
+def pending(folder: str, digest: str) -> bool:
+    """Tell whether a job of this key digest waits or is being worked on."""
+    return _queue(folder).state(digest) is not None
+
+
+def wait(
+    folder: str, digest: str, seconds: float, environment: Mapping[str, str] | None = None, what: str = ""
+) -> bool:
+    """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
+
+    That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then. A
+    helper that is stopped is waited for a moment, once. A long wait is shown, and `what` names the job to people.
+    """
+    from kcl.cache.flight import Waiting
+
+    queue, waiting = _queue(folder), Waiting(what)
+    end = time.monotonic() + seconds
+    pause = 0.005
+    while True:
+        state = queue.state(digest)
+        if state is None:
+            return True
+        if state == "again" or not _is_attended(queue, digest, folder, environment):
+            return queue.state(digest) is None
+        waiting.holder = str(queue.holder() or "the helper")
+        if waiting.is_over():
+            _left_behind.add(waiting.holder)
+            return False
+        if time.monotonic() + pause > end:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.02)
+
+
+def idle(folder: str, seconds: float, progress: Callable[[int, int], object] | None = None) -> bool:
+    """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper.
+
+    `progress` is called with the numbers of jobs that have gone since the call, and of all.
+    """
+    queue = _queue(folder)
+    end = time.monotonic() + seconds
+    alone = time.monotonic() + _START_SECONDS
+    tell = _Progress(queue, progress)
+    while not tell.is_done():
+        now = time.monotonic()
+        if queue.has_helper():
+            alone = now + _START_SECONDS
+        if now > min(alone, end):
+            return tell.is_done()
+        time.sleep(0.02)
+    return True
+
+
+class _Progress:
+    """Tells how many jobs have gone, whenever that changes."""
+
+    def __init__(self, queue: Queue, tell: Callable[[int, int], object] | None) -> None:
+        self._queue = queue
+        self._tell = tell
+        self._total = 0
+        self._left = -1
+
+    def is_done(self) -> bool:
+        """Tell whether no job is pending, and how many there are to whom it concerns."""
+        if self._tell is None:
+            return self._queue.is_empty()
+        left = len(self._queue.jobs())
+        self._total = max(self._total, left)
+        if left != self._left and self._total:
+            self._left = left
+            self._tell(self._total - left, self._total)
+        return not left and self._queue.is_empty()
+
+
+def start(folder: str, environment: Mapping[str, str]) -> None:
+    """See that a helper works on the jobs below the kcl folder, if there are any."""
+    queue = _queue(folder)
+    if not queue.is_empty():
+        _start(queue, folder, environment)
+
+
+def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the drivers read and that may change what they make."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(_DRIVER_PREFIXES) and name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES)
+    }
+
+
+def _is_attended(queue: Queue, digest: str, folder: str, environment: Mapping[str, str] | None) -> bool:
+    """Tell whether a helper is alive, or has just been started."""
+    if queue.has_helper():
+        return not _is_left_behind(str(queue.holder()))
+    if queue.age(digest) < _START_SECONDS:
+        return True
+    if environment is not None:
+        _start(queue, folder, environment)
+    return _started_lately(queue)
+
+
+def _is_left_behind(helper: str) -> bool:
+    """Tell whether we have waited in vain for a helper that is stopped, and still is."""
+    from kcl.cache.flight import is_stopped
+
+    return helper in _left_behind and is_stopped(helper)
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # removed under the process
+        return "/"
+
+
+def _queue(folder: str) -> Queue:
+    from kcl.drivers.pocl.jobs import Queue
+
+    if folder not in _queues:  # it remembers that the directory was checked
+        _queues[folder] = Queue(folder)
+    return _queues[folder]
+
+
+def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:
+    """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
+    if _started_lately(queue) or queue.has_helper():
+        return
+    _last_starts[queue.folder] = time.monotonic()
+    command = _command(os.path.abspath(folder))
+    if command is not None:
+        _spawn(command, environment)
+
+
+def _started_lately(queue: Queue) -> bool:
+    return time.monotonic() - _last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
+
+
+def _command(folder: str) -> list[str] | None:
+    """Return the helper's command line; ``None`` where this interpreter cannot be started anew.
+
+    The helper needs kcl and the standard library only; isolated mode keeps out what the user's directories hold.
+    """
+    name = os.path.basename(sys.executable or "").lower()
+    if os.name != "posix" or not name.startswith(("python", "pypy")):
+        return None  # an application with Python inside
+    home = os.path.dirname(PACKAGE)
+    code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
+    return [sys.executable, "-I", "-S", "-c", code, folder, _pyopencl()]
+
+
+def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
+    import subprocess
+
+    null = subprocess.DEVNULL
+    # The shell leaves the helper to init, so that the user's process never has a child it does not know.
+    subprocess.Popen(
+        ["/bin/sh", "-c", '"$0" "$@" &', *command],
+        stdin=null,
+        stdout=null,
+        stderr=null,
+        close_fds=True,
+        start_new_session=True,
+        cwd="/",
+        env=dict(environment),
+    ).wait()
+
+
+def _pyopencl() -> str:
+    """Return pyopencl's directory, without importing it; empty if there is none."""
+    from importlib.util import find_spec
+
+    loaded = sys.modules.get("pyopencl")
+    file = loaded.__file__ if loaded is not None else getattr(find_spec("pyopencl"), "origin", None)
+    return os.path.dirname(file or "")
+
+
+def _build_options(job: Entry) -> str:
+    """Return the text that the driver got: pyopencl adds its own options, and PoCL's cache goes by the text."""
+    exact = job.metadata.get("build_options")
+    if exact is not None:
+        return str(exact)
+    options = list(job.metadata["options"])
+    program = getattr(sys.modules.get("pyopencl"), "Program", None)
+    process = getattr(program, "_process_build_options", None)
+    if process is None:
+        return " ".join(options)
+    return str(process(_Context(job.metadata["platform"]["name"]), options)[0].decode("utf-8"))
+
+
+class _Context:
+    """As much of a context as pyopencl looks at for its options: the platform's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def devices(self) -> list[_Context]:
+        return [self]
+
+    @property
+    def platform(self) -> _Context:
+        return self

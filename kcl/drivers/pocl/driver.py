@@ -1,0 +1,90 @@
+"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries; programs are made ahead."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from kcl import caches, option, settings
+from kcl.cache import layers
+from kcl.drivers.plain import Plain
+from kcl.drivers.pocl import completing
+from kcl.errors import CacheFault
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.build.driver import Prebuilt, Promise
+    from kcl.build.program_key import Slot
+    from kcl.build.stage import Build
+    from kcl.cache.entry import Entry
+
+_EXTRA = "POCL_EXTRA_BUILD_FLAGS"
+# What a process waits for an entry that a helper is still completing, and in all, before it builds programs itself;
+# where only a hit will do, waiting is all that is left.
+_PATIENCE = 2.0
+_PATIENCE_IN_ALL = 10.0
+_STRICT_PATIENCE = 60.0
+
+_waited = 0.0
+
+
+class Pocl(Plain):
+    """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
+
+    quotes_stay = True
+    is_silent = True
+
+    def added_options(self) -> str:
+        """Return what `POCL_EXTRA_BUILD_FLAGS` adds."""
+        return dict(caches.code_variables()).get(_EXTRA, "")
+
+    def described(self, slot: Slot) -> dict[str, Any]:
+        """Return what the helper needs: the store, the options, and PoCL's own cache."""
+        folder = os.path.abspath(caches.directory_in_use("pocl")) if caches.state("pocl").on else None
+        return {"binaries": layers.binary().place, "build_options": slot.options.text, "pocl_cache": folder}
+
+    def completed(self, _program: cl.Program, _slot: Slot, _entry: Entry) -> Entry | None:
+        """Return nothing: the helper asks for the binary."""
+        return None
+
+    def launched(self, promises: tuple[Promise, ...]) -> None:
+        """Hand the entries to the helper, when `KCL_PROMOTE` says."""
+        completing.launched(promises)
+
+    def loaded(self, slot: Slot, entry: Entry) -> None:
+        """Remember the entry, to see at the end whether it held all that was needed."""
+        completing.loaded(slot.address, entry, slot.options.text)
+
+    def awaited(self, slot: Slot, kernel: str) -> bool:
+        """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
+        global _waited
+        layer, folder, digest = layers.binary(), option.folder("kcl"), slot.key.digest
+        started = time.monotonic()
+        try:
+            from kcl.drivers.pocl import client
+
+            if not client.pending(folder, digest):
+                return False
+            patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - _waited)
+            return client.wait(folder, digest, patience, settings.environment(), kernel)
+        except (OSError, ImportError, CacheFault) as error:
+            layer.fault("wait for the helper", error)
+            return False
+        finally:
+            _waited += time.monotonic() - started
+
+    def prebuilt(self, build: Build, slots: list[Slot]) -> Prebuilt | None:
+        """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""
+        layer = layers.binary()
+        if build.ahead is None or build.ahead.layer is not layer:
+            from kcl.drivers.pocl.prebuild import Ahead
+
+            if not caches.state("pocl").on:
+                # PoCL removes the files of a program then as it is released, those of its like with them.
+                layer.ahead = False
+                return None
+            build.ahead = Ahead(layer, build.context, slots[0])
+        found: Prebuilt | None = build.ahead.take(slots[0])
+        return found

@@ -1,0 +1,317 @@
+"""Generate, the first stage: from a recipe to code that is ready to launch, through the generator layer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl import events
+from kcl.cache import layers
+from kcl.cache.entry import Entry, recorded_seconds
+from kcl.cache.key import Key, Part
+from kcl.cache.lookup import Look, Made
+from kcl.errors import UnknownInput, WrongEntry
+from kcl.generate import rows
+from kcl.generate.code import Code, from_entry
+from kcl.generate.rows import Base, Dtypes, Outcome
+from kcl.launch import MissingArguments, unpack
+from kcl.namedtuple import NamedTuple
+from kcl.record import proofs
+from kcl.record.dtypes import dtype_text
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    import numpy as np
+
+    from kcl.cache.layers import Found, Layer
+    from kcl.generate.frontends import Open
+    from kcl.generate.origins import Origin
+    from kcl.record.evidence import Evidence
+
+_VERIFIED = "verified"
+_REUSED = "same translation unit as before: generated code reused"
+_FRONT_ENDS = ("loopy", "opencl")
+
+
+class Given(NamedTuple):
+    """What one call gives to the stage: arguments by name, or dtypes in their place.
+
+    Where it is a `launch` every required array must be there, and what is made is built at once.
+    """
+
+    values: dict[str, Any]
+    launch: bool = False
+
+
+class Row(NamedTuple):
+    """The place of a row in the generator layer."""
+
+    key: Key
+
+    @property
+    def address(self) -> str:
+        """The address of a row is the digest of its key."""
+        return self.key.digest
+
+
+class Stored(NamedTuple):
+    """A row that was stored now, for whoever asks later why a run of the same recipe misses."""
+
+    recipe: str
+    places: list[str]
+    texts: Mapping[str, str]
+    record: Mapping[str, Any]
+
+
+class Generate:
+    """The stage of one Kernel: what is known of it so far. Thread-safe; the key is that of the first look-up."""
+
+    verb = "generated"
+
+    def __init__(self, origin: Origin) -> None:
+        self.base: Base | None = None
+        self.stored: Stored | None = None  # by the last look-up, until somebody takes it
+        self._origin = origin
+        self._lock = threading.RLock()
+        self._unknown = ""
+        self._key: Key | None = None
+        self._outcome: Outcome | None = None
+
+    @property
+    def layer(self) -> Layer:
+        """The generator layer."""
+        return layers.generator()
+
+    @property
+    def own_seconds(self) -> float:
+        """How long the recipe's own code took, where loopy did nothing for it."""
+        return self._origin.own_seconds
+
+    def key(self) -> Key | None:
+        """Return the generator key, None where it cannot be known."""
+        with self._lock:
+            if self._key is None and not self._unknown:
+                try:
+                    self._key = self._origin.key()
+                except UnknownInput as error:
+                    self._unknown = str(error)
+            return self._key
+
+    def evidence(self) -> Evidence:
+        """Return the texts that explain a miss; slow."""
+        with self._lock:
+            return self._origin.place()
+
+    def is_stored(self) -> bool:
+        """Tell whether the layer holds a row of this kernel, for whatever dtypes."""
+        key, layer = self.key(), self.layer
+        return key is not None and not layer.off() and layer.look_up(key.digest, key).entry is not None
+
+    # the verbs of the look-up
+
+    def name(self, _given: Given) -> str:
+        """The name of the kernel."""
+        return self._origin.name
+
+    def guard(self, _given: Given) -> threading.RLock:
+        """Let one thread at a time work at this Kernel."""
+        return self._lock
+
+    def together(self, given: Given, _look: Look) -> str:
+        """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
+        assert self._key is not None
+        dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(given.values).items())
+        return Key([Part("generator key", self._key.digest), *dtypes]).digest
+
+    def search(self, given: Given) -> Generator[Row, Found, Look]:
+        """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
+        digest = self._key.digest if self._key else ""
+        off = "" if any(not self.layer.off(frozenset({kind})) for kind in _FRONT_ENDS) else self.layer.off()
+        key = None if off else self.key()
+        off = off or self.layer.off(self._origin.front_ends)
+        if off:
+            return Look("bypass", f"off: {off}", digest=digest)
+        if key is None:
+            return Look("bypass", self._unknown)
+        look = yield from self._rows(key, given)
+        if given.launch and self.base is not None:
+            _require(self.base.open, given.values)
+        return look._replace(digest=key.digest)
+
+    def _rows(self, key: Key, given: Given) -> Generator[Row, Found, Look]:
+        found = yield Row(key)
+        entry, size = found.entry, found.size
+        if entry is None:
+            return Look(found.outcome, found.reason, key)
+        directory = self._origin.directory
+        stored = rows.base_of(entry)
+        self.base = base = self._origin.as_of_now(stored)
+        if rows.belongs_elsewhere(entry, directory):
+            return Look("miss", "the stored code names the directory of another copy of the project", key)
+        if rows.is_whole(entry):
+            return _hit(entry, size)
+        dtypes = dtypes_of(unpack(base.open.packed, given.values))
+        keys = rows.special_keys(key, base, dtypes)
+        for special in keys:
+            found = yield Row(special)
+            entry = found.entry
+            if entry is not None and not rows.belongs_elsewhere(entry, directory) and rows.fits(entry, base, dtypes):
+                return _hit(entry, size + found.size)
+            if found.outcome == "error":
+                return Look("error", found.reason, special)
+        return Look("miss", rows.difference(stored, base, dtypes), keys[0])
+
+    def load(self, _given: Given, look: Look) -> Look:
+        """Make stored code ready to launch."""
+        (entry,) = look.entries
+        ready = self._origin.adapted(rows.ready(entry, self._origin.directory))
+        return look._replace(value=ready, reason=self._origin.remark)
+
+    def refusal(self, error: Exception) -> str:
+        """Say that stored code could not be used."""
+        return f"the stored code could not be used: {error}"
+
+    def checked(self, given: Given, look: Look) -> Look:
+        """Under `KCL_VERIFY` compare a hit with what the recipe generates."""
+        if not self._is_chosen() or self.base is None:
+            return look
+        (entry,) = look.entries
+        dtypes = dtypes_of(unpack(self.base.open.packed, given.values))
+        wrong = self._wrong(look.value.code, {name: dtypes[name] for name in entry.metadata["chosen"]}, entry)
+        if wrong is None:
+            return look._replace(reason=_VERIFIED, spared=0.0)  # what verifies a hit generates
+        self.base = None
+        raise wrong
+
+    def make(self, given: Given, look: Look) -> Made:
+        """Make the result and generate, or take what was generated from an equal result."""
+        started = time.perf_counter()
+        made, used = self._made(given)
+        off = look.reason if look.reason.startswith("off: ") else self._off(made)
+        code, refused, unit, reused, fault = self._code(made, used, lone=bool(off))
+        if fault:
+            look = look._replace(outcome="error", reason=fault)
+        refused = refused or off
+        check = self._is_chosen() and not off and not isinstance(look.beside, WrongEntry)
+        if check and (reused or not (refused or look.outcome == "bypass")):
+            wrong = self._wrong(code, used)
+            if wrong is not None:
+                self.layer.fault("verify", wrong)
+                look = look._replace(outcome="error", reason=str(wrong))
+                refused = "" if reused else str(wrong)
+                code, _refused, unit, reused, _fault = self._code(made, used, lone=True)
+        if refused and look.outcome == "miss":
+            look = look._replace(outcome="bypass", reason=refused)
+        if reused:
+            look = look._replace(reason=f"{look.reason}; {_REUSED}")
+        key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
+        promised = given.launch and look.outcome == "miss" and bool(entries)
+        ready = self._origin.adapted(rows.made_ready(code))
+        return Made(ready, entries, promised, look._replace(key=key or look.key))
+
+    def texts(self, look: Look) -> Mapping[str, bytes]:
+        """Return the recipe's texts and calls; nothing where they cannot be described."""
+        if look.outcome != "miss" or look.key is None:
+            return {}
+        try:
+            return rows.texts(self._origin.place())
+        except Exception as error:
+            events.logger().info("the miss of %s cannot be described: %r", self._origin.name, error)
+            return {}
+
+    # what making consists of
+
+    def _is_chosen(self) -> bool:
+        if not self.layer.verify:
+            return False
+        from kcl.generate import check
+
+        return check.chosen(self.layer.verify, self._key.digest if self._key else "")
+
+    def _made(self, given: Given) -> tuple[Outcome, Dtypes]:
+        """Make the result, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
+        if self._outcome is not None and self.base is not None:
+            made = self._outcome._replace(reads=self.base.reads)
+        else:
+            made = self._origin.outcome()
+            self._outcome = None if made.refused else made
+        dtypes = dtypes_of(unpack(made.result.packed, given.values))
+        if self.base is None or self.base.reads != made.reads:
+            self.base = Base(made.result.open(dtypes), made.reads)
+        if given.launch:
+            _require(self.base.open, given.values)
+        used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
+        if made.result.follows(used, self.base.open.needed):
+            used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
+        return made, used
+
+    def _wrong(self, stored: Code, used: Dtypes, entry: Entry | None = None) -> WrongEntry | None:
+        from kcl.generate import check
+
+        code: CodeType | None = from_entry(entry)[1] if entry is not None else None
+        return check.check(self._origin.name, self._origin.anew, stored, used, code)
+
+    def _off(self, made: Outcome) -> str:
+        off = self.layer.off(frozenset({made.result.front_end}))
+        return f"off: {off}" if off else ""
+
+    def _code(self, made: Outcome, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
+        """Generate, or take what was generated from an equal result; `lone` code looks for no other.
+
+        Returns the code, why it must not be stored, the key of the result, whether the code is that of an equal
+        result, and why stored code of an equal result could not be used.
+        """
+        from kcl.generate import run
+
+        unit = None if lone else run.unit_key(made.result, used)
+        fault = ""
+        if unit is not None:
+            found, fault = rows.of_unit(self.layer, unit)
+            if found is not None:
+                return found._replace(text=found.text._replace(kernel=self._origin.name)), made.refused, unit, True, ""
+        code, unfit, alone = self._origin.generate(used)
+        return code, made.refused or unfit, unit if alone else None, False, fault
+
+    def _entries(
+        self, look: Look, code: Code, used: Dtypes, refused: str, unit: Key | None, reused: bool, seconds: float
+    ) -> tuple[Key | None, list[tuple[str, Entry]]]:
+        """Return the rows of code: under the generator key, or where that is not known under the result's alone."""
+        if not refused and look.outcome != "bypass" and self._key is not None:
+            assert self.base is not None
+            proofs.write()
+            evidence = self._origin.place()
+            key, entries = rows.entries(self._key, evidence, self.base, code, used, unit, seconds)
+            if self._origin.recipe and evidence.record is not None:
+                places = [self._key.digest, key.digest, *([unit.digest] if unit else [])]
+                self.stored = Stored(self._origin.recipe, list(dict.fromkeys(places)), evidence.texts, evidence.record)
+            return key, entries
+        if reused or unit is None:
+            return None, []
+        return None, [rows.unit_entry(unit, code, seconds)]
+
+
+def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
+    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; anything else says nothing."""
+    import numpy as np
+
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, (type, str, np.dtype)):
+            found[name] = np.dtype(value)
+        elif hasattr(value, "dtype"):
+            found[name] = value.dtype
+    return found
+
+
+def _hit(entry: Entry, size: int) -> Look:
+    slots, spared = (Row(entry.key),), recorded_seconds(entry)
+    return Look("hit", "", entry.key, slots=slots, entries=(entry,), size=size, spared=spared)
+
+
+def _require(opened: Open, values: Mapping[str, Any]) -> None:
+    missing = sorted(set(opened.required) - values.keys())
+    if missing:
+        raise MissingArguments(missing)
