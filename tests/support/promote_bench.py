@@ -22,7 +22,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import STATES, Queue
+from kcl.drivers.pocl.jobs import STATES, WORK_PREFIX, Queue
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = b"#define PART 5\n"
@@ -214,3 +214,13 @@ def make_user(factory: pytest.TempPathFactory) -> User:
     options = ["-cl-std=CL1.2", "-I", str(root)]
     said = run(root / "pocl", list(zip(SOURCES, LAUNCHES, strict=True)), options)
     return User(said["results"], said["facts"], options, root / "pocl")
+
+
+def works(bench: Bench) -> list[str]:
+    """Name the private directories of helpers."""
+    names = os.listdir(bench.queue.folder) if os.path.isdir(bench.queue.folder) else []
+    return [name for name in names if name.startswith(WORK_PREFIX)]
+
+
+def states(bench: Bench) -> list[str]:
+    return sorted(job.state for job in bench.queue.jobs())

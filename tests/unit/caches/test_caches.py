@@ -3,60 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
-import re
-import sqlite3
-import sys
 
 import pytest
 
 from kcl import caches
-from kcl.caches import contents, table
-from kcl.caches.table import ROWS, Places
+from kcl.caches.table import ROWS
 
 WORDS = ["1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON", "", "2", " 1", "sure"]
-
-
-@pytest.fixture(autouse=True)
-def unset(monkeypatch):
-    """Unset what any owner reads, but for the root of a fresh cache; nothing here runs OpenCL in this process."""
-    for variable in {each for row in ROWS.values() for each in row.variables} - {"HOME", "XDG_CACHE_HOME"}:
-        monkeypatch.delenv(variable, raising=False)
-
-
-class TestTable:
-    def test_sorted(self):
-        """The rows are sorted by name, so that two people add the same row in the same place."""
-        assert list(ROWS) == sorted(ROWS)
-
-    def test_facts(self):
-        """Each row says what it is called, when its owner reads its variables, and by patterns that compile."""
-        for name, row in ROWS.items():
-            assert row.title
-            assert row.read or not row.switches, name
-            assert bool(row.places.here) == bool(row.own), name
-            for pattern in (row.own, row.inside, row.entry):
-                re.compile(pattern)
-
-    def test_sources(self):
-        """Above each row stands where its facts were read."""
-        text = inspect.getsource(table)
-        for name in caches.names():
-            before = text.partition(f'    "{name}": Row(')[0].splitlines()[-1]
-            assert before.startswith("    # "), name
-
-    def test_neighbours(self):
-        """kcl's own driver caches are no neighbours; Mesa, which serves the whole desktop, is one."""
-        near = {"comgr", "cuda", "intel", "loopy", "neo", "pocl", "pyopencl", "pyopencl-binary"}
-        assert {name for name, row in ROWS.items() if not row.neighbour} == near
-
-    def test_operating_systems(self, monkeypatch):
-        """A row has templates for three systems; one without templates has no cache there."""
-        places = Places(("~/linux",), windows=())
-        for platform, here in (("linux", ("~/linux",)), ("darwin", ("~/linux",)), ("win32", ())):
-            monkeypatch.setattr(sys, "platform", platform)
-            assert places.here == here
 
 
 class TestState:
@@ -221,148 +175,6 @@ class TestPlace:
         for variable, value in variables.items():
             monkeypatch.setenv(variable, value.format(**words))
         assert caches.place(name) == (path.format(**words), why)
-
-
-def filled(name, *paths):
-    """Make files below the directory of a cache; a path that ends in a slash is an empty directory."""
-    for path in paths:
-        place = os.path.join(caches.directory(name), path)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        if not path.endswith("/"):
-            with open(place, "wb") as stream:
-                stream.write(b"12345")
-
-
-class TestFiles:
-    def test_shared_directory(self):
-        """In a directory of several owners each has its own files, and those of nobody known are nobody's."""
-        filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-a.sqlite-journal", "pdict-v5-pyopencl-b.sqlite")
-        filled("loopy", "pdict-v5-kcl-generated-v1.sqlite", "pdict-v5-pytato-c.sqlite", "other")
-        assert [os.path.basename(path) for path in caches.files("loopy")] == [
-            "pdict-v5-loopy-a.sqlite",
-            "pdict-v5-loopy-a.sqlite-journal",
-        ]
-        assert [os.path.basename(path) for path in caches.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
-
-    def test_never_a_link(self, tmp_path):
-        """A link that has the name of something of the cache is none of its files."""
-        filled("pocl", "AB/")
-        os.symlink(tmp_path, os.path.join(caches.directory("pocl"), "CD"))
-        assert [os.path.basename(path) for path in caches.files("pocl")] == ["AB"]
-
-    def test_what_lies_inside(self, monkeypatch, tmp_path):
-        """A directory that happens to have such a name, with something else inside, is not the cache's."""
-        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
-        filled("pocl", "AB/" + "C" * 37 + "/program.bc", "DE/thesis.tex", "notes.txt")
-        assert caches.files("pocl") == (str(tmp_path / "AB"),)
-
-    def test_nothing(self):
-        """A cache whose directory is not there has no files, and neither has one without a directory."""
-        assert caches.files("triton") == caches.files("intel") == ()
-
-    def test_single_file(self):
-        """Where the cache is one file, that and what SQLite keeps beside it are its own."""
-        filled("tinygrad", "cache.db", "cache.db-wal", "downloads/x")
-        assert [os.path.basename(path) for path in caches.files("tinygrad")] == ["cache.db", "cache.db-wal"]
-
-
-class TestLooksLike:
-    def test_of_that_kind(self, monkeypatch, tmp_path):
-        """A directory that holds something of a cache looks like it: not an empty one, a link, or another cache's."""
-        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
-        filled("pocl", "AB/" + "C" * 37 + "/program.bc")
-        assert caches.looks_like("pocl", str(tmp_path / "pocl"))
-        assert not caches.looks_like("triton", str(tmp_path / "pocl"))
-        os.symlink(tmp_path / "pocl", tmp_path / "link")
-        os.mkdir(tmp_path / "empty")
-        for path in ("link", "empty", "none"):
-            assert not caches.looks_like("pocl", str(tmp_path / path))
-
-    @pytest.mark.parametrize("place", ["/", "{home}", "{above}"])
-    def test_too_wide(self, monkeypatch, tmp_path, place):
-        """The root, the home directory, and what that lies in look like no cache, whatever they hold."""
-        home = tmp_path / "home"
-        home.mkdir()
-        monkeypatch.setenv("HOME", str(home))
-        path = place.format(home=home, above=tmp_path)
-        if path != "/":
-            monkeypatch.setenv("POCL_CACHE_DIR", path)
-            filled("pocl", "AB/" + "C" * 37 + "/program.bc")
-        assert not caches.looks_like("pocl", path)
-
-
-class TestMeasure:
-    def test_files(self):
-        """Entries are the files that stand for one; bytes and times are those of all files."""
-        filled("pocl", *(f"AB/{letter * 37}/program.bc" for letter in "CDE"), "AB/" + "C" * 37 + "/k/0-0-0/k.so")
-        filled("pocl", "tempfile_x.cl", "unknown")
-        oldest = os.path.join(caches.directory("pocl"), "AB", "D" * 37, "program.bc")
-        os.utime(oldest, (1e9, 1e9))
-        measured = contents.measure("pocl")
-        assert measured[:3] == (3, 25, 1e9)
-        assert measured.newest > 1e9
-
-    def test_rows(self):
-        """The entries of a dictionary are its rows; a file that is no database is said, and the others still count."""
-        filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-b.sqlite")
-        good = os.path.join(caches.directory("loopy"), "pdict-v5-loopy-b.sqlite")
-        os.unlink(good)
-        with contextlib.closing(sqlite3.connect(good)) as database, database:
-            database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
-            database.executemany("INSERT INTO dict VALUES (?, '')", [("a",), ("b",)])
-        measured = contents.measure("loopy")
-        assert measured.entries == 2
-        assert "pdict-v5-loopy-a.sqlite: file is not a database" in measured.fault
-
-    def test_writes_nothing(self):
-        """Measuring makes no file, not even where the cache is absent."""
-        before = {name: caches.files(name) for name in ROWS}
-        assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
-        assert {name: caches.files(name) for name in ROWS} == before
-        assert not os.path.exists(caches.directory("triton"))
-
-
-LATE = """
-import json, os, sys
-from kcl import caches
-from kcl.caches import late_switches
-import loopy, pyopencl as cl, pyopencl.invoker
-cl.get_platforms()
-caches.state("pocl")  # as when a layer is first used
-changed = [caches.changed()]
-for pair in sys.argv[1:]:
-    name, _, value = pair.partition("=")
-    os.environ[name] = value
-changed.append(caches.changed())
-print(json.dumps([changed, late_switches.find()]))
-"""
-
-
-class TestLate:
-    def test_after(self, child):
-        """A variable that changes after its owner read it is found, with what the owner goes on with."""
-        changes = ["LOOPY_NO_CACHE=1", "POCL_KERNEL_CACHE=0", "XDG_CACHE_HOME=/elsewhere", "KCL_NO_CACHE=1", "OTHER=1"]
-        changed, found = child.json(LATE, *changes)
-        assert changed == [False, True]
-        words = {cache: words for cache, _variable, _value, words, sure in found if sure}
-        assert words["loopy"].startswith("LOOPY_NO_CACHE=1 was set too late for loopy's PersistentDict cache")
-        assert words["pocl"].startswith("POCL_KERNEL_CACHE=0 was set too late for PoCL's kernel cache, read at the fir")
-        assert words["pyopencl"].endswith(f"its files are in {child.cache / 'pytools'}")
-        assert words["kcl"].startswith("KCL_NO_CACHE=1 was set too late for kcl")
-        assert set(words) == {"kcl", "loopy", "pocl", "pyopencl"}
-
-    def test_not_known(self, child):
-        """A change before kcl was used may have come in time: it is found, and said to be unsure."""
-        code = LATE.replace('adapters.state("pocl")', "")
-        _changed, found = child.json(code, f"POCL_CACHE_DIR={child.directory}")
-        assert [(cache, sure) for cache, _variable, _value, _words, sure in found] == [("pocl", False)]
-        assert f"if that came before, its files are in {child.cache}" in found[0][3]
-
-    def test_without_effect(self, child):
-        """A change that means the same to the owner, or of a variable that nobody reads, is none."""
-        changed, found = child.json(LATE, "POCL_KERNEL_CACHE=1", "CUDA_CACHE_DIR=/x", "LOOPY_NO_CACHE=0")
-        assert changed == [False, True]
-        assert found == []
 
 
 class TestCodeVariables:

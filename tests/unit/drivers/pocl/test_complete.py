@@ -9,22 +9,10 @@ import subprocess
 import time
 
 import pytest
-from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, User, make_user, python, run, snapshot
+from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, python, run, snapshot
 
 from kcl.drivers.pocl import client, poclbin
 from kcl.drivers.pocl.complete import Task, Workshop
-
-
-@pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A process that ran before."""
-    return make_user(tmp_path_factory)
-
-
-@pytest.fixture
-def bench(user: User, tmp_path: pathlib.Path) -> Bench:
-    """A fresh place to work at."""
-    return Bench(user, tmp_path)
 
 
 class TestCompleteEntry:

@@ -13,11 +13,11 @@ import threading
 import time
 
 import pytest
-from promote_bench import LIMIT_SECONDS, ROOT, Bench, User, make_user, python, snapshot, until
+from promote_bench import LIMIT_SECONDS, ROOT, Bench, python, snapshot, states, until, works
 
 from kcl import settings
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, WORK_PREFIX
+from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
@@ -32,28 +32,6 @@ ASK = """
             client.request(folder, address, Entry.unpack(stream.read()), settings.environment())
     print(json.dumps(client.idle(folder, 60)))
 """
-
-
-@pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A process that ran before."""
-    return make_user(tmp_path_factory)
-
-
-@pytest.fixture
-def bench(user: User, tmp_path: pathlib.Path) -> Bench:
-    """A fresh place to work at."""
-    return Bench(user, tmp_path)
-
-
-def works(bench: Bench) -> list[str]:
-    """Name the private directories of helpers."""
-    names = os.listdir(bench.queue.folder) if os.path.isdir(bench.queue.folder) else []
-    return [name for name in names if name.startswith(WORK_PREFIX)]
-
-
-def states(bench: Bench) -> list[str]:
-    return sorted(job.state for job in bench.queue.jobs())
 
 
 class TestLife:
@@ -174,75 +152,6 @@ class TestKilled:
         bench.work()
         assert bench.left() == []
         assert bench.entry(1) is None
-
-
-class TestWait:
-    def test_nothing_pending(self, bench: Bench) -> None:
-        """Without a job nothing is pending, waiting ends at once, and no directory is made."""
-        digest = bench.key(0).digest
-        assert not client.pending(bench.folder, digest)
-        assert client.wait(bench.folder, digest, 1)
-        assert client.idle(bench.folder, 1)
-        client.start(bench.folder, settings.environment())
-        assert not os.path.exists(bench.folder)
-
-    def test_until_published(self, bench: Bench) -> None:
-        """Whoever waits finds the entry when the job has gone."""
-        bench.request(1)
-        assert client.pending(bench.folder, bench.key(1).digest)
-        assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
-        assert not client.pending(bench.folder, bench.key(1).digest)
-        assert bench.entry(1) is not None
-
-    def test_nobody_works(self, bench: Bench) -> None:
-        """An old job without a helper is not waited for."""
-        bench.queued(1)
-        self._age(bench)
-        assert not client.wait(bench.folder, bench.key(1).digest, 3600)
-
-    def test_starts_a_helper(self, bench: Bench) -> None:
-        """Whoever waits can start a helper for the work that a killed one left."""
-        bench.queued(1)
-        client._last_starts.clear()
-        self._age(bench)
-        assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, settings.environment())
-        assert bench.entry(1) is not None
-
-    def test_failing_job(self, bench: Bench) -> None:
-        """A job that killed a helper is not waited for, although one is alive."""
-        bench.queued(1)
-        (job,) = bench.queue.jobs()
-        bench.queue.move(job, AGAIN)
-        with bench.locked():
-            assert not client.wait(bench.folder, bench.key(1).digest, 3600)
-
-    def test_time_is_over(self, bench: Bench) -> None:
-        """Waiting ends when time is over, whatever the helper does."""
-        bench.queued(1)
-        with bench.locked():
-            assert not client.wait(bench.folder, bench.key(1).digest, 0.05)
-            assert not client.idle(bench.folder, 0.05)
-
-    def test_stopped(self, bench: Bench) -> None:
-        """A helper that is stopped is waited for once, for a moment; when it goes on it is waited for again."""
-        bench.queued(1)
-        with bench.helper() as helper:
-            until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
-            helper.send_signal(signal.SIGSTOP)
-            digest = bench.key(1).digest
-            try:
-                if bench.queue.state(digest) is not None:  # else it was faster
-                    assert not client.wait(bench.folder, digest, 3600)
-                    assert not client.wait(bench.folder, digest, 3600)
-                    assert client._left_behind == {str(helper.pid)}
-            finally:
-                helper.send_signal(signal.SIGCONT)
-            assert client.wait(bench.folder, digest, LIMIT_SECONDS)
-            client._left_behind.clear()
-
-    def _age(self, bench: Bench) -> None:
-        (job,) = bench.queue.jobs()
-        os.utime(f"{bench.queue.folder}/{job.state}/{job.digest}", (job.written - 60, job.written - 60))
 
 
 class TestFaults:

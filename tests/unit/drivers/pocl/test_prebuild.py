@@ -2,87 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import signal
 
 import pytest
+from ahead import AHEAD, DRIVER, LAUNCH, NUMBERS, ON_POCL, ONE_BY_ONE, Ran, entry, orders, sums
 
-from conftest import Child, platforms
+from conftest import platforms
 from kcl.cache.entry import Entry
-from kcl.drivers.pocl import orders as history
 from kcl.drivers.pocl import prebuild
 
-TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
-# Each program adds its number. The driver prints sums, the look-ups of the binary layer, how many programs were built
-# of binaries in which thread, which were handed to the driver, and how many in which thread.
-DRIVER = """
-    import collections, json, os, sys, threading
-    import numpy as np
-    import pyopencl as cl
-    import kcl
-    from kcl.drivers.pocl import prebuild
-    from kcl.build import compiler
-
-    prebuild.WINDOW, prebuild.FIRST, prebuild.BATCH, prebuild.PASSED, prebuild.BATCH_SECONDS = 6, 4, 2, 2, 60.0
-
-    TEXT = "__kernel void added{}(__global float *x) {{ x[get_global_id(0)] += {}; }}"
-
-    @kcl.kernel
-    def added(number):
-        return kcl.Source(
-            TEXT.format(number % 10, number),
-            entry=f"added{number % 10}",
-            arguments=[kcl.Array("x", np.float32, "(16,)", "inout")],
-            global_size="(16,)",
-            local_size="(16,)",
-        )
-
-    make, build, threads = compiler.of_binaries, compiler.built_silently, collections.Counter()
-    handed, makers = [], collections.Counter()
-
-    def noted(context, devices, entries):
-        makers[threading.current_thread().name] += 1
-        handed.extend(entry.key.digest for entry in entries)
-        return make(context, devices, entries)
-
-    def counted(*arguments):
-        threads[threading.current_thread().name] += 1
-        return build(*arguments)
-
-    compiler.of_binaries, compiler.built_silently = noted, counted
-    context = cl.create_some_context(interactive=False)
-    queue = cl.CommandQueue(context)
-
-    def launch(numbers):
-        return [float(added(number)(queue, x=np.zeros(16, np.float32))[1][0].sum()) for number in numbers]
-
-    def wait():
-        for thread in threading.enumerate():
-            if thread.name == "kcl-ahead":
-                thread.join()
-
-    def end(sums):
-        wait()
-        print(json.dumps([sums, found, threads, handed, makers]))
-
-    found = []
-    kcl.add_hook(lambda event: found.append([event.outcome, event.reason]) if event.layer == "binary" else None)
-    numbers = json.loads(sys.argv[1])
-"""
-LAUNCH = "    end(launch(numbers))\n"
-ONE_BY_ONE = """
-    sums = []
-    for number in numbers:
-        sums += launch([number])
-        wait()
-    end(sums)
-"""
-ON_POCL = {"PYOPENCL_CTX": "portable", "KCL_AHEAD": "1", "KCL_PROMOTE": "off"}
-AHEAD = ["hit", "made ahead"]
-NUMBERS = list(range(12))  # of which 0 and 10, 1 and 11 have the same kernel name
 WINDOW, FIRST = 6, 4
 
 
@@ -90,55 +20,6 @@ WINDOW, FIRST = 6, 4
 def _pocl():
     if "pocl" not in platforms():
         pytest.skip("programs are made ahead on PoCL only")
-
-
-class Ran:
-    """What a driver printed."""
-
-    def __init__(self, printed):
-        sums, self.events, self.builds, self.handed, self.makers = printed
-        self.sums = [int(each) for each in sums]
-        self.outcomes = [outcome for outcome, _reason in self.events]
-        self.ahead = self.events.count(AHEAD)
-
-
-@pytest.fixture(scope="session")
-def full(tmp_path_factory):
-    """The caches of a driver that has asked for all the programs."""
-    child = Child(tmp_path_factory.mktemp("ahead"))
-    done = child.run(DRIVER + LAUNCH + "    assert kcl.flush()\n", json.dumps(NUMBERS), **ON_POCL)
-    assert (done.returncode, done.stderr) == (0, "")
-    return child
-
-
-@pytest.fixture
-def run(full, child):
-    """Run a driver in a child with a copy of those caches, and return what it printed."""
-    shutil.copytree(full.cache, child.cache, symlinks=True)
-
-    def launch(numbers=NUMBERS, code=LAUNCH, **variables):
-        return Ran(child.json(DRIVER + code, json.dumps(numbers), **{**ON_POCL, **variables}))
-
-    return launch
-
-
-def sums(numbers):
-    """Return what the driver prints for these numbers."""
-    return [16 * number for number in numbers]
-
-
-def orders(child):
-    """Return the paths of the orders in a child's cache."""
-    return sorted((child.cache / "kcl" / "orders").glob("orders-*"))
-
-
-def entry(child, number):
-    """Return the path of a program's entry."""
-    source = TEXT.format(number % 10, number)
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    found = (child.cache / "pyopencl" / "kcl-binary-v1").rglob(f"added{number % 10}-*")
-    (path,) = [path for path in found if ("source", digest) in Entry.unpack(path.read_bytes()).key.parts]
-    return path
 
 
 class TestTaken:
@@ -186,6 +67,7 @@ class TestTaken:
     for number in numbers:
         sums += launch([number])
         wait()
+    from kcl.build import stage
     (home,) = stage._builds
     print(len(home.ahead._made))
 """
@@ -213,112 +95,11 @@ class TestTaken:
     from kcl.build import stage
     sums = launch(numbers)
     wait()
+    from kcl.build import stage
     (home,) = stage._builds
     print(len(home.ahead._made))
 """
         assert child.json(DRIVER + code, json.dumps([0, *NUMBERS[2:]]), **ON_POCL) == 0
-
-
-class TestOrder:
-    def test_another(self, run):
-        """Programs that are asked for the other way round are found, and right."""
-        numbers = [0, *reversed(NUMBERS[1:])]
-        ran = run(numbers)
-        assert ran.sums == sums(numbers)
-        assert ran.outcomes == ["hit"] * len(NUMBERS)
-
-    def test_kept(self, child, run):
-        """A run that asks for nothing new leaves the order as it is."""
-        (path,) = orders(child)
-        before = path.stat()
-        run(NUMBERS[:3])
-        run()
-        assert orders(child) == [path]
-        assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-    def test_learned(self, child, run):
-        """A program that was not in it is afterwards."""
-        orders(child)[0].unlink()
-        assert run(NUMBERS[:3]).ahead == 0
-        assert run(NUMBERS).outcomes == ["hit"] * len(NUMBERS)
-        assert run(NUMBERS[:1]).builds["kcl-ahead"] == FIRST
-
-    def test_other_first_program(self, child, run):
-        """What follows another first program is another order."""
-        assert run([3, 2]).ahead == 0
-        assert len(orders(child)) == 2
-
-    @pytest.mark.parametrize("content", [b"", b"not an entry", b"kclentry" + b"\0" * 100])
-    def test_damaged(self, child, run, content):
-        """An order that cannot be read is passed over, and written anew."""
-        orders(child)[0].write_bytes(content)
-        assert run().builds == {"MainThread": len(NUMBERS)}
-        assert run().builds["kcl-ahead"] > 0
-
-    @pytest.mark.parametrize("programs", [None, {"a": 1}, [1], ["../../etc/passwd"], ["0" * 63]])
-    def test_wrong(self, child, run, programs):
-        """An order that lists what are no addresses is passed over, and written anew."""
-        (path,) = orders(child)
-        key = Entry.unpack(path.read_bytes()).key
-        path.write_bytes(Entry(key, {"programs": programs}, {}).pack())
-        assert run().builds == {"MainThread": len(NUMBERS)}
-        assert run().builds["kcl-ahead"] > 0
-
-    def test_too_long(self, child, run):
-        """An order that is longer than any that is written is passed over, and written anew."""
-        (path,) = orders(child)
-        key = Entry.unpack(path.read_bytes()).key
-        path.write_bytes(Entry(key, {"programs": ["0" * 64] * 2001}, {}).pack())
-        assert run().builds == {"MainThread": len(NUMBERS)}
-        assert run().builds["kcl-ahead"] > 0
-
-    def test_part_of_it(self, run):
-        """In a run that leaves out much of it the rest is made ahead all the same."""
-        numbers = [0, *NUMBERS[6:]]
-        ran = run(numbers, ONE_BY_ONE)
-        assert ran.sums == sums(numbers)
-        assert ran.ahead >= 3
-
-    def test_in_use(self, child, run):
-        """The time of an order tells when it was last used, to the day."""
-        (path,) = orders(child)
-        os.utime(path, (1e9, 1e9))
-        run()
-        assert path.stat().st_mtime > 1.1e9
-
-    def test_link(self, child, run):
-        """A link in the place of an order is not followed."""
-        (path,) = orders(child)
-        path.rename(child.directory / "moved")
-        path.symlink_to(child.directory / "moved")
-        assert run().builds == {"MainThread": len(NUMBERS)}
-
-    @pytest.mark.usefixtures("run")
-    def test_unwritable(self, child):
-        """Where it can be neither read nor written nothing is said, and the run ends well."""
-        shutil.rmtree(child.cache / "kcl" / "orders")
-        (child.cache / "kcl" / "orders").write_text("in the way")
-        done = child.run(DRIVER + LAUNCH, json.dumps(NUMBERS), **ON_POCL)
-        assert (done.returncode, done.stderr) == (0, "")
-
-    def test_bounded(self, child, run):
-        """No more than a number of orders are kept: the oldest goes."""
-        (path,) = orders(child)
-        os.utime(path, (1, 1))
-        code = "    from kcl.inspect.history import remembered\n    remembered.KEPT = 1\n" + LAUNCH
-        run([1, 0], code)
-        assert len(orders(child)) == 1
-        assert orders(child) != [path]
-
-    def test_bounded_in_memory(self):
-        """A process that begins with ever other programs keeps the orders of the last ones."""
-        for number in range(history.KEPT + 10):
-            history.of(f"{number:064x}", "").note("0" * 64)
-        assert len(history._orders) == history.KEPT
-        one = history.of("0" * 64, "")
-        for number in range(history.LONGEST + 10):
-            one.note(f"{number:064x}")
-        assert len(one._asked) == history.LONGEST
 
 
 class TestRight:
@@ -349,6 +130,7 @@ class TestRight:
     from kcl.build import stage
     sums = launch([0])
     wait()
+    from kcl.build import stage
     (home,) = stage._builds
     made = home.ahead._made
     one, other, *_ = made
@@ -436,6 +218,7 @@ class TestRight:
     stage.slots_of = looked
     sums = launch(numbers)
     wait()
+    from kcl.build import stage
     (home,) = stage._builds
     fired = 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
@@ -15,7 +14,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Fault, listing
+from kcl.inspect.inventory import Fault
 
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
@@ -72,7 +71,7 @@ class TestSummaries:
         """A program and the row that holds code are listed with what their headers say; other rows are not."""
         fill(stores, "axpy")
         generated, program = inventory.summaries()
-        assert (generated.layer, generated.kind, generated.text.kernel, generated.seconds) == (
+        assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
             "generator",
             "code",
             "axpy",
@@ -234,76 +233,3 @@ class TestFind:
         (generated,) = (found for found in inventory.summaries("generator") if found.kernel == "sum")
         base, pointer, _code = code("sum")
         assert inventory.find(base.key.digest) == inventory.find(pointer.key.digest[:12]) == [generated]
-
-
-class TestListing:
-    @pytest.fixture
-    def many(self, stores, monkeypatch):
-        """A cache that counts as large, and has not changed for a while."""
-        monkeypatch.setattr(listing, "FEW", 3)
-        fill(stores, "axpy", count=5)
-        settle(stores)
-        return stores
-
-    @pytest.mark.usefixtures("many")
-    def test_same(self):
-        """The second listing of a large cache says the same, and opens no entry: shown by making them unreadable."""
-        first = list(inventory.summaries())
-        assert len(first) == 10
-        for found in first[5:]:
-            status = os.stat(path_of(found))
-            with open(path_of(found), "r+b") as stream:
-                stream.write(b"XXXXXXXX")
-            os.utime(path_of(found), ns=(status.st_atime_ns, status.st_mtime_ns))
-        faults: list[Fault] = []
-        assert list(inventory.summaries(faults=faults)) == first
-        assert not faults
-
-    def test_changes(self, many):
-        """What is added, replaced and removed is noticed."""
-        list(inventory.summaries())
-        added = entry("sum")
-        many[0].put(address(added.key.digest, "a device", "sum"), added.pack())
-        replaced = entry("axpy", 1, seconds=7.0)
-        many[0].put(address(replaced.key.digest, "a device", "axpy"), replaced.pack())
-        many[0].delete(address(entry("axpy", 2).key.digest, "a device", "axpy"))
-        many[1].delete(code("axpy", 3)[-1].key.digest)
-        found = list(inventory.summaries())
-        assert len(found) == 9
-        assert {one.seconds for one in found if one.layer == "binary"} == {0.5, 7.0}
-        assert [one.kernel for one in found if one.kernel != "axpy"] == ["sum"]
-
-    def test_small(self, stores):
-        """A small cache is read anew each time, and no file is written."""
-        fill(stores, "axpy", count=2)
-        settle(stores)
-        assert len(list(inventory.summaries())) == 4
-        assert not os.path.exists(option.folder("kcl"))
-
-    @pytest.mark.usefixtures("many")
-    @pytest.mark.parametrize("content", [b"", b"garbage" * 100, b"0" * 64 + b"\n{}"])
-    def test_damaged(self, content):
-        """A damaged summary is made anew."""
-        first = list(inventory.summaries())
-        folder = os.path.join(option.folder("kcl"), "listing")
-        for name in os.listdir(folder):
-            with open(os.path.join(folder, name), "wb") as stream:
-                stream.write(content)
-        assert list(inventory.summaries()) == first
-
-    @pytest.mark.usefixtures("many")
-    def test_moved(self, tmp_path):
-        """A copy of the cache elsewhere is read for itself."""
-        first = list(inventory.summaries())
-        shutil.copytree(tmp_path / "root", tmp_path / "copy")
-        option.cache_dir(tmp_path / "copy")
-        os.remove(path_of(first[-1]))
-        assert len(list(inventory.summaries())) == 9
-
-
-def settle(stores) -> None:
-    """Make everything an hour old."""
-    root = stores[0].location
-    for path in (stores[1].location, root, *(os.path.join(root, name) for name in os.listdir(root))):
-        status = os.stat(path)
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 3600 * 10**9))

@@ -1,12 +1,10 @@
-"""kcl.build.program: the program key, part by part, and programs from source or binary."""
+"""kcl.build.stage: programs from source or binary, found, made, and of several devices."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import pathlib
-import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -16,12 +14,10 @@ import kcl
 from conftest import SUPPORT
 from kcl import drivers, option
 from kcl.build import compiler
-from kcl.build.options import BuildOptions, build_options, passed
 from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.cache.key import Key
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
@@ -80,124 +76,6 @@ def outcomes():
     seen = []
     kcl.add_hook(lambda event: seen.append(event.outcome))
     return seen
-
-
-class TestKeyChanges:
-    @pytest.mark.parametrize(
-        "other",
-        [
-            generated(ADD.replace("+=", "-=")),
-            generated(ADD + " "),
-            generated(options=("-DADDEND=2",)),
-            generated(options=("-DADDEND=1", "-cl-fast-relaxed-math")),
-            generated(options=("-DADDEND=1", "-cl-std=CL1.2")),
-            generated(options=("-DADDEND=1", "-w")),
-            generated(options=()),
-        ],
-    )
-    def test_source_and_options(self, context, other):
-        """Another source, definition or option is another key."""
-        assert key(context, other) != key(context, generated())
-
-    def test_order_of_definitions(self, context):
-        """A later definition wins, so their order is part of the key."""
-        one, two = "-DADDEND=1", "-DADDEND=2"
-        assert key(context, generated(options=(one, two))) != key(context, generated(options=(two, one)))
-
-    def test_blank_in_an_option(self, context):
-        """A blank inside of an option is not the one between two options."""
-        one = key(context, generated(options=("-DADDEND='1 -DOTHER=2'",)))
-        two = key(context, generated(options=("-DADDEND=1", "-DOTHER=2")))
-        assert one != two
-
-    def test_header(self, context, tmp_path):
-        """The content of a header that the source includes is a part, whichever directory comes first."""
-        for name, value in (("one", 1), ("two", 2)):
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "addend.h").write_text(f"#define ADDEND {value}\n")
-        one, two = f"-I{tmp_path}/one", f"-I{tmp_path}/two"
-        before = key(context, generated(INCLUDING, (one, two)))
-        assert key(context, generated(INCLUDING, (two, one))) != before
-        (tmp_path / "one" / "addend.h").write_text("#define ADDEND 3\n")
-        (difference,) = before.diff(key(context, generated(INCLUDING, (one, two))))
-        assert difference.name == "header addend.h"
-
-    def test_options_of_the_environment(self, context, monkeypatch):
-        """What pyopencl appends to every build counts as if it were given."""
-        before = key(context, generated())
-        monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-DADDEND=5")
-        assert key(context, generated()) != before
-
-    @pytest.mark.parametrize(
-        "variable", ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"]
-    )
-    def test_variables(self, context, monkeypatch, variable):
-        """A variable that changes the code under unchanged OpenCL strings is a part."""
-        before = key(context, generated())
-        monkeypatch.setenv(variable, "other")
-        (difference,) = before.diff(key(context, generated()))
-        assert difference == (f"variable {variable}", None, "other")
-
-    def test_every_part_of_the_device(self, context):
-        """Another platform, driver, device or processor in any one part is another key."""
-        build = build_on(context)
-        (identity,) = build.identities
-        before = slots_of(build, generated())[0].key
-        for position, part in enumerate(identity):
-            edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
-            build._identities = [edited]
-            (difference,) = before.diff(slots_of(build, generated())[0].key)
-            assert difference.name == part.name
-
-
-class TestKeyNoise:
-    def test_order_of_switches(self, context):
-        """The order of switches without a value, and how often one is given, make no difference."""
-        one = generated(options=("-cl-mad-enable", "-DADDEND=1", "-cl-fast-relaxed-math"))
-        two = generated(options=("-cl-fast-relaxed-math", "-cl-mad-enable", "-DADDEND=1", "-cl-mad-enable"))
-        assert key(context, one) == key(context, two)
-
-    @pytest.mark.parametrize("options", [("-D", "ADDEND=1"), ("-D ADDEND=1",), (" -DADDEND=1 ",)])
-    def test_spelling_of_definitions(self, context, options):
-        """A blank after -D makes no difference."""
-        assert key(context, generated(options=options)) == key(context, generated())
-
-    def test_include_path(self, context, tmp_path):
-        """Directories are no part: only the headers that are found in them."""
-        for name in ("one", "two"):
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "addend.h").write_text("#define ADDEND 1\n")
-        empty = tmp_path / "empty"
-        empty.mkdir()
-        one = key(context, generated(INCLUDING, (f"-I{tmp_path}/one",)))
-        assert key(context, generated(INCLUDING, (f"-I{empty}", "-I", f"{tmp_path}/two"))) == one
-        assert not any(str(tmp_path) in part.value for part in one.parts)
-        assert key(context, generated(options=("-DADDEND=1", f"-I{empty}"))) == key(context, generated())
-
-    def test_of_the_process(self, context, monkeypatch, tmp_path):
-        """Working directory, user and number of threads make no difference; nor does another context."""
-        before = key(context, generated())
-        monkeypatch.chdir(tmp_path)
-        for variable in ("USER", "HOME", "POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "PYTHONHASHSEED"):
-            monkeypatch.setenv(variable, "7")
-        assert key(cl.Context(context.devices), generated()) == before
-
-    def test_in_every_process(self, child, context):
-        """Another process with another hash seed, working directory and import order makes the same key."""
-        code = """
-            import sys, pyopencl.array, numpy, os
-            os.chdir("/")
-            sys.path.append(sys.argv[2])
-            import pyopencl as cl, test_program, json
-            (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
-            print(json.dumps(test_program.key(cl.Context(platform.get_devices()), test_program.generated()).digest))
-            """
-        name, tests = context.devices[0].platform.name, os.path.dirname(os.path.abspath(__file__))
-        assert child.json(code, name, tests, PYTHONHASHSEED="3") == key(context, generated()).digest
-
-    def test_kernel_name_is_noise(self, context):
-        """What the recipe is called is no part of the program."""
-        assert key(context, generated()._replace(kernel="other")) == key(context, generated())
 
 
 class TestUnknown:
@@ -350,45 +228,6 @@ class TestBuilt:
     def test_source_digest(self, context):
         """The source is a part by its digest."""
         assert dict(key(context, generated()).parts)["source"] == hashlib.sha256(ADD.encode()).hexdigest()
-
-
-class TestBuiltSilently:
-    def test_options(self, context):
-        """The driver gets the options that pyopencl's wrapper would pass."""
-        made = generated()
-        binaries = compiler.from_source(context, made).get_info(cl.program_info.BINARIES)
-        silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
-        assert compiler.built_silently(silent, build_options(context, drivers.of(context), made.options))
-        wrapped.build(options=passed(made.options))
-        silent, wrapped = (
-            [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
-            for built in (silent, wrapped)
-        )
-        assert silent == wrapped
-        assert "-DADDEND=1" in silent[0]
-
-    def test_refused(self, context):
-        """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
-        binaries = compiler.from_source(context, generated()).get_info(cl.program_info.BINARIES)
-        made, wrong = generated(options=("-bogus",)), BuildOptions("-bogus")
-        assert not compiler.built_silently(cl.Program(context, context.devices, binaries), wrong)
-        entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
-        with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
-            compiler.finish(compiler.of_binaries(context, context.devices, entries), made, entries, wrong)
-
-    def test_logs(self, monkeypatch):
-        """What the compiler said of all devices is said once."""
-        monkeypatch.setenv("PYOPENCL_COMPILER_OUTPUT", "1")
-        entries = [Entry(Key([]), {}, {"build.log": log}) for log in (b"look here", b"look here", b" \n", b"and there")]
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            compiler._replay_logs(entries, [""] * 4)
-        assert [str(one.message).rpartition("\n")[2] for one in said] == ["look here", "and there"]
-
-    @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
-    def test_another_pyopencl(self, context, inner):
-        """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
-        assert not compiler.built_silently(SimpleNamespace(_prg=inner), build_options(context, drivers.of(context), ()))
 
 
 class TestInspect:
