@@ -20,12 +20,12 @@ test-all:
 # loopy's executor, ten storms of processes with threads, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/test_truth_pairs.py tests/test_truth_mutations.py tests/test_truth_noises.py tests/test_truth_programs.py
+		tests/truth/test_pairs.py tests/truth/test_mutations.py tests/truth/test_noises.py tests/truth/test_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/test_truth_calls.py
-	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/test_flight.py -k storm
+		tests/truth/test_calls.py
+	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_flight.py -k storm
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/test_chains.py tests/families
+		tests/truth/test_chains.py tests/truth/families
 
 # loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
 # doc/reference/compatibility.md. COMPAT="--suite examples" or COMPAT="-k split --limit 5" for a quick look.

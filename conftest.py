@@ -14,6 +14,7 @@ import textwrap
 import pytest
 
 ROOT = pathlib.Path(__file__).parent
+SUPPORT = ROOT / "tests" / "support"
 SCRUBBED = (
     *("KCL_AHEAD", "KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_PROMOTE", "KCL_REPORT", "KCL_STRICT", "KCL_VERIFY"),
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
@@ -123,7 +124,7 @@ class Child:
     def environment(self, **variables: str) -> dict[str, str]:
         """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
         kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
-        paths = [str(self.directory), str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
+        paths = [str(self.directory), str(ROOT), str(SUPPORT), *filter(None, [kept.get("PYTHONPATH")])]
         kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache), "PYTHONPATH": os.pathsep.join(paths)}
         return kept | variables
 
@@ -151,7 +152,7 @@ def child(tmp_path):
 
 @pytest.fixture
 def project(child, platform_name):
-    """A project of a user with an empty cache; see tests/project.py."""
+    """A project of a user with an empty cache; see tests/support/project.py."""
     from project import Project
 
     return Project(child, PLATFORMS[platform_name])

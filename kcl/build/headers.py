@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcl.errors import RecipeError, UnknownInput
-from kcl.cache.key import Part
-from kcl.namedtuple import NamedTuple
 from kcl.build.preprocessor import may_read
+from kcl.cache.key import Part
+from kcl.errors import RecipeError, UnknownInput
+from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import sys
 from collections.abc import Callable
 from threading import get_ident

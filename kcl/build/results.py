@@ -15,12 +15,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import events
-from kcl.cache import layers
+from kcl.build.stage import Program
 from kcl.errors import WrongEntry
 from kcl.events import Event
-from kcl.launch import Launcher
-from kcl.build.stage import Program
 from kcl.generate.rows import Ready
+from kcl.launch import Launcher
 
 _ULPS = 4
 
@@ -32,7 +31,11 @@ class _Unknown(Exception):
 
 
 def verified(
-    ready: Ready, found: Program, bind: Callable[[Program], Launcher], queue: cl.CommandQueue, arguments: Mapping[str, Any]
+    ready: Ready,
+    found: Program,
+    bind: Callable[[Program], Launcher],
+    queue: cl.CommandQueue,
+    arguments: Mapping[str, Any],
 ) -> Program | None:
     """Compare what a stored binary computes; where it is wrong report it and return the program that replaces it.
 

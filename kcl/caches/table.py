@@ -2,7 +2,7 @@
 
 Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names; those
 of Numba 0.68, JAX 0.10, torch 2.15, Triton 3.9, Taichi 1.7, Warp 1.19 and tinygrad 0.14 were also compared with the
-packages (tests/test_neighbours.py). On macOS and Windows none was tried.
+packages (tests/behaviour/test_neighbours.py). On macOS and Windows none was tried.
 A row is data: what is done with it stands once, for all rows, in `kcl.caches` and the modules beside this one.
 """
 

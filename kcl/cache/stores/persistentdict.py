@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Releases of pytools whose PersistentDict was found to fit `GeneratorDict`: 2026.1.1 by all of
-# tests/test_stores_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1 by its
-# TestPytools, TestNoPickle, TestRows, TestProcesses and TestBusy. Those between were not run.
+# tests/unit/cache/stores/test_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1
+# by its TestPytools, TestNoPickle, TestRows, TestProcesses and TestBusy. Those between were not run.
 # Earlier ones have no mutex (2024.1.5 to
 # 2024.1.7) or another file (2024.1.3 and before). Since 2026.1 a hyphen precedes the Python version in the file's name.
 _FIRST, _END = (2024, 1, 8), (2026, 2)

@@ -1,0 +1,294 @@
+"""The benchmarks' own code, on made-up figures: nothing is measured here, and no figure can fail a test."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+LISTED = {'python -c "import rich"': 1, "kcl status": 2, "kcl ls": 5, "kcl explain": 7}
+PARTS = (
+    "imports",
+    "processes",
+    "cold",
+    "large",
+    "calls",
+    "lookup",
+    "storm",
+    "entries",
+    "listing",
+    "bookkeeping",
+    "budget",
+    "direct_key",
+    "recording",
+)
+PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
+TABLES = ("run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
+MEASURED = ROOT / "doc" / "explanation" / "measured"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_path():
+    """Let the benchmarks' modules be imported as their scripts import them."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+
+
+def benchmark(name: str):
+    return importlib.import_module(name)
+
+
+def processes_of(count: int, floor: float, kcl: float, loopy: float) -> dict:
+    """Return figures of whole processes in which every moment of a side takes the same seconds."""
+    figures = benchmark("processes").Figures(count)
+    for side, seconds in (("floor", floor), ("kcl", kcl), ("loopy", loopy)):
+        for moment in (*figures.wall[side],):
+            if side != "loopy" or moment not in ("empty", "off"):
+                figures.wall[side][moment] = [seconds, 2 * seconds, 3 * seconds]
+                figures.cpu[side][moment] = [seconds, seconds, seconds]
+        figures.rounds[side] = [0, 1, 2]
+    figures.background = {"cpu": [1.0], "seconds": [2.0]}
+    figures.disk = {side: {"kcl binary": 10 * count, "pocl": 20 * count} for side in ("floor", "kcl", "loopy")}
+    figures.libraries["kcl"] = {moment: {"libraries": count, "generated": 0} for moment in ("empty", "off")}
+    return figures.as_json()
+
+
+@pytest.fixture
+def document() -> dict:
+    """A document in which everything is as it should be, but for the warm start of 5 kernels."""
+    storm = {
+        kind: {"wall": [2.0], "source builds": [20], "recipes": [20], "failed": []} for kind in benchmark("storm").KINDS
+    }
+    again = {"alone": [0.5], "storm": [0.7]}
+    entries = [
+        {"count": count, "generator": [50.0, 60.0], "binary": [40.0, 41.0], "both": [90.0, 101.0], "resident": [3e7]}
+        for count in (100, 1_000_000)
+    ]
+    calls = {
+        "case": "3 arrays",
+        "microseconds": {"typed": [2.0] * 4, "loopy": [9.0] * 4, "kcl": [3.0] * 4, "kcl, bound": [1.5, 2.0, 2.0, 2.5]},
+        "processor": {"typed": [2.0] * 4, "loopy": [9.0] * 4, "kcl": [3.0] * 4, "kcl, bound": [2.0] * 4},
+    }
+    large = {side: [0.1, 0.2, 0.3] for side in ("floor", "kcl", "loopy")}
+    parts = {
+        "calls": {"batch": 100, "cases": [calls]},
+        "large": {"statements": [{"count": 300, "bytes": 1000, "seconds": large, "first": large}]},
+        "imports": {"seconds": {"kcl": [0.01], "pyopencl": [0.1]}},
+        "processes": {"kernels": [processes_of(5, 1.0, 1.5, 8.0), processes_of(42, 1.0, 1.1, 10.0)]},
+        "cold": {
+            "count": 42,
+            "wall": {"kcl": [1.0, 1.1], "loopy": [1.0, 1.1]},
+            "cpu": {"kcl": [1.0, 1.1], "loopy": [1.0, 1.1]},
+            "background": {"cpu": [1.0], "seconds": [3.0]},
+        },
+        "lookup": {"largest": 1_000_000, "entries": entries},
+        "storm": {"processes": 8, "kernels": 20, "cores": 2, "one compile time": [0.5], "again": again, **storm},
+        "entries": {"count": 42, "disk": {"kcl binary": 10, "pocl": 20}, "parts": {}, "codecs": {}},
+        "listing": {
+            "entries": 10_000,
+            **{what: {title: [0.1 * times] for title, times in LISTED.items()} for what in ("wall", "cpu")},
+        },
+        "recording": {
+            "calls": {"recorded": [1e-4, 2e-4], "carried": [1e-2, 1e-2]},
+            "imports": {"kcl.loopy": [0.06, 0.07], "kcl": [0.06, 0.06]},
+            "launches": {"kept": [4e-5], "anew": [5e-4], "pure": [5e-4]},
+        },
+        "bookkeeping": {"count": 42, "cpu": {"recorded": [1.0, 1.1], "unrecorded": [1.0, 1.1]}, "own": [0.007, 0.008]},
+        "budget": {
+            "count": 42,
+            "stages": {"kcl": {"interpreter starts": [1.0], "exit": [3.0]}, "floor": {"interpreter starts": [1.0]}},
+            "system calls": {"kcl": {}, "floor": {}},
+        },
+        "direct_key": {
+            "keys": [{"first": 100.0, "other": 90.0, "again": 10.0, "dis": 200.0}],
+            "unread": [300.0],
+            "observed": [[1.0, 1.0]],
+        },
+    }
+    return {"time": "now", "device": "none", "python": "3", "cores": 2, "load": {}, "parts": parts}
+
+
+class TestGoals:
+    """Goals are compared with what was measured, and with nothing else."""
+
+    def test_says_which_falls_short(self, document):
+        """The one figure that is beyond its bound is named."""
+        found = benchmark("check").verdicts(document["parts"])
+        assert [goal.title for goal, _, verdict in found if verdict == "FALLS SHORT"] == [
+            "warm start, 5 kernels: kcl / floor"
+        ]
+        assert sum(verdict == "reached" for _, _, verdict in found) >= 15
+
+    def test_what_the_yardsticks_reach(self, document):
+        """Beside what falls short stands what the yardsticks reached in the same run."""
+        text = "\n".join(benchmark("page").short(document))
+        assert "- warm start, 5 kernels: kcl / floor (" in text
+        assert re.search(r"faster than loopy's warm start the floor itself is: 5 kernels [\d.e+]+", text)
+        assert "where they find everything, in times of one process alone: 0.10." in text
+        assert "in the best process: 200 microseconds a recipe." in text
+        calls = {"loopy": [2.0, 2.0], "kcl": [1.9, 1.9], "typed": [1.0, 1.0]}
+        document["parts"]["calls"]["cases"] = [{"case": "outputs allocated", "microseconds": calls, "processor": calls}]
+        text = "\n".join(benchmark("page").short(document))
+        assert "- call, outputs allocated: kcl / executor (0.95 (0.95 to 0.95)): names and layouts" in text
+        assert "and no array made: outputs allocated 0.50." in text
+
+    def test_nothing_measured(self):
+        """Without figures no goal is reached and none falls short."""
+        found = benchmark("check").verdicts({})
+        assert {verdict for _, _, verdict in found} == {"not measured"}
+
+    def test_other_numbers(self, document):
+        """Figures of fewer processes, kernels or entries than a goal speaks of say nothing about it."""
+        document["parts"]["storm"]["processes"] = 3
+        document["parts"]["cold"]["count"] = 5
+        document["parts"]["lookup"]["largest"] = 1000
+        found = {goal.title: verdict for goal, _, verdict in benchmark("check").verdicts(document["parts"])}
+        several = [title for title in found if title.startswith(("cold, ", "look-ups", "the same, leader", "8 "))]
+        assert len(several) == 5
+        assert {found[title] for title in several} == {"not measured"}
+
+    @pytest.mark.parametrize(("seconds", "status"), [(1.5, 1), (1.1, 0)])
+    def test_status(self, document, tmp_path, seconds, status):
+        """The command ends with 1 where a goal falls short, and says how many there are."""
+        document["parts"]["processes"]["kernels"][0] = processes_of(5, 1.0, seconds, 8.0)
+        (tmp_path / "run.json").write_text(json.dumps(document))
+        command = [sys.executable, BENCHMARKS / "check.py", tmp_path / "run.json"]
+        done = subprocess.run(command, text=True, capture_output=True, cwd=ROOT)
+        assert done.returncode == status, done.stderr
+        assert f"{status} falls short" in done.stdout
+
+
+class TestTables:
+    """Every part prints what it measured."""
+
+    @pytest.mark.parametrize("part", PARTS)
+    def test_lines(self, document, part):
+        """A table of some lines comes out of a part's figures."""
+        text = "\n".join(benchmark(part).lines(document["parts"][part]))
+        assert len(text.splitlines()) > 2
+
+    def test_interval(self):
+        """The interval of equal pairs is the ratio itself, and one pair alone has none."""
+        cold = benchmark("cold")
+        assert cold.interval([2.0, 4.0], [1.0, 2.0]) == pytest.approx((2.0, 2.0, 2.0))
+        assert cold.interval([2.0], [1.0])[:2] == pytest.approx((2.0, 0.0))
+        ratio, low, high = cold.interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+        assert low < ratio < high
+        assert math.sqrt(low * high) == pytest.approx(ratio)
+
+
+class TestPairs:
+    """Whole processes are compared with those beside them."""
+
+    def test_some_rounds(self):
+        """The range is that of runs of one round, where a side had no run in some of them."""
+        figures = processes_of(5, 1.0, 1.0, 8.0)
+        figures["wall"]["kcl"]["later"] = [1.0, 100.0, 2.0]
+        figures["wall"]["loopy"]["later"], figures["rounds"]["loopy"] = [10.0, 30.0], [0, 2]
+        assert benchmark("processes").ratios(figures)["loopy later / kcl later"] == (10.0, 10.0, 15.0)
+
+    def test_loopy(self, monkeypatch):
+        """Later runs of loopy are those of every second round, and every value has its round."""
+        processes, measure = benchmark("processes"), benchmark("measure")
+        monkeypatch.setattr(processes, "drive", lambda *_arguments, **_variables: measure.Child(1.0, 1.0, "same"))
+        monkeypatch.setattr(processes, "_libraries", lambda *_arguments: {})
+        effort = measure.Effort(series=2, later=3)
+        found = processes._compared(pathlib.Path("nowhere"), pathlib.Path("nowhere"), 5, effort)
+        assert found["rounds"] == {"floor": [*range(6)], "kcl": [*range(6)], "loopy": [0, 2, 3, 5]}
+        lengths = {side: len(found["wall"][side]["later"]) for side in processes.SIDES}
+        assert lengths == {"floor": 6, "kcl": 6, "loopy": 4}
+
+
+class TestChildren:
+    """A process that does not end well is not measured."""
+
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [
+            ("import atexit; atexit.register(lambda: 1 / 0)", "an exception that Python ignored"),
+            ("raise SystemExit(3)", "status 3"),
+        ],
+    )
+    def test_refused(self, tmp_path, code, said):
+        """Neither one that fails nor one in which an exception was ignored."""
+        with pytest.raises(SystemExit, match=said):
+            benchmark("measure").run(code, cache=tmp_path, options=["-c"])
+
+    def test_budget(self, tmp_path):
+        """What kcl writes at exit is written, and timed, below the stopwatch too."""
+        cache = tmp_path / "cache"
+        child = benchmark("measure").run("drive_budget.py", repr(time.monotonic()), "kcl", "1", cache=cache)
+        benchmark("measure").settle(cache)
+        assert json.loads(child.output.splitlines()[-1])["seconds"]
+        assert [*(cache / "kcl" / "journal").glob("run-*")]
+
+
+class TestStages:
+    """The budget's stopwatch stands at functions that exist."""
+
+    def test_functions_exist(self):
+        """Each function whose calls are a stage is where the table says."""
+        drive_budget = benchmark("drive_budget")
+        for module, path, _ in drive_budget.STAGES:
+            if (module, path) != ("drive_floor", "open"):  # a built-in function
+                owner, name = drive_budget.place(importlib.import_module(module), path)
+                assert callable(getattr(owner, name)), (module, path)
+
+    def test_stage_inside_another(self):
+        """A stage does not count the time of the stages inside of it, and together they are all the time."""
+        stopwatch = benchmark("drive_budget").Stopwatch()
+        begin = stopwatch._last
+        stopwatch.enter("outer")
+        stopwatch.enter("inner")
+        stopwatch.leave()
+        stopwatch.leave()
+        assert sum(stopwatch.seconds.values()) == pytest.approx(stopwatch._last - begin)
+        assert {"outer", "inner"} <= stopwatch.seconds.keys()
+
+
+class TestReport:
+    """Pictures follow from the figures alone."""
+
+    def test_same_bytes(self, document, tmp_path):
+        """Drawn twice the pictures are the same, and they name no time and no place."""
+        pytest.importorskip("matplotlib")
+        report = benchmark("report")
+        twice = [report.written(document, tmp_path / name) for name in ("a", "b")]
+        assert [path.name for path in twice[0]] == [*PICTURES, *TABLES, "figures.json"]
+        for one, other in zip(*twice, strict=True):
+            text = one.read_text()
+            assert text == other.read_text()
+            assert str(tmp_path) not in text
+
+    def test_committed_pictures(self):
+        """The pictures of the documentation stand beside the figures that they were drawn from, which name no place."""
+        text = (MEASURED / "figures.json").read_text()
+        assert not any(word in text for word in ("/home", "/tmp", "/work", "/root"))
+        page = (MEASURED.parent / "performance.md").read_text()
+        for path in [*MEASURED.glob("*.svg"), *MEASURED.glob("*.inc")]:
+            assert f"measured/{path.name}" in page
+
+    def test_committed_tables(self):
+        """The tables of the documentation are those of the figures beside them, and of the goals as they are now."""
+        document = json.loads((MEASURED / "figures.json").read_text())
+        for name, text in benchmark("page").written(document).items():
+            assert (MEASURED / name).read_text() == text, "run: make bench-report"
+        readme = (ROOT / "README.md").read_text()
+        assert benchmark("page").readme(document, readme) == readme, "run: make bench-report"
+
+    def test_reasons(self):
+        """Each goal has a reason for which it may fall short."""
+        page = benchmark("page")
+        titles = [goal.title for goal in benchmark("goals").GOALS]
+        assert [title for title in titles if not title.startswith(tuple(page.WHY))] == []

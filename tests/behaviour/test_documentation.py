@@ -1,0 +1,211 @@
+"""Every block of the README and of doc/ is executed; every public name and variable is documented.
+
+Python blocks run in one module per document, console blocks in sh, both in a fresh directory with a fresh cache. A
+comment before a block says what else it is: ``<!-- file: NAME -->`` writes it to a file, ``<!-- exit status N -->`` is
+how its last command ends, ``<!-- raises NAME -->`` is the exception in which a Python block ends.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+import types
+
+import console
+import pytest
+from sybil import Sybil
+from sybil.parsers.myst import CodeBlockParser
+
+import kcl
+from conftest import ROOT
+from kcl import caches, settings
+from kcl.drivers.pocl import client
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
+MODULE = "kcl_documentation"
+# a block of another language is nobody's to execute; "text" is for diagrams and directory listings
+LANGUAGES = {"python", "console", "c", "text", "{eval-rst}", "{include}", "{toctree}"}
+
+
+class Reader:
+    """Does what a reader does with the blocks of one document, in one directory."""
+
+    def __init__(self, directory: pathlib.Path, environment: dict[str, str]) -> None:
+        self.directory = directory
+        self.environment = environment
+        self.shell = ""
+
+    def note(self, example) -> tuple[str, str]:
+        """Return the comment above a block as (word, value)."""
+        before = example.document.text[: example.region.start].rstrip().rpartition("\n")[2]
+        found = re.fullmatch(r"<!-- (file:|exit status|raises) (\S+) -->", before.strip())
+        return (found[1], found[2]) if found else ("", "")
+
+    def python(self, example) -> None:
+        """Run a block in the document's module, or write it to the file that is named."""
+        word, value = self.note(example)
+        if word == "file:":
+            self.file(example)
+            return
+        module = sys.modules[MODULE]
+        code = compile("\n" * (example.line + example.parsed.line_offset) + example.parsed, example.path, "exec")
+        if word == "raises":
+            with pytest.raises(Exception) as caught:
+                exec(code, module.__dict__)
+            assert caught.type.__name__ == value
+            return
+        exec(code, module.__dict__)
+
+    def file(self, example) -> None:
+        """Write a block to the file that its comment names."""
+        word, name = self.note(example)
+        assert word == "file:", "a block of this language needs a comment that names its file"
+        (self.directory / name).write_text(example.parsed, encoding="utf-8")
+
+    def console(self, example) -> None:
+        """Run the commands of a block, each after all those before it; variables that are set stay set."""
+        word, value = self.note(example)
+        listed = console.commands(example.parsed)
+        for number, command in enumerate(listed):
+            if console.check_promise(command.text):
+                continue
+            if re.fullmatch(r"(export )?\w+=\S*( \w+=\S*)*", command.text):
+                self.shell += command.text + "\n"
+                continue
+            status, printed = console.run(self.shell + command.text, self.directory, self.environment)
+            demanded = int(value) if word == "exit status" and number == len(listed) - 1 else 0
+            assert status == demanded, f"$ {command.text}\nended with {status}:\n{printed}"
+            different = console.differs(command.expected, printed)
+            assert not different, f"$ {command.text}\n{different}"
+            self.rest()
+
+    def rest(self) -> None:
+        """Let the helper process end its work, as it does while a reader reads."""
+        for root in (self.environment["XDG_CACHE_HOME"], str(self.directory / "mine")):
+            if os.path.isdir(os.path.join(root, "kcl", "pending")):
+                assert client.idle(os.path.join(root, "kcl"), 60.0)
+
+
+def blocks(text: str) -> list[str]:
+    """Return the languages of all fenced blocks."""
+    return re.findall(r"^[ \t]*(?:```|~~~)+[ \t]*(\S+)?.*\n(?:.*\n)*?[ \t]*(?:```|~~~)+[ \t]*$", text, re.M)
+
+
+class TestBlocks:
+    """What a document shows is true."""
+
+    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    def test_execute(self, path, child, monkeypatch):
+        """Every block of the document runs and prints what it says, on PoCL."""
+        monkeypatch.chdir(child.directory)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
+        monkeypatch.setenv("PYOPENCL_CTX", "portable")
+        module = types.ModuleType(MODULE)
+        monkeypatch.setitem(sys.modules, MODULE, module)
+        temporary = child.directory / ".tmp"  # what others keep among temporary files is not on the pages
+        temporary.mkdir()
+        variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "TMPDIR": str(temporary)}
+        reader = Reader(child.directory, child.environment(**variables))
+        parsers = [
+            CodeBlockParser("python", reader.python),
+            CodeBlockParser("console", reader.console),
+            CodeBlockParser("c", reader.file),
+        ]
+        for example in Sybil(parsers).parse(path).examples():
+            example.evaluate()
+
+    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    def test_languages(self, path):
+        """No block has a language that nobody executes."""
+        assert set(blocks(path.read_text(encoding="utf-8"))) <= LANGUAGES
+
+
+class TestReference:
+    """The reference has all there is, and nothing else."""
+
+    API = (ROOT / "doc" / "reference" / "api.md").read_text(encoding="utf-8")
+
+    def test_public_names_are_documented(self):
+        """Every name in kcl.__all__ has an entry in the reference."""
+        entries = set(re.findall(r"^\.\. auto\w+:: (kcl\.\S+)$", self.API, re.M))
+        assert {f"kcl.{name}" for name in kcl.__all__} <= entries
+
+    def test_documented_names_exist(self):
+        """Every entry of the reference leads to something."""
+        for entry in re.findall(r"^\.\. auto\w+:: (\S+)$", self.API, re.M):
+            assert _resolve(entry) is not None
+
+    def test_generated_pages_are_up_to_date(self):
+        """The pages made from settings, adapters and commands are what tools/write_reference.py would write."""
+        for path, text in _writer().pages().items():
+            assert path.read_text(encoding="utf-8") == text, f"{path} is old: run python tools/write_reference.py"
+
+    def test_variables_are_documented(self):
+        """Every variable that kcl or a cache below it reads is in a table."""
+        documented = "".join(
+            (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "doc/reference/environment.md")
+        )
+        rows = caches.ROWS.values()
+        variables = {setting.variable for setting in settings.SETTINGS}
+        variables |= {name for row in rows for name in row.variables} - {"HOME"}
+        variables |= {name for row in rows for name in row.code_variables}
+        assert {name for name in variables if not re.search(rf"`\$?{name}[`/?]", documented)} == set()
+
+    def test_no_variable_is_made_up(self):
+        """Every KCL_ variable that a page names is a setting, or a definition that a page explains."""
+        known = {setting.variable for setting in settings.SETTINGS} | {"KCL_HEADERS_"}
+        for path in DOCUMENTS:
+            named = set(re.findall(r"\bKCL_[A-Z_]+", path.read_text(encoding="utf-8")))
+            assert named <= known, path
+
+    def test_settings_of_the_readme(self):
+        """The README's table of switches has every setting of kcl."""
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        table = readme.partition("## Switches")[2].partition("\n## ")[0]
+        assert {setting.variable for setting in settings.SETTINGS} <= set(re.findall(r"`(KCL_\w+)`", table))
+
+
+class TestWords:
+    """Promises about what the documentation says."""
+
+    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    def test_never_installs_a_bare_name(self, path):
+        """No page installs kcl by its bare name, which belongs to others on the package index."""
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"pip3? install (?:-\S+ )*[\"']?kcl\b", text)
+
+    def test_nvidia(self):
+        """The README and the page on NVIDIA say that no such run is recorded."""
+        for name in ("README.md", "doc/explanation/nvidia.md"):
+            assert "not yet run on NVIDIA" in (ROOT / name).read_text(encoding="utf-8")
+
+    def test_pages_are_in_the_index(self):
+        """Every page is reached from the table of contents."""
+        index = (ROOT / "doc" / "index.md").read_text(encoding="utf-8")
+        pages = {str(path.relative_to(ROOT / "doc").with_suffix("")) for path in DOCUMENTS[1:]} - {"index"}
+        assert pages <= set(index.split())
+
+
+def _resolve(entry: str):
+    """Import the longest module in a dotted name and take the rest as attributes."""
+    parts = entry.split(".")
+    for count in range(len(parts), 0, -1):
+        name = ".".join(parts[:count])
+        try:
+            found = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[count:]:
+            found = getattr(found, attribute)
+        return found
+    return None
+
+
+def _writer():
+    spec = importlib.util.spec_from_file_location("write_reference", ROOT / "tools" / "write_reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,474 @@
+"""Faults: whatever happens to the files below, the numbers are right, the run ends well, and the next one hits."""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from project import NUMBERS, X
+
+from conftest import PLATFORMS, SUPPORT
+from kcl.cache.entry import Entry
+
+PAIR = {name: NUMBERS[name] for name in ("typed", "control")}
+SINGLE = ["control", "body", "helped", "elsewhere", "closed", "defaulted", "from_global", "from_class"]
+
+
+RAISING = {
+    "control": "import no_such_module_of_anybody",
+    "body": "from kcl.errors import NameOfAnotherKcl",
+    "helped": "raise RuntimeError('at module level')",
+    "elsewhere": "import kcl; kcl.generate.code.no_such_name",
+    "closed": "raise __import__('kcl').RecipeError('of stored code')",
+}
+
+
+def flipped(blob, position):
+    """Flip one bit."""
+    damaged = bytearray(blob)
+    damaged[position] ^= 1 << (position % 8)
+    return bytes(damaged)
+
+
+def damages(blob):
+    """Return what can have happened to the bytes of an entry."""
+    middle = random.Random(len(blob)).randrange(200, len(blob))
+    return [
+        flipped(blob, 3),
+        flipped(blob, middle),
+        flipped(blob, len(blob) - 1),
+        blob[: len(blob) // 2],
+        blob[:-1],
+        blob + b"\0",
+        b"",
+        blob[:4096] + bytes(len(blob) - 4096),
+    ]
+
+
+def warnings_in(run):
+    """Return the warnings of kcl in what a run said."""
+    return [line for line in run.stderr.splitlines() if "CacheWarning" in line]
+
+
+class TestDamagedEntries:
+    @pytest.mark.parametrize("layer", ["binary", "generator"])
+    def test_rejected_and_replaced(self, warm, layer):
+        """Flipped, cut, extended, empty and zeroed entries: no signal, right numbers, one error each, replaced."""
+        store = warm.binaries if layer == "binary" else warm.rows
+        find = warm.binary_of if layer == "binary" else warm.row_of
+        found = [find(kernel) for kernel in SINGLE]
+        for number, (address, entry) in enumerate(found):
+            store.put(address, damages(entry.pack())[number])
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        outcomes = run.outcomes(layer)
+        assert {kernel: outcomes[kernel] for kernel in SINGLE} == {kernel: ["error"] for kernel in SINGLE}
+        assert {kernel for kernel in outcomes if outcomes[kernel] != ["hit"]} == set(SINGLE)
+        assert run.said["stats"][layer]["errors"] == len(SINGLE)
+        assert len(warm.quarantined) == len(SINGLE)
+        warm.finish()
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    def test_quarantine_is_bounded(self, warm):
+        """However many entries are damaged, a bounded number of them is kept."""
+        for _ in range(2):
+            for address in list(warm.rows.scan()):
+                warm.rows.put(address, b"damaged")
+            assert warm.run("all").numbers == NUMBERS
+        assert 0 < len(warm.quarantined) <= 16
+
+    def test_swapped(self, warm):
+        """The entry of one program in the place of another is refused by its key, in both layers."""
+        for store, find in ((warm.binaries, warm.binary_of), (warm.rows, warm.row_of)):
+            (one, first), (two, second) = find("control"), find("body")
+            store.put(one, second.pack())
+            store.put(two, first.pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        for layer in ("generator", "binary"):
+            assert run.outcomes(layer)["control"] == run.outcomes(layer)["body"] == ["error"]
+            assert "another key" in run.reasons(layer)["control"]
+        warm.finish()
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    def test_wrong_payload(self, warm):
+        """An entry whose digests fit but whose kernel is missing from the binary is no error of the user's."""
+        (address, entry), (_other, body) = warm.binary_of("control"), warm.binary_of("body")
+        parts = {**entry.parts, "binary": body.parts["binary"]}
+        warm.binaries.put(address, Entry(entry.key, entry.metadata, parts).pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert run.outcomes("binary")["control"] == ["error"]
+        warm.finish()
+        assert warm.run("inputs", warm=True).numbers["control"] == X
+
+    @pytest.mark.one_platform
+    def test_invoker_that_is_none(self, warm):
+        """A row that verifies but holds no usable invoker is generated anew."""
+        for kernel, part in (("control", "invoker.code"), ("body", "invoker.py"), ("helped", "source.cl")):
+            address, entry = warm.row_of(kernel)
+            metadata = {**entry.metadata, "code": "another Python"} if part == "invoker.py" else entry.metadata
+            if part == "source.cl":
+                del entry.parts["source.cl"]
+            else:
+                entry.parts[part] = b"\xff not what it was"
+            warm.rows.put(address, Entry(entry.key, metadata, entry.parts).pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert [run.outcomes("generator")[kernel] for kernel in ("control", "body", "helped")] == [["error"]] * 3
+        assert warm.run("inputs", warm=True).numbers["control"] == X
+
+    @pytest.mark.one_platform
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_invoker_that_raises(self, warm, compiled):
+        """Whatever a stored invoker raises as it is executed, it is made anew: one error each, and right numbers."""
+        for kernel, line in RAISING.items():
+            address, entry = warm.row_of(kernel)
+            text = f"{line}\n{entry.parts['invoker.py'].decode()}"
+            entry.parts["invoker.py"] = text.encode()
+            if compiled:
+                entry.parts["invoker.code"] = marshal.dumps(compile(text, "invoker", "exec"))
+            metadata = entry.metadata if compiled else {**entry.metadata, "code": "another Python"}
+            warm.rows.put(address, Entry(entry.key, metadata, entry.parts).pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        outcomes = run.outcomes("generator")
+        assert {kernel: outcomes[kernel] for kernel in RAISING} == {kernel: ["error"] for kernel in RAISING}
+        assert {kernel for kernel in outcomes if outcomes[kernel] != ["hit"]} == set(RAISING)
+        assert len(warm.quarantined) == len(RAISING)
+        warm.finish()
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    @pytest.mark.one_platform
+    def test_special_row_that_raises(self, warm):
+        """Of a kernel whose dtypes were chosen the row with the bad code alone is set aside."""
+        ((address, entry),) = [pair for pair in warm.rows_of("untyped") if pair[1].metadata["chosen"]["x"] == "<f8"]
+        entry.parts["invoker.py"] = b"raise LookupError('of stored code')"
+        entry.parts["invoker.code"] = marshal.dumps(compile(entry.parts["invoker.py"], "invoker", "exec"))
+        warm.rows.put(address, entry.pack())
+        run = warm.run()
+        assert run.numbers == NUMBERS
+        assert sorted(run.outcomes("generator")["untyped"]) == ["error", "hit"]
+        assert [name.rpartition("-")[2] for name in warm.quarantined] == [f"{address}.damaged"]
+
+    @pytest.mark.one_platform
+    def test_row_of_another_form(self, warm):
+        """A row that verifies and has none of the fields of today, as another kcl may write it, is made anew."""
+        kernels = ("control", "body")
+        for kernel, metadata in zip(kernels, ({"function": None}, {"function": 1, "base": []}), strict=True):
+            address, entry = warm.row_of(kernel)
+            warm.rows.put(address, Entry(entry.key, {"kernel": kernel, **metadata}, {}).pack())
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert [run.outcomes("generator")[kernel] for kernel in kernels] == [["error"]] * 2
+        assert warm.run("inputs", warm=True).numbers["control"] == X
+
+    def test_foreign_device(self, warm):
+        """An entry that was made for another device, in any one part of its identity, is refused."""
+        address, entry = warm.binary_of("control")
+        for position, part in enumerate(entry.key.parts):
+            if part.name in ("platform version", "driver library", "cpu features"):
+                parts = list(entry.key.parts)
+                parts[position] = part._replace(value=part.value + "x")
+                warm.binaries.put(address, Entry(type(entry.key)(parts), entry.metadata, entry.parts).pack())
+                run = warm.run("pair")
+                assert run.numbers == PAIR
+                assert run.outcomes("binary")["control"] == ["error"]
+                warm.finish()
+
+    @pytest.mark.one_platform
+    @pytest.mark.parametrize("kind", ["link", "fifo", "directory", "loose", "foreign"])
+    def test_planted(self, warm, tmp_path, kind):
+        """A link, FIFO, directory, or somebody's file in an entry's place is not read, and its target not harmed."""
+        address, entry = warm.binary_of("control")
+        path = os.path.join(warm.binaries.location, address)
+        target = tmp_path / "target"
+        target.write_bytes(entry.pack())
+        os.unlink(path)
+        if kind == "link":
+            os.symlink(target, path)
+        elif kind == "fifo":
+            os.mkfifo(path, 0o600)
+        elif kind == "directory":
+            os.mkdir(path, 0o700)
+        else:
+            shutil.copy(target, path)
+            os.chmod(path, 0o666 if kind == "loose" else 0o600)
+            if kind == "foreign":
+                _as_root(lambda: os.chown(path, 12345, 12345))
+        run = warm.run("pair")
+        assert run.numbers == PAIR
+        assert run.outcomes("binary")["control"] == ["error"]
+        assert target.read_bytes() == entry.pack()
+        warm.finish()
+        assert warm.run("pair", warm=True).numbers == PAIR
+
+
+class TestDatabase:
+    @pytest.mark.one_platform
+    def test_locked(self, warm):
+        """A database that another process holds is waited for, within bounds; then the run goes on without it."""
+        warm.edit("driver.py", 'scaled("body", 2)', 'scaled("body", 20)')
+        before = os.path.getsize(warm.rows.location)
+        with contextlib.closing(sqlite3.connect(warm.rows.location, isolation_level=None)) as connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            run = warm.run("inputs")
+        assert run.numbers == {**_inputs(), "body": 20 * X}
+        assert run.set("generator") == {"error"}
+        assert "locked" in run.reasons("generator")["control"]
+        assert len(warnings_in(run)) == 1
+        assert os.path.getsize(warm.rows.location) == before
+        assert warm.run("inputs").outcomes("generator")["body"] == ["miss"]
+        assert warm.run("inputs", warm=True).numbers["body"] == 20 * X
+
+    @pytest.mark.one_platform
+    @pytest.mark.parametrize("content", [b"no database at all", bytes(8192), b""])
+    def test_damaged(self, warm, content):
+        """A damaged file is set aside and made anew; the binary layer is not touched by it."""
+        path = warm.rows.location
+        with open(path, "wb") as stream:
+            stream.write(content)
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert run.set("generator") <= {"error", "miss"}
+        assert run.set("binary") == {"hit"}
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    @pytest.mark.one_platform
+    def test_flipped(self, warm):
+        """A database with flipped bytes anywhere gives no wrong number."""
+        with open(warm.rows.location, "rb") as stream:
+            whole = stream.read()
+        generator = random.Random(5)
+        for _ in range(3):
+            damaged = bytearray(whole)
+            for _ in range(100):
+                damaged[generator.randrange(100, len(damaged))] ^= 1 << generator.randrange(8)
+            with open(warm.rows.location, "wb") as stream:
+                stream.write(damaged)
+            assert warm.run("inputs").numbers.items() <= NUMBERS.items()
+        assert warm.run("inputs").numbers.items() <= NUMBERS.items()
+
+
+@pytest.mark.one_platform
+class TestDirectories:
+    @pytest.mark.parametrize("folder", ["pyopencl", "pyopencl/kcl-binary-v1"])
+    def test_file_in_its_place(self, warm, folder):
+        """A file where a directory should be: one warning that names the remedy, and the run goes on."""
+        path = warm.child.cache / folder
+        shutil.rmtree(path)
+        path.write_text("in the way")
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert run.set("generator") == {"hit"}
+        assert len(warnings_in(run)) == 1
+        assert "KCL_CACHE_DIR" in warnings_in(run)[0]
+        assert path.read_text() == "in the way"
+        path.unlink()
+        assert warm.run("inputs").set("binary") == {"miss"}
+        warm.finish()
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    def test_no_directory_for_loopy(self, warm):
+        """A file in the place of pytools' directory, with which loopy cannot be imported: the run goes on."""
+        shutil.rmtree(warm.child.cache / "pytools")
+        (warm.child.cache / "pytools").write_text("in the way")
+        run = warm.run("pair")
+        assert run.numbers == PAIR
+        assert run.set("binary") == {"hit"}
+        assert run.outcomes("generator") == {"typed": ["miss"], "control": ["miss"]}
+        assert len(warnings_in(run)) == 1  # of the first look at the layer, for proofs
+        assert (warm.child.cache / "pytools").read_text() == "in the way"
+
+    @pytest.mark.parametrize(("mode", "remedy"), [(0o777, "chmod go-w"), (0o770, "chmod g-w")])
+    @pytest.mark.parametrize("folder", ["pyopencl/kcl-binary-v1", "pytools"])
+    def test_loose(self, warm, folder, mode, remedy):
+        """A directory that others can write is refused with one warning that names the command; mended, it hits."""
+        path = warm.child.cache / folder
+        os.chmod(path, mode)
+        if mode == 0o770:
+            _as_root(lambda: os.chown(path, -1, 12345))
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        layer, other = ("binary", "generator") if folder.startswith("pyopencl") else ("generator", "binary")
+        assert run.set(layer) <= {"error", "miss"}
+        assert run.set(other) == {"hit"}
+        assert len(warnings_in(run)) == 1
+        assert remedy in warnings_in(run)[0]
+        assert str(path) in warnings_in(run)[0]
+        os.chmod(path, 0o700)
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    def test_foreign(self, warm):
+        """A directory that another user owns is refused with one warning that names the command."""
+        _as_root(lambda: os.chown(warm.binaries.location, 12345, 12345))
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert len(warnings_in(run)) == 1
+        assert "chown" in warnings_in(run)[0]
+        os.chown(warm.binaries.location, os.geteuid(), os.getegid())
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+    def test_read_only(self, warm, tmp_path):
+        """On a read-only cache what is there hits, and what is not is computed with one warning a layer."""
+        warm.edit("driver.py", 'scaled("body", 2)', 'scaled("body", 20)')
+        with _read_only(warm.child.cache):
+            run = warm.run("inputs", POCL_CACHE_DIR=str(tmp_path / "pocl"))  # which cannot compile without one
+        assert run.numbers == {**_inputs(), "body": 20 * X}
+        assert run.outcomes("generator")["control"] == run.outcomes("binary")["control"] == ["hit"]
+        assert run.outcomes("generator")["body"] == run.outcomes("binary")["body"] == ["miss"]
+        assert 1 <= len(warnings_in(run)) <= 2
+
+    def test_no_home(self, warm):
+        """Without a home directory, hence without a place for any cache, loopy is imported and everything computed."""
+        if warm.platform == "Portable Computing Language":
+            pytest.skip("PoCL's platform disappears where it has no directory of its own")
+        code = "import os; del os.environ['XDG_CACHE_HOME']; import sys, driver; driver.main(*sys.argv[1:])"
+        run = warm.run("pair", command=("-c", code), PYTHONPATH=warm.path, HOME="/proc/no-home")
+        assert run.numbers == PAIR
+        assert len(warnings_in(run)) == 2
+
+    def test_no_home_and_no_user(self, child, platform_name):
+        """Without HOME and without an entry in the list of users nothing is written into the working directory."""
+        command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
+        if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+            pytest.skip("needs user namespaces")
+        work, temporary = child.directory / "work", child.directory / "temporary"
+        for folder in (work, temporary):
+            folder.mkdir(mode=0o700)
+        environment = child.environment(TMPDIR=str(temporary), TESTS=str(SUPPORT), PLATFORM=PLATFORMS[platform_name])
+        del environment["HOME"], environment["XDG_CACHE_HOME"]
+        environment.pop("XDG_CONFIG_HOME", None)
+        for _ in range(2):
+            done = subprocess.run(
+                [*command, sys.executable, "-c", HOMELESS], env=environment, cwd=work, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            assert os.listdir(work) == []
+        assert done.stdout.split() == ["3.0", str(temporary / "kcl-54321" / ".cache"), "hit", "hit"]
+
+    def test_removed_while_running(self, project):
+        """A cache directory that is removed between two launches is made anew."""
+        launch = '        yield "control", control()'
+        project.edit("driver.py", launch, REMOVING + launch)
+        run = project.run("pair")
+        project.edit("driver.py", REMOVING, "")
+        project.finish()
+        assert run.numbers == PAIR
+        assert not warnings_in(run)
+        assert project.run("pair").outcomes("generator")["control"] == ["hit"]
+
+
+HOMELESS = """
+import os, sys
+import numpy as np, pyopencl as cl
+import kcl
+sys.path.insert(0, os.environ["TESTS"])
+import handle_recipes
+outcomes = []
+kcl.add_hook(lambda event: outcomes.append(event.outcome))
+(platform,) = [one for one in cl.get_platforms() if one.name == os.environ["PLATFORM"]]
+context = cl.Context(platform.get_devices()[:1])
+_event, (y,) = handle_recipes.scaled(3)(cl.CommandQueue(context), x=np.ones(4, np.float32), a=np.float32(1))
+kcl.flush()
+print(y[0], kcl.option.get_cache_dir(), *outcomes)
+"""
+REMOVING = """\
+        import glob
+        import shutil
+
+        for path in glob.glob(os.path.join(kcl.option.get_cache_dir(), "py*", "*kcl-*")):
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+"""
+
+
+@pytest.mark.one_platform
+class TestFullDisk:
+    def test_file_system(self, project, tmp_path):
+        """On a full disk look-ups are misses; with space again the entries are written."""
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        with _small_disk(disk):
+            root = disk / "cache"
+            root.mkdir(mode=0o700)
+            with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
+                while filler.write(bytes(4096)):
+                    pass
+            run = project.run("pair", KCL_CACHE_DIR=str(root))
+            assert run.numbers == PAIR
+            assert run.set("generator") <= {"miss", "error"}
+            assert 1 <= len(warnings_in(run)) <= 3
+            assert not list(root.rglob(".kcl-tmp-*"))
+            os.unlink(disk / "filler")
+            assert project.run("pair", KCL_CACHE_DIR=str(root)).numbers == PAIR
+            run = project.run("pair", warm=True, KCL_CACHE_DIR=str(root))
+            assert run.numbers == PAIR
+
+    def test_size_limit(self, warm):
+        """Under a limit for the size of files nothing is written, no signal ends the run, and nothing is left over."""
+        if warm.platform == "Portable Computing Language":
+            pytest.skip("PoCL itself cannot compile under such a limit")
+        os.unlink(warm.rows.location)
+        shutil.rmtree(warm.binaries.location)
+        code = (
+            "import resource, sys, driver; resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048));"
+            "driver.main(*sys.argv[1:])"
+        )
+        run = warm.run("inputs", command=("-c", code), PYTHONPATH=warm.path)
+        assert run.numbers.items() <= NUMBERS.items()
+        assert not list(warm.child.cache.rglob(".kcl-tmp-*"))
+        assert warm.run("inputs").set("binary") == {"miss"}
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
+
+def _inputs():
+    others = ("typed", "untyped", "untyped float64", "untyped once more")
+    return {name: number for name, number in NUMBERS.items() if name not in others}
+
+
+def _as_root(act):
+    try:
+        act()
+    except PermissionError:
+        pytest.skip("needs root to give a file away")
+
+
+@contextlib.contextmanager
+def _read_only(folder):
+    """Make a tree read-only: by mode where that binds this user, else by the attribute that binds root too."""
+    if os.geteuid() != 0:
+        folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        for path in folders:
+            path.chmod(0o500)
+        try:
+            yield
+        finally:
+            for path in folders:
+                path.chmod(0o700)
+        return
+    if shutil.which("chattr") is None or subprocess.run(["chattr", "-R", "+i", folder], capture_output=True).returncode:
+        subprocess.run(["chattr", "-R", "-i", folder], capture_output=True)
+        pytest.skip("this file system cannot bind root")
+    try:
+        yield
+    finally:
+        subprocess.run(["chattr", "-R", "-i", folder], check=True)
+
+
+@contextlib.contextmanager
+def _small_disk(folder):
+    """Mount a file system of a few megabytes: room for the work of a helper."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m,mode=0700", "none", str(folder)]
+    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -1,0 +1,81 @@
+"""Units that come from elsewhere than a plain recipe: cold, warm (without loopy where that can be), and uncached."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PLATFORMS, SUPPORT, Child
+
+pytestmark = pytest.mark.one_platform
+SCRIPT = SUPPORT / "recorded_cases.py"
+_functions = [node for node in ast.parse(SCRIPT.read_text()).body if isinstance(node, ast.FunctionDef)]
+_marks = {node.name: {mark.id for mark in node.decorator_list if isinstance(mark, ast.Name)} for node in _functions}
+CASES = sorted(name for name, marks in _marks.items() if marks & {"case", "asking"})
+# What a warm run has loopy make, by the question; the cases that only need loopy's own objects are not among them.
+MADE = {
+    "a_registered_kernel": "__getitem__",
+    "loaded_from_another_pickle_of_one_name": "pickle",
+    "tags_of_the_user": "default_entrypoint",
+    "with_kernel": "with_kernel",
+}
+OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1"}
+
+
+@pytest.fixture(scope="module")
+def runs(platform_name, tmp_path_factory):
+    """Run every case in three processes; return what they said by mode and the name of the case."""
+    child = Child(tmp_path_factory.mktemp(platform_name))
+    modes = {"cold": {}, "warm": {}, "without": OFF}
+    return {mode: _run(child, platform_name, mode, variables) for mode, variables in modes.items()}
+
+
+def _run(child, platform_name, mode, variables):
+    done = subprocess.run(
+        [sys.executable, SCRIPT, PLATFORMS[platform_name], mode, str(child.directory)],
+        env=child.environment(**variables),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def case(request, runs):
+    """What the processes said of one case."""
+    name = request.param
+    if name.startswith("sympy") and not importlib.util.find_spec("sympy"):
+        pytest.skip("sympy is not installed")
+    return {mode: said[name] for mode, said in runs.items()}
+
+
+@pytest.mark.parametrize("case", CASES, indirect=True)
+class TestEveryCase:
+    def test_numbers(self, case):
+        """Cold and warm the numbers are those of a run without a cache."""
+        assert [said["error"] for said in case.values()] == [""] * 3
+        assert case["cold"]["result"] == case["warm"]["result"] == case["without"]["result"]
+
+    def test_warm(self, case):
+        """The second run hits alone, and what could not be stored was nothing in the first."""
+        assert {outcome for _layer, _kernel, outcome, _reason in case["warm"]["looks"]} == {"hit"}
+        assert {outcome for _layer, _kernel, outcome, _reason in case["cold"]["looks"]} <= {"hit", "miss"}
+
+    def test_questions(self, case, request):
+        """No question but those of the program itself had a unit made."""
+        expected = MADE.get(request.node.callspec.params["case"])
+        asked = {question.partition(" ")[0] for question in case["warm"]["made"]}
+        assert asked == ({expected} if expected else set())
+
+
+def test_the_table_names_cases():
+    """No row of `MADE` is left over."""
+    assert MADE.keys() <= set(CASES)

@@ -1,0 +1,21 @@
+"""Commands that run in the process of the test."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from kcl import cli
+from kcl.inspect import inventory
+
+
+def run(*arguments, code=0):
+    """Run a command in this process and return its result, which must end as told."""
+    result = CliRunner().invoke(cli.main, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def program(kernel: str) -> inventory.Summary:
+    """Return the program of a kernel."""
+    (found,) = [one for one in inventory.find(kernel) if one.layer == "binary"]
+    return found

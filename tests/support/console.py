@@ -1,0 +1,87 @@
+"""Run the ``console`` blocks of the documentation. A helper of tests.
+
+A line that starts with ``$`` is a command for sh; the lines below it are what it prints, where ``...`` stands for
+anything and spaces count once. A command that would install or build is not run but checked: the target must be in
+the Makefile, the extra in setup.py.
+"""
+
+from __future__ import annotations
+
+import doctest
+import pathlib
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).parents[2]
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Command(NamedTuple):
+    """A command and what it prints; no expectation where nothing is shown."""
+
+    text: str
+    expected: str
+
+
+def commands(block: str) -> list[Command]:
+    """Take a block apart into commands."""
+    found: list[Command] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line[2:], ""))
+        elif found:
+            found[-1] = found[-1]._replace(expected=f"{found[-1].expected}{line}\n")
+        else:
+            raise ValueError(f"a console block starts with a command, not with {line!r}")
+    return found
+
+
+def check_promise(command: str) -> bool:
+    """Check a command that is not to be run; tell whether this is one."""
+    words = command.split()
+    if words[0] == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+        assert set(words[1:]) <= set(targets), f"the Makefile has no target for {command!r}"
+        return True
+    installs = re.fullmatch(r'(?:python -m )?pip install "\.\[([a-z,]+)\]"', command)
+    if installs:
+        extras = re.findall(r'^        "([a-z]+)": ', (ROOT / "setup.py").read_text(encoding="utf-8"), re.M)
+        assert set(installs[1].split(",")) <= set(extras), f"setup.py has no extra for {command!r}"
+        return True
+    return False
+
+
+def python_in(directory: pathlib.Path) -> pathlib.Path:
+    """Make a directory whose ``python`` is this interpreter."""
+    binaries = directory / ".bin"
+    if not binaries.exists():
+        binaries.mkdir()
+        script = binaries / "python"
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+        script.chmod(0o700)
+    return binaries
+
+
+def run(script: str, directory: pathlib.Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Run a script of sh in a directory; return the exit status and all that it printed."""
+    path = f"{python_in(directory)}:{environment['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=directory,
+        env=environment | {"PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stdout
+
+
+def differs(expected: str, printed: str) -> str:
+    """Return an empty text where the output is as expected, else how it differs."""
+    checker = doctest.OutputChecker()
+    if not expected or checker.check_output(expected, printed, OPTIONS):
+        return ""
+    return checker.output_difference(doctest.Example("", expected), printed, OPTIONS)

@@ -1,0 +1,79 @@
+"""A sample of the slow tests: in an order that a seed decides, until a number of seconds is over.
+
+`KCL_SLOW_SECONDS` is that number; without it all tests run in their own order. `KCL_SLOW_SEED` is the seed, which is
+made up and printed where it is not given; tests of made-up programs, calls and chains begin with it too. Tests that are
+not chosen are reported as skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+CHUNK = 8  # tests of one file and one platform that run after each other, since they share what is made for them
+
+
+def seed(default: int = 0) -> int:
+    """Return the seed of this run, or the default where nobody gave one."""
+    return int(os.environ.get("KCL_SLOW_SEED", default))
+
+
+def _seconds() -> float:
+    return float(os.environ.get("KCL_SLOW_SECONDS", "0"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fix seed and end for this process and for the workers, which inherit the environment."""
+    if _seconds() or "slow" in config.getoption("-m").split()[:1]:
+        os.environ.setdefault("KCL_SLOW_SEED", str(random.SystemRandom().randrange(1, 10**6)))
+    if _seconds():
+        os.environ.setdefault("KCL_SLOW_END", str(time.time() + _seconds()))
+
+
+def pytest_report_header() -> list[str]:
+    """Say how the run can be repeated."""
+    if "KCL_SLOW_SEED" not in os.environ:
+        return []
+    sample = f"KCL_SLOW_SECONDS={_seconds():g} " if _seconds() else ""
+    return [f"slow tests: {sample}KCL_SLOW_SEED={seed()}"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    """Shuffle slow tests by chunks, and keep a chunk in one worker; other tests stay as they are."""
+    if not _seconds():
+        return (yield)
+    order = {}
+    for place, (name, chunk) in enumerate(_chunks([item for item in items if "slow" in item.keywords])):
+        for number, item in enumerate(chunk):
+            item.add_marker(pytest.mark.xdist_group(name))
+            order[item] = (place, number)
+    result = yield
+    items.sort(key=lambda item: order.get(item, (-1, 0)))
+    return result
+
+
+def _chunks(items: list[pytest.Item]) -> list[tuple[str, list[pytest.Item]]]:
+    dice = random.Random(seed())
+    groups: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        platform = item.callspec.params.get("platform_name", "") if hasattr(item, "callspec") else ""
+        groups.setdefault((item.path.name, platform), []).append(item)
+    found = []
+    for (file, platform), group in groups.items():
+        dice.shuffle(group)
+        for begin in range(0, len(group), CHUNK):
+            found.append((f"{file} {platform} {begin}", group[begin : begin + CHUNK]))
+    dice.shuffle(found)
+    return found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what is slow as soon as the seconds are over."""
+    end = os.environ.get("KCL_SLOW_END")
+    if end and "slow" in item.keywords and time.time() > float(end):
+        pytest.skip("slow, and not chosen for this run's sample")

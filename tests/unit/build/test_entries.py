@@ -1,0 +1,39 @@
+"""kcl.build.entries: what is stored of a program beside its binary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+
+from kcl import drivers
+from kcl.build.entries import entry_of
+from kcl.build.program_key import slots_of
+from kcl.build.stage import Build
+from kcl.generate.code import ProgramText
+
+TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
+
+
+def described(context, arguments=None):
+    """Return the entry of the text on a context."""
+    driver = drivers.of(context)
+    (slot,) = slots_of(Build(context, driver), TEXT)
+    return slot, entry_of(TEXT, slot, "a log", 0.5, arguments, driver)
+
+
+def test_facts(context):
+    """The entry has the key of its slot, source and log as bytes, and says for which device it is."""
+    slot, entry = described(context)
+    device = context.devices[0]
+    assert entry.key == slot.key
+    assert entry.parts == {"source.cl": TEXT.source.encode("utf-8", "surrogatepass"), "build.log": b"a log"}
+    assert entry.metadata["device"] == {"name": device.name, "driver": device.driver_version}
+    assert (entry.metadata["kernels"], entry.metadata["seconds"]) == (["add"], 0.5)
+    assert "launch" not in entry.metadata
+
+
+def test_launch(queue):
+    """The shapes of the launch are in it, unless an argument cannot be described."""
+    x = cl.array.zeros(queue, 4, np.float32) if hasattr(cl, "array") else np.zeros(4, np.float32)
+    assert "x" in repr(described(queue.context, {"x": x})[1].metadata["launch"])
+    assert "launch" not in described(queue.context, {"x": object()})[1].metadata

@@ -1,0 +1,160 @@
+"""kcl.build.program_key: what counts in the key of a program, part by part, and what does not."""
+
+from __future__ import annotations
+
+import os
+
+import pyopencl as cl
+import pytest
+
+import kcl
+from kcl import drivers
+from kcl.build.program_key import slots_of
+from kcl.build.stage import Build
+from kcl.generate.code import ProgramText
+
+ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
+
+
+INCLUDING = '#include "addend.h"\n' + ADD
+
+
+def generated(source=ADD, options=("-DADDEND=1",), kernels=("add",)):
+    """Return what a front end would have made of OpenCL C."""
+    return ProgramText("add", source, tuple(options), kernels)
+
+
+def build_on(context):
+    """Return the stage of a context that nothing is known about."""
+    return Build(context, drivers.of(context))
+
+
+def key(context, made):
+    """Return the program key on a context that nothing is known about."""
+    return slots_of(build_on(context), made)[0].key
+
+
+def outcomes():
+    """Collect the outcomes of the look-ups from now on."""
+    seen = []
+    kcl.add_hook(lambda event: seen.append(event.outcome))
+    return seen
+
+
+class TestKeyChanges:
+    @pytest.mark.parametrize(
+        "other",
+        [
+            generated(ADD.replace("+=", "-=")),
+            generated(ADD + " "),
+            generated(options=("-DADDEND=2",)),
+            generated(options=("-DADDEND=1", "-cl-fast-relaxed-math")),
+            generated(options=("-DADDEND=1", "-cl-std=CL1.2")),
+            generated(options=("-DADDEND=1", "-w")),
+            generated(options=()),
+        ],
+    )
+    def test_source_and_options(self, context, other):
+        """Another source, definition or option is another key."""
+        assert key(context, other) != key(context, generated())
+
+    def test_order_of_definitions(self, context):
+        """A later definition wins, so their order is part of the key."""
+        one, two = "-DADDEND=1", "-DADDEND=2"
+        assert key(context, generated(options=(one, two))) != key(context, generated(options=(two, one)))
+
+    def test_blank_in_an_option(self, context):
+        """A blank inside of an option is not the one between two options."""
+        one = key(context, generated(options=("-DADDEND='1 -DOTHER=2'",)))
+        two = key(context, generated(options=("-DADDEND=1", "-DOTHER=2")))
+        assert one != two
+
+    def test_header(self, context, tmp_path):
+        """The content of a header that the source includes is a part, whichever directory comes first."""
+        for name, value in (("one", 1), ("two", 2)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "addend.h").write_text(f"#define ADDEND {value}\n")
+        one, two = f"-I{tmp_path}/one", f"-I{tmp_path}/two"
+        before = key(context, generated(INCLUDING, (one, two)))
+        assert key(context, generated(INCLUDING, (two, one))) != before
+        (tmp_path / "one" / "addend.h").write_text("#define ADDEND 3\n")
+        (difference,) = before.diff(key(context, generated(INCLUDING, (one, two))))
+        assert difference.name == "header addend.h"
+
+    def test_options_of_the_environment(self, context, monkeypatch):
+        """What pyopencl appends to every build counts as if it were given."""
+        before = key(context, generated())
+        monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-DADDEND=5")
+        assert key(context, generated()) != before
+
+    @pytest.mark.parametrize(
+        "variable", ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"]
+    )
+    def test_variables(self, context, monkeypatch, variable):
+        """A variable that changes the code under unchanged OpenCL strings is a part."""
+        before = key(context, generated())
+        monkeypatch.setenv(variable, "other")
+        (difference,) = before.diff(key(context, generated()))
+        assert difference == (f"variable {variable}", None, "other")
+
+    def test_every_part_of_the_device(self, context):
+        """Another platform, driver, device or processor in any one part is another key."""
+        build = build_on(context)
+        (identity,) = build.identities
+        before = slots_of(build, generated())[0].key
+        for position, part in enumerate(identity):
+            edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
+            build._identities = [edited]
+            (difference,) = before.diff(slots_of(build, generated())[0].key)
+            assert difference.name == part.name
+
+
+class TestKeyNoise:
+    def test_order_of_switches(self, context):
+        """The order of switches without a value, and how often one is given, make no difference."""
+        one = generated(options=("-cl-mad-enable", "-DADDEND=1", "-cl-fast-relaxed-math"))
+        two = generated(options=("-cl-fast-relaxed-math", "-cl-mad-enable", "-DADDEND=1", "-cl-mad-enable"))
+        assert key(context, one) == key(context, two)
+
+    @pytest.mark.parametrize("options", [("-D", "ADDEND=1"), ("-D ADDEND=1",), (" -DADDEND=1 ",)])
+    def test_spelling_of_definitions(self, context, options):
+        """A blank after -D makes no difference."""
+        assert key(context, generated(options=options)) == key(context, generated())
+
+    def test_include_path(self, context, tmp_path):
+        """Directories are no part: only the headers that are found in them."""
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "addend.h").write_text("#define ADDEND 1\n")
+        empty = tmp_path / "empty"
+        empty.mkdir()
+        one = key(context, generated(INCLUDING, (f"-I{tmp_path}/one",)))
+        assert key(context, generated(INCLUDING, (f"-I{empty}", "-I", f"{tmp_path}/two"))) == one
+        assert not any(str(tmp_path) in part.value for part in one.parts)
+        assert key(context, generated(options=("-DADDEND=1", f"-I{empty}"))) == key(context, generated())
+
+    def test_of_the_process(self, context, monkeypatch, tmp_path):
+        """Working directory, user and number of threads make no difference; nor does another context."""
+        before = key(context, generated())
+        monkeypatch.chdir(tmp_path)
+        for variable in ("USER", "HOME", "POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "PYTHONHASHSEED"):
+            monkeypatch.setenv(variable, "7")
+        assert key(cl.Context(context.devices), generated()) == before
+
+    def test_in_every_process(self, child, context):
+        """Another process with another hash seed, working directory and import order makes the same key."""
+        code = """
+            import sys, pyopencl.array, numpy, os
+            os.chdir("/")
+            sys.path.append(sys.argv[2])
+            import pyopencl as cl, test_program_key, json
+            (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
+            found = test_program_key.key(cl.Context(platform.get_devices()), test_program_key.generated())
+            print(json.dumps(found.digest))
+            """
+        name, tests = context.devices[0].platform.name, os.path.dirname(os.path.abspath(__file__))
+        assert child.json(code, name, tests, PYTHONHASHSEED="3") == key(context, generated()).digest
+
+    def test_kernel_name_is_noise(self, context):
+        """What the recipe is called is no part of the program."""
+        assert key(context, generated()._replace(kernel="other")) == key(context, generated())

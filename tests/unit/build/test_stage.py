@@ -1,0 +1,356 @@
+"""kcl.build.stage: programs from source or binary, found, made, and of several devices."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import kcl
+from conftest import SUPPORT
+from kcl import drivers, option
+from kcl.build import compiler
+from kcl.build.program_key import slots_of
+from kcl.build.stage import Build, Wanted
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import find
+from kcl.cache.stores.directory import Directory
+from kcl.drivers import identity as devices
+from kcl.drivers.pocl import client
+from kcl.errors import RecipeError, UnknownInput
+from kcl.generate.code import ProgramText
+
+ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
+INCLUDING = '#include "addend.h"\n' + ADD
+
+
+def generated(source=ADD, options=("-DADDEND=1",), kernels=("add",)):
+    """Return what a front end would have made of OpenCL C."""
+    return ProgramText("add", source, tuple(options), kernels)
+
+
+def build_on(context):
+    """Return the stage of a context that nothing is known about."""
+    return Build(context, drivers.of(context))
+
+
+def built_by(build, text):
+    """Return the program of a text: found, or built now."""
+    with Lead("add") as lead:
+        return build.program(text, hashlib.sha256(repr(text).encode()).hexdigest(), lead)
+
+
+def key(context, made):
+    """Return the program key on a context that nothing is known about."""
+    return slots_of(build_on(context), made)[0].key
+
+
+def computed(built):
+    """Launch on ones."""
+    queue = cl.CommandQueue(built.build.context)
+    buffer = cl.Buffer(built.build.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(4, np.float32))
+    cl.Kernel(built.program, "add")(queue, (4,), (4,), buffer)
+    result = np.empty(4, np.float32)
+    cl.enqueue_copy(queue, result, buffer)
+    return result.tolist()
+
+
+def fill(context, made):
+    """Build, launch, and wait until the entry is in the binary layer."""
+    built = built_by(build_on(context), made)
+    result = computed(built)
+    built.launched()
+    assert client.idle(option.folder("kcl"), 60)
+    layers.reset()
+    return result
+
+
+def outcomes():
+    """Collect the outcomes of the look-ups from now on."""
+    seen = []
+    kcl.add_hook(lambda event: seen.append(event.outcome))
+    return seen
+
+
+class TestUnknown:
+    @pytest.mark.parametrize("option", ["-include a.h", "-imacros a.h", "-Xclang -fx", "-isystem /x"])
+    def test_options(self, context, option):
+        """An option that reads what is not in the key is refused by name."""
+        with pytest.raises(UnknownInput, match=option.split()[0]):
+            key(context, generated(options=("-DADDEND=1", *option.split())))
+
+    def test_bypass(self, context, tmp_path, monkeypatch):
+        """A program whose headers cannot be known is built from source, counted as bypassed, and not stored."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "addend.h").write_text("#define ADDEND 1\n")
+        made = generated("#define TEXT(x) #x\n#include TEXT(addend.h)\n" + ADD, (f"-I{tmp_path}",))
+        seen = outcomes()
+        assert fill(context, made) == [2.0] * 4
+        assert seen == ["bypass"]
+        assert not list(Directory(layers.binary().place).scan())
+
+
+class TestHeadersDigest:
+    def test_nothing_read(self, context):
+        """A program that reads nothing has none, whatever words its comments hold."""
+        assert build_on(context).headers_digest(generated("/* include */" + ADD)) == ""
+
+    @pytest.mark.parametrize("line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"])
+    def test_unknown(self, context, line):
+        """Where nobody can tell what is read, no two are alike: no living program is taken for another."""
+        made = generated(f"{line}\n{ADD}")
+        assert build_on(context).headers_digest(made) != build_on(context).headers_digest(made) != ""
+
+
+class TestBuilt:
+    def test_second_time(self, context):
+        """What was built from source comes from the binary layer next time, with the same numbers."""
+        seen = outcomes()
+        assert fill(context, generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+
+    def test_quotes(self, context):
+        """A definition of a character is no hit of one of a number."""
+        assert fill(context, generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated(options=("-DADDEND='1'",))) == [1.0 + ord("1")] * 4
+
+    def test_directory_with_a_blank(self, context, tmp_path, platform_name):
+        """An include directory with a blank works where the driver can be told of it; where not, the error says so."""
+        folder = tmp_path / "a b"
+        folder.mkdir()
+        (folder / "addend.h").write_text("#define ADDEND 1\n")
+        made = generated(INCLUDING, (f"-I{folder}",))
+        if platform_name == "pocl":
+            with pytest.raises(RecipeError, match="symbolic link without one"):
+                built_by(build_on(context), made)
+            return
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(context.devices), made) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+
+    def test_header_that_changes_meanwhile(self, context, tmp_path, monkeypatch):
+        """A header that changes between key and compilation leaves no entry: it would be one of another program."""
+        header = tmp_path / "addend.h"
+        header.write_text("#define ADDEND 1\n")
+        code = generated(INCLUDING, (f"-I{tmp_path}",))
+        compile_now = compiler.from_source
+
+        def compile_later(*arguments):
+            header.write_text("#define ADDEND 7\n")
+            return compile_now(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(compiler, "from_source", compile_later)
+            fill(context, code)
+        header.write_text("#define ADDEND 1\n")
+        assert fill(cl.Context(context.devices), code) == [2.0] * 4
+
+    def test_entry(self, context):
+        """An entry says what it is: source, options, log, kernels, device, seconds; and no path."""
+        fill(context, generated())
+        store = Directory(layers.binary().place)
+        (address,) = store.scan()
+        assert address.partition("/")[2].startswith("add-")
+        blob = store.get(address)
+        entry = Entry.unpack(blob, key(context, generated()))
+        assert entry.parts["source.cl"].decode() == ADD
+        assert entry.parts["binary"]
+        assert entry.metadata["options"] == ["-DADDEND=1"]
+        assert entry.metadata["kernels"] == ["add"]
+        assert entry.metadata["device"]["name"] == context.devices[0].name
+        assert entry.metadata["seconds"] > 0
+        assert entry.metadata["complete"] is True
+        header = blob[: len(blob) - sum(map(len, entry.parts.values()))]
+        for text in (layers.binary().place, os.path.expanduser("~"), os.path.dirname(os.path.abspath(__file__))):
+            assert text.encode() not in header
+
+    def test_living_program(self, context):
+        """A program that lives is found again without a look-up."""
+        build = build_on(context)
+        seen = outcomes()
+        first = built_by(build, generated())
+        assert built_by(build, generated()) is first
+        assert seen == ["miss"]
+
+    def test_missing_kernel_name(self, context):
+        """An entry without a kernel that the generated code needs is a fault: rebuilt from source and replaced."""
+        fill(context, generated())
+        both = ADD + ADD.replace("add", "other")
+        made = generated(both, kernels=("add",))
+        fill(context, made)
+        # the same program key, since kernel names follow from the source; only a binary without the name can lack it
+        store = Directory(layers.binary().place)
+        one, two = (slots_of(build_on(context), m)[0] for m in (generated(), made))
+        entry = Entry.unpack(store.get(one.address))
+        other = Entry.unpack(store.get(two.address))
+        store.put(
+            two.address, Entry(other.key, other.metadata, {**other.parts, "binary": entry.parts["binary"]}).pack()
+        )
+        seen = outcomes()
+        with pytest.warns(layers.CacheWarning):
+            assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
+        assert seen == ["error"]
+        assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
+        assert seen == ["error", "hit"]
+
+    def test_failed_compilation(self, context):
+        """What does not compile raises pyopencl's own error with log and source, and leaves nothing behind."""
+        made = generated("__kernel void add(__global float *x) { x[0] = undeclared_name; }\n")
+        with pytest.raises(cl.RuntimeError, match="undeclared_name") as raised:
+            built_by(build_on(context), made)
+        assert "-DADDEND=1" in str(raised.value)
+        assert not os.path.exists(layers.binary().place)
+        assert kcl.stats()["binary"]["misses"] == 1
+
+    def test_refused_binary(self, context, platform_name):
+        """A binary that the driver refuses, verified though it is, costs one rebuild and is replaced."""
+        if platform_name == "pocl":
+            pytest.skip("this PoCL crashes on what it cannot read; its entries are verified before it sees them")
+        fill(context, generated())
+        store = Directory(layers.binary().place)
+        (address,) = store.scan()
+        entry = Entry.unpack(store.get(address))
+        store.put(address, Entry(entry.key, entry.metadata, {**entry.parts, "binary": b"no binary"}).pack())
+        seen = outcomes()
+        with pytest.warns(layers.CacheWarning, match="goes on"):
+            assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
+        assert seen == ["error", "hit"]
+
+    def test_source_digest(self, context):
+        """The source is a part by its digest."""
+        assert dict(key(context, generated()).parts)["source"] == hashlib.sha256(ADD.encode()).hexdigest()
+
+
+class TestInspect:
+    def test_counts_nothing(self, context):
+        """Looking without building counts no look-up and says what would be found."""
+        build = build_on(context)
+        assert find(build, Wanted(generated()))[:2] == ("miss", "not in the cache")
+        fill(context, generated())
+        assert find(build, Wanted(generated()))[:2] == ("hit", "")
+        assert kcl.stats()["binary"]["hits"] == 0
+
+
+DEVICES = """
+    import json, sys
+    sys.path.insert(0, sys.argv[1])
+    import forbid
+    if sys.argv[3] == "forbid":
+        forbid.compilation()
+    import numpy as np, pyopencl as cl
+    import handle_recipes, kcl
+    from kcl import option
+    from kcl.drivers.pocl import client
+
+    events = []
+    kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
+    platform = [one for one in cl.get_platforms() if one.name.startswith("Portable")][0]
+    devices = [one for one in platform.get_devices() if one.name.startswith(sys.argv[2])]
+    context, kernel, found = cl.Context(devices), handle_recipes.add(), []
+    queues = [cl.CommandQueue(context, device) for device in context.devices]
+    for queue in queues:
+        _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
+        found.append(out.tolist())
+    assert client.idle(option.folder("kcl"), 60)
+    print(json.dumps([found, events]))
+"""
+
+
+UNREADABLE = """
+import sys, warnings
+import numpy as np, pyopencl as cl
+import kcl
+from kcl.cache import flight
+from kcl.build import entries
+from kcl.generate import run
+from kcl.record.callables import witness
+
+class Unreadable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "kcl.drivers.pocl.client":
+            raise OSError(24, "Too many open files", name)
+
+@kcl.kernel
+def doubled():
+    return kcl.Source("__kernel void doubled(__global float *x) { x[get_global_id(0)] *= 2; }",
+        entry="doubled", arguments=[kcl.Array("x", np.float32, "(4,)", "inout")], global_size="(4,)")
+
+sys.meta_path.insert(0, Unreadable)
+context = cl.create_some_context(interactive=False)
+x = np.ones(4, np.float32)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    doubled()(cl.CommandQueue(context), x=x)
+    kcl.flush(1)
+warned = [one for one in said if one.category is kcl.cache.layers.CacheWarning]
+print(x.tolist(), "kcl.drivers.pocl.client" in sys.modules, len(warned))
+"""
+
+
+class TestImports:
+    def test_fault(self, child):
+        """A module of kcl that cannot be read when it is needed is a fault of the cache like any other."""
+        done = child.run(UNREADABLE)
+        assert done.stdout.split() == ["[2.0,", "2.0,", "2.0,", "2.0]", "False", "1"], done
+
+
+class TestDevices:
+    """Each device of a context has an entry of its own."""
+
+    def test_some_present(self, child, platform_name):
+        """One that is there is a hit beside one that is not, which alone is made: the next process hits both."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        tests, said = str(SUPPORT), []
+        for names, mode in ("basic", ""), ("", ""), ("", "forbid"):
+            found, events = child.json(DEVICES, tests, names, mode, POCL_DEVICES="pthread basic")
+            assert found == [[2.0] * 8] * (1 if names else 2)
+            said.append(sorted(events))
+        (alone,), (there, absent), both = said
+        assert alone[0] == "miss"
+        assert there == ["hit", alone[1], "another device of the context missed: built from source with it"]
+        assert absent[0] == "miss"
+        assert absent[1] != alone[1]
+        assert sorted(both) == sorted([["hit", alone[1], ""], ["hit", absent[1], ""]])
+
+    def test_two_builds_of_one_driver(self, child, device, platform_name, tmp_path):
+        """PoCL under the same name and version, its library built anew: a miss, and an entry beside the other's."""
+        library = pathlib.Path(devices._library_path(device.platform))
+        support = library.parent.parent.parent / "pocl_binary_distribution"
+        if platform_name != "pocl" or not support.is_dir():
+            pytest.skip("PoCL's wheel alone runs from another place")
+        build, content = bytes.fromhex(devices._build_id(str(library))), library.read_bytes()
+        other = tmp_path / "pyopencl" / ".libs" / "libpocl-other.so"
+        other.parent.mkdir(parents=True)
+        (tmp_path / support.name).symlink_to(support)
+        other.write_bytes(content.replace(build, build[::-1], 1))
+        (tmp_path / "vendors").mkdir()
+        (tmp_path / "vendors" / "pocl.icd").write_text(f"{other}\n")
+        tests, said = str(SUPPORT), []
+        for vendors in ({}, {"OCL_ICD_VENDORS": str(tmp_path / "vendors")}) * 2:
+            found, events = child.json(DEVICES, tests, "", "", POCL_DEVICES="pthread", **vendors)
+            assert found == [[2.0] * 8]
+            said += events
+        assert [outcome for outcome, _key, _reason in said] == ["miss", "miss", "hit", "hit"]
+        assert len({key for _outcome, key, _reason in said}) == 2
+
+    def test_alike(self, device):
+        """Devices that are alike share one entry, which counts once."""
+        parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        if len(parts) < 2:
+            pytest.skip("the device has one compute unit")
+        seen = outcomes()
+        for _ in range(2):
+            assert fill(cl.Context(parts), generated()) == [2.0] * 4
+        assert seen == ["miss", "hit"]
+        assert len(list(Directory(layers.binary().place).scan())) == 1

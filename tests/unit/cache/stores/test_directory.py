@@ -1,0 +1,369 @@
+"""kcl.cache.stores.directory: one file per entry, read and written as FAULTS R1 to R6 demand."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.places import TEMPORARY as TEMPORARY_PREFIX
+from kcl.cache.stores.base import Store
+from kcl.cache.stores.contract import PersistentContract, example
+from kcl.cache.stores.directory import Directory
+from kcl.errors import DamagedEntry, UnusableDirectory
+
+PLACE = example(1, "device", "axpy")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a process that runs some code with kcl on its path."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Directory:
+    """A directory that holds one blob at PLACE."""
+    directory = Directory(tmp_path / "cache")
+    directory.put(PLACE, b"blob")
+    return directory
+
+
+@pytest.fixture
+def path(store: Directory) -> Path:
+    """The file of that blob."""
+    return Path(store.location) / PLACE
+
+
+def files(store: Directory) -> list[str]:
+    return sorted(str(path.relative_to(store.location)) for path in Path(store.location).rglob("*") if path.is_file())
+
+
+class TestDirectory(PersistentContract):
+    def make(self, tmp_path: Path) -> Store:
+        return Directory(tmp_path / "pyopencl" / "kcl")
+
+
+class TestUses:
+    @pytest.mark.parametrize("written", [time.time() - 3 * 86400, time.time() + 3 * 86400])
+    def test_noted_once_a_day(self, tmp_path: Path, written: float) -> None:
+        """A get sets the time of a file that was written or used longer ago than a day, or by a wrong clock."""
+        store = Directory(tmp_path / "cache", notes_use=True)
+        store.put(example(1), b"blob")
+        path = tmp_path / "cache" / example(1)
+        os.utime(path, (written, written))
+        store.head(example(1), 2)
+        assert store.stat(example(1)) == (4, pytest.approx(written, abs=0.01))
+        assert store.get(example(1)) == b"blob"
+        assert store.stat(example(1)) == (4, pytest.approx(time.time(), abs=60))
+        os.utime(path, (time.time() - 80000, time.time() - 80000))
+        before = store.stat(example(1))
+        store.get(example(1))
+        assert store.stat(example(1)) == before
+
+    def test_not_noted(self, tmp_path: Path) -> None:
+        """A store that does not note uses changes nothing."""
+        store = Directory(tmp_path / "cache")
+        store.put(example(1), b"blob")
+        os.utime(tmp_path / "cache" / example(1), (1e9, 1e9))
+        store.get(example(1))
+        assert store.stat(example(1)) == (4, 1e9)
+
+    def test_what_is_no_file(self, tmp_path: Path) -> None:
+        """A directory or a link at an address is no entry."""
+        store = Directory(tmp_path / "cache")
+        store.put(example(1), b"blob")
+        (tmp_path / "cache" / example(2)).mkdir()
+        (tmp_path / "cache" / example(3)).symlink_to(tmp_path / "cache" / example(1))
+        assert store.stat(example(2)) is None
+        assert store.stat(example(3)) is None
+
+
+class TestFiles:
+    def test_path_is_the_address(self, store: Directory, path: Path) -> None:
+        """The file lies under root at its address, and holds exactly the blob."""
+        assert path.read_bytes() == b"blob"
+        assert files(store) == [PLACE]
+
+    def test_modes(self, tmp_path: Path) -> None:
+        """Files have mode 0600 and every directory that is made 0700, whatever the umask."""
+        previous = os.umask(0)
+        try:
+            Directory(tmp_path / "a" / "b").put(PLACE, b"blob")
+        finally:
+            os.umask(previous)
+        modes = {stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / "a").rglob("*") if each.is_dir()}
+        assert modes == {0o700} == {stat.S_IMODE((tmp_path / "a").stat().st_mode)}
+        assert stat.S_IMODE((tmp_path / "a" / "b" / PLACE).stat().st_mode) == 0o600
+
+    def test_relative_root(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A relative root stays where it was when the working directory changes."""
+        monkeypatch.chdir(tmp_path)
+        store = Directory("cache")
+        store.put(PLACE, b"blob")
+        monkeypatch.chdir("/")
+        assert store.get(PLACE) == b"blob"
+
+    def test_removed_under_an_open_store(self, store: Directory, path: Path) -> None:
+        """The whole directory may be removed at any time; the next put makes it again."""
+        path.unlink()
+        path.parent.rmdir()
+        assert store.get(PLACE) is None
+        os.rmdir(store.location)
+        assert store.get(PLACE) is None
+        assert list(store.scan()) == []
+        store.put(PLACE, b"again")
+        assert store.get(PLACE) == b"again"
+
+    def test_junk_is_not_scanned(self, store: Directory, path: Path) -> None:
+        """Files that are no entries, links and deeper directories are passed over."""
+        (Path(store.location) / "README").write_text("junk")
+        (path.parent / (TEMPORARY_PREFIX + "1")).write_text("junk")
+        (path.parent / "deep").mkdir()
+        (path.parent / "deep" / path.name).write_text("junk")
+        os.symlink(path, path.parent / ("f" * 64))
+        os.symlink(path.parent, Path(store.location) / "link")
+        assert list(store.scan()) == [PLACE]
+
+
+class TestPlanted:
+    """What is not a regular file of ours at an entry's place: a miss, replaced by the next put, its target unharmed."""
+
+    @pytest.mark.parametrize("kind", ["symlink", "loop", "fifo", "socket", "directory", "device"])
+    def test_replaced(
+        self, store: Directory, path: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Reading it is refused without waiting, and a put takes its place."""
+        path.unlink()
+        target = tmp_path / "target"
+        target.write_bytes(b"precious")
+        if kind == "symlink":
+            path.symlink_to(target)
+        elif kind == "loop":
+            path.symlink_to(path)
+        elif kind == "fifo":
+            os.mkfifo(path, 0o600)
+        elif kind == "socket":
+            monkeypatch.chdir(path.parent)  # the path of a socket may be 108 bytes long
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(path.name)
+            listener.close()
+        elif kind == "directory":
+            path.mkdir(0o700)
+        elif os.geteuid() == 0:
+            os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+        else:
+            pytest.skip("only root can plant a device")
+        with pytest.raises(DamagedEntry, match="regular file"):
+            store.get(PLACE)
+        store.put(PLACE, b"new")
+        assert store.get(PLACE) == b"new"
+        assert target.read_bytes() == b"precious"
+        assert files(store) == [PLACE]
+
+    def test_deleted(self, store: Directory, path: Path, tmp_path: Path) -> None:
+        """A delete removes a planted link, never its target, and an empty directory."""
+        target = tmp_path / "target"
+        target.write_bytes(b"precious")
+        path.unlink()
+        path.symlink_to(target)
+        store.delete(PLACE)
+        assert not path.is_symlink()
+        assert target.exists()
+        path.mkdir()
+        store.delete(PLACE)
+        assert not path.exists()
+
+    def test_full_directory_is_kept(self, store: Directory, path: Path) -> None:
+        """A directory with something in it is not ours to remove: the put fails and leaves no temporary file."""
+        path.unlink()
+        path.mkdir(0o700)
+        (path / "file").write_text("precious")
+        with pytest.raises(OSError, match="not empty"):
+            store.put(PLACE, b"new")
+        assert files(store) == [PLACE + "/file"]
+
+    def test_folder_is_a_link(self, store: Directory, path: Path, tmp_path: Path) -> None:
+        """A link in a folder's place is refused, and nothing is written through it."""
+        path.unlink()
+        path.parent.rmdir()
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / path.name).write_bytes(b"foreign")
+        path.parent.symlink_to(tmp_path / "elsewhere")
+        for use in (store.get, store.delete, lambda place: store.put(place, b"new")):
+            with pytest.raises(UnusableDirectory, match="not a directory"):
+                use(PLACE)
+        assert [each.read_bytes() for each in (tmp_path / "elsewhere").iterdir()] == [b"foreign"]
+
+    def test_root_is_a_file(self, tmp_path: Path) -> None:
+        """A file in the place of the directory is refused and left alone."""
+        (tmp_path / "cache").write_bytes(b"precious")
+        store = Directory(tmp_path / "cache")
+        for use in (store.get, store.delete, lambda place: store.put(place, b"new")):
+            with pytest.raises(UnusableDirectory, match="not a directory"):
+                use(PLACE)
+        assert (tmp_path / "cache").read_bytes() == b"precious"
+
+    @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o777])
+    def test_loose_file(self, store: Directory, path: Path, mode: int) -> None:
+        """A file that others can write is refused, and replaced by a closed one."""
+        path.chmod(mode)
+        with pytest.raises(DamagedEntry, match=f"others can write it \\(mode 0{mode:o}\\)"):
+            store.get(PLACE)
+        store.put(PLACE, b"new")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    @AS_ROOT
+    def test_foreign_file(self, store: Directory, path: Path) -> None:
+        """A file of another user is refused."""
+        os.chown(path, 12345, 12345)
+        with pytest.raises(DamagedEntry, match="belongs to uid 12345"):
+            store.get(PLACE)
+
+    @AS_ROOT
+    def test_file_of_the_owner_of_home(
+        self, store: Directory, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Root reads what the owner of HOME wrote, as under sudo."""
+        os.chown(path, 12345, 12345)
+        home = tmp_path / "home"
+        home.mkdir()
+        os.chown(home, 12345, 12345)
+        monkeypatch.setenv("HOME", str(home))
+        assert store.get(PLACE) == b"blob"
+
+    def test_huge_file(self, store: Directory, path: Path) -> None:
+        """A file above the size limit is refused without reading it."""
+        os.truncate(path, (1 << 30) + 1)
+        with pytest.raises(DamagedEntry, match="above the limit"):
+            store.get(PLACE)
+
+    def test_every_truncation_and_extension(self, store: Directory, path: Path) -> None:
+        """What was cut short or extended on disk is read, and rejected by the entry."""
+        key = Key([("recipe", "axpy")])
+        blob = Entry(key, {}, {"binary": b"x" * 40}).pack()
+        for content in [blob[:length] for length in range(len(blob))] + [blob + bytes(count) for count in range(1, 65)]:
+            path.write_bytes(content)
+            found = store.get(PLACE)
+            assert found == content
+            with pytest.raises(DamagedEntry):
+                Entry.unpack(found, key)
+
+
+class TestTrust:
+    def test_loose_root(self, store: Directory) -> None:
+        """A root that others can write is refused at first use, with the command that mends it."""
+        os.chmod(store.location, 0o777)
+        fresh = Directory(store.location)
+        for use in (fresh.get, fresh.delete, lambda place: fresh.put(place, b"new")):
+            with pytest.raises(UnusableDirectory, match=f"chmod go-w {store.location}"):
+                use(PLACE)
+        with pytest.raises(UnusableDirectory):
+            list(fresh.scan())
+
+    @AS_ROOT
+    def test_foreign_root(self, store: Directory) -> None:
+        """A root of another user is refused at first use."""
+        os.chown(store.location, 12345, 12345)
+        with pytest.raises(UnusableDirectory, match="belongs to uid 12345"):
+            Directory(store.location).get(PLACE)
+
+    def test_loose_ancestor_of_a_missing_root(self, tmp_path: Path) -> None:
+        """Nothing is made below a directory that others can write."""
+        (tmp_path / "loose").mkdir()
+        (tmp_path / "loose").chmod(0o777)
+        with pytest.raises(UnusableDirectory, match="chmod go-w"):
+            Directory(tmp_path / "loose" / "cache").put(PLACE, b"blob")
+        assert list((tmp_path / "loose").iterdir()) == []
+
+
+class TestWriters:
+    def test_concurrent_processes(self, tmp_path: Path) -> None:
+        """Processes that put and get the same addresses see whole blobs only, and leave no temporary file."""
+        code = (
+            "import sys; from kcl.cache.stores.directory import Directory\n"
+            "from kcl.cache.stores.contract import example\n"
+            "store = Directory(sys.argv[1])\nsys.stdin.readline()\n"
+            "for turn in range(100):\n"
+            "    place = example(turn % 5, 'device'); store.put(place, bytes([turn]) * 50000)\n"
+            "    blob = store.get(place)\n"
+            "    assert len(blob) == 50000 and len(set(blob)) == 1\n"
+            "print('done')"
+        )
+        processes = [python(code, str(tmp_path / "cache")) for _ in range(4)]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert [process.communicate()[0] for process in processes] == ["done\n"] * 4
+        store = Directory(tmp_path / "cache")
+        assert files(store) == sorted(store.scan()) == sorted(example(number, "device") for number in range(5))
+
+    def test_killed_writers_are_swept(self, tmp_path: Path) -> None:
+        """Killed writers leave whole entries and at most temporary files, which go when they are an hour old."""
+        code = (
+            "import sys; from kcl.cache.stores.directory import Directory\n"
+            "from kcl.cache.stores.contract import example\n"
+            "store = Directory(sys.argv[1]); store.put(example(0), b''); print('go', flush=True)\n"
+            "while True: store.put(example(1, 'device'), b'x' * 3_000_000)"
+        )
+        root = tmp_path / "cache"
+        for _ in range(4):
+            with python(code, str(root)) as process:
+                assert process.stdout is not None
+                process.stdout.readline()
+                time.sleep(0.02)
+                process.kill()
+        (root / "device").mkdir(exist_ok=True)
+        (root / "device" / (TEMPORARY_PREFIX + "left")).write_bytes(b"torn")
+        (root / (TEMPORARY_PREFIX + "left")).write_bytes(b"torn")
+        left = [name for name in files(Directory(root)) if TEMPORARY_PREFIX in name]
+        assert len(left) >= 2
+        assert set(Directory(root).scan()) <= {example(0), example(1, "device")}
+        assert Directory(root).get(example(1, "device")) in (None, b"x" * 3_000_000)
+        Directory(root).put(example(2), b"blob")  # a young file may belong to a living writer
+        assert [name for name in files(Directory(root)) if TEMPORARY_PREFIX in name] == left
+        for name in files(Directory(root)):
+            os.utime(root / name, (time.time() - 3700,) * 2)
+        Directory(root).put(example(3), b"blob")
+        assert set(files(Directory(root))) == set(Directory(root).scan()) >= {example(0), example(2), example(3)}
+
+    def test_full_disk(self, tmp_path: Path) -> None:
+        """Where a file cannot grow the put fails, old blob and directory stay as they were; then writes resume."""
+        code = (
+            "import resource, sys; from kcl.cache.stores.directory import Directory\n"
+            "from kcl.cache.stores.contract import example\n"
+            "store = Directory(sys.argv[1]); store.put(example(1), b'old')\n"
+            "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))\n"
+            "try: store.put(example(1), bytes(5000))\n"
+            "except OSError as error: print(error.errno)\n"
+            "print(store.get(example(1)))\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)); store.put(example(1), b'new')\n"
+            "print(store.get(example(1)))"
+        )
+        output = python(code, str(tmp_path / "cache")).communicate()[0].split()
+        assert output == ["27", "b'old'", "b'new'"]  # EFBIG
+        assert files(Directory(tmp_path / "cache")) == [example(1)]
+
+    def test_too_large(self, store: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A blob that no get would accept is not written."""
+        monkeypatch.setattr("kcl.cache.stores.directory.SIZE_LIMIT", 3)
+        with pytest.raises(ValueError, match="above the limit"):
+            store.put(PLACE, b"blob")

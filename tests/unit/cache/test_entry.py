@@ -1,0 +1,307 @@
+"""kcl.cache.entry: packing, verification and header of entries."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import ROOT
+from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, peek, read_header
+from kcl.cache.key import Key
+from kcl.errors import DamagedEntry
+
+texts = st.text(st.characters(exclude_categories=()), max_size=8)
+keys = st.lists(st.tuples(texts, texts), max_size=5).map(Key)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
+entries = st.builds(
+    Entry, keys, st.dictionaries(texts, values, max_size=3), st.dictionaries(texts, st.binary(max_size=40), max_size=4)
+)
+
+KEY = Key([("recipe", "axpy"), ("islpy", "2025.2.5")])
+SMALL = Entry(KEY, {"seconds": 0.5}, {"source.cl": b"kernel", "empty": b"", "binary": bytes(range(8))})
+
+
+def envelope(header: bytes, body: bytes = b"", version: int = 2) -> bytes:
+    """Wrap any header and body with lengths and digests that fit."""
+    lengths = struct.pack("<8sIQQ", b"kclentry", version, len(header), len(body))
+    start = lengths + hashlib.sha256(lengths + header).digest()
+    return start + hashlib.sha256(start + header + body).digest() + header + body
+
+
+class TestPack:
+    @given(entries)
+    def test_round_trip(self, entry: Entry) -> None:
+        """Unpacking gives back key, metadata and parts, in order."""
+        again = Entry.unpack(entry.pack(), expected=entry.key)
+        assert again == entry
+        assert again.key.digest == entry.key.digest
+
+    @given(entries)
+    def test_header_alone(self, entry: Entry) -> None:
+        """The header read on its own says the same as the whole entry."""
+        header = read_header(io.BytesIO(entry.pack()))
+        assert header.key == entry.key
+        assert header.metadata == entry.metadata
+        assert list(header.sizes.items()) == [(name, len(part)) for name, part in entry.parts.items()]
+
+    def test_deterministic(self) -> None:
+        """The order of metadata, the process and the hash seed do not change a byte."""
+        code = (
+            "import sys; from kcl.cache.entry import Entry; from kcl.cache.key import Key;"
+            "entry = Entry(Key([('a', 'b')]), {n: {m: 1 for m in 'xy'} for n in %r}, {'p': b'q'});"
+            "sys.stdout.buffer.write(entry.pack())"
+        )
+        root = str(ROOT)
+        blobs = set()
+        for seed, order in (("1", "mn"), ("2", "nm")):
+            environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
+            blobs.add(subprocess.check_output([sys.executable, "-c", code % order], env=environment))
+        assert len(blobs) == 1
+
+    def test_grammar(self) -> None:
+        """The bytes are those of the grammar in the module's documentation."""
+        header = b'{"key":[["a","b"]],"metadata":{},"parts":[["p",1]]}'
+        assert Entry(Key([("a", "b")]), {}, {"p": b"q"}).pack() == envelope(header, b"q")
+
+    def test_surrogates_are_not_merged(self) -> None:
+        """Two lone surrogates and the character they would encode remain different keys."""
+        pair, character = Key([("\ud800\udc00", "")]), Key([("\U00010000", "")])
+        assert Entry.unpack(Entry(pair, {}, {}).pack()).key == pair != character
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"bytes"])
+    def test_metadata_that_json_lacks(self, value: Any) -> None:
+        """Metadata that JSON cannot hold is refused when packing."""
+        with pytest.raises((ValueError, TypeError)):
+            Entry(KEY, {"value": value}, {}).pack()
+
+    def test_key_that_is_not_text(self) -> None:
+        """A key of something else than texts is refused when packing."""
+        with pytest.raises(TypeError, match="texts only"):
+            Entry(Key([("n", 1)]), {}, {}).pack()  # type: ignore[list-item]
+
+
+class TestUnpack:
+    def test_every_flipped_bit_is_rejected(self) -> None:
+        """No single flipped bit passes, with or without an expected key."""
+        blob = SMALL.pack()
+        for position in range(len(blob)):
+            for bit in range(8):
+                flipped = blob[:position] + bytes([blob[position] ^ 1 << bit]) + blob[position + 1 :]
+                with pytest.raises(DamagedEntry):
+                    Entry.unpack(flipped)
+
+    def test_every_truncation_is_rejected(self) -> None:
+        """No proper prefix passes."""
+        blob = SMALL.pack()
+        for length in range(len(blob)):
+            with pytest.raises(DamagedEntry):
+                Entry.unpack(blob[:length])
+
+    def test_every_extension_is_rejected(self) -> None:
+        """Nothing may follow an entry, be it zeros or another entry."""
+        blob = SMALL.pack()
+        for extra in [bytes(count) for count in range(1, 65)] + [blob]:
+            with pytest.raises(DamagedEntry):
+                Entry.unpack(blob + extra)
+
+    def test_zeroed_tail_is_rejected(self) -> None:
+        """A file whose last pages were never written does not pass."""
+        blob = Entry(KEY, {}, {"binary": bytes(range(1, 256)) * 64}).pack()
+        for keep in range(0, len(blob), 512):
+            with pytest.raises(DamagedEntry):
+                Entry.unpack(blob[:keep] + bytes(len(blob) - keep))
+
+    def test_other_key_is_rejected(self) -> None:
+        """A valid entry of another key is damage, and the message names both digests."""
+        other = Key([("recipe", "other")])
+        with pytest.raises(DamagedEntry, match=f"{KEY.digest}, not {other.digest}"):
+            Entry.unpack(SMALL.pack(), expected=other)
+
+    def test_other_format_is_named(self) -> None:
+        """An entry of a later format is rejected with both format numbers."""
+        for version in (0, 3):
+            with pytest.raises(DamagedEntry, match=f"format {version}; this kcl reads formats 1 to 2"):
+                Entry.unpack(envelope(b"{}", version=version))
+
+    def test_earlier_format(self) -> None:
+        """An entry of format 1, which had no pieces, is read."""
+        header = b'{"key":[["a","b"]],"metadata":{},"parts":[["p",1]]}'
+        assert Entry.unpack(envelope(header, b"q", version=1)) == Entry(Key([("a", "b")]), {}, {"p": b"q"})
+
+    def test_claims_above_the_limits(self) -> None:
+        """Lengths above the caps are rejected before anything is read."""
+        for header, body in ((HEADER_LIMIT + 1, 0), (0, ENTRY_LIMIT), (2**64 - 1, 2**64 - 1)):
+            blob = struct.pack("<8sIQQ", b"kclentry", 1, header, body) + bytes(64)
+            with pytest.raises(DamagedEntry, match="above the limit"):
+                Entry.unpack(blob)
+            with pytest.raises(DamagedEntry, match="above the limit"):
+                read_header(io.BytesIO(blob))
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            b"",
+            b"\xff",
+            b"[]",
+            b"null",
+            b"{}",
+            b"[" * 100_000,
+            b"1" * 10_000,
+            b'{"key":[],"metadata":{}}',
+            b'{"key":[],"metadata":[],"parts":[]}',
+            b'{"key":[],"metadata":{},"parts":[],"more":1}',
+            b'{"key":[],"metadata":{},"parts":{}}',
+            b'{"key":[["a"]],"metadata":{},"parts":[]}',
+            b'{"key":[["a",1]],"metadata":{},"parts":[]}',
+            b'{"key":[[["a"],"b"]],"metadata":{},"parts":[]}',
+            b'{"key":null,"metadata":{},"parts":[]}',
+            b'{"key":[],"metadata":{},"parts":[["a",1]]}',
+            b'{"key":[],"metadata":{},"parts":[["a",true],["b",-1]]}',
+            b'{"key":[],"metadata":{},"parts":[["a",1],["b",-1]]}',
+            b'{"key":[],"metadata":{},"parts":[["a",0],["a",0]]}',
+            b'{"key":[],"metadata":{},"parts":[[["a"],0]]}',
+            b'{"key":[],"metadata":{},"parts":[["a",0.0]]}',
+        ],
+    )
+    def test_malformed_headers_with_fitting_digests(self, header: bytes) -> None:
+        """Whoever can compute digests still gets no other exception than DamagedEntry."""
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(envelope(header))
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(envelope(header), expected=KEY)
+
+    @given(st.binary(max_size=200))
+    def test_any_bytes(self, blob: bytes) -> None:
+        """Arbitrary bytes are rejected with DamagedEntry and nothing else."""
+        for candidate in (blob, b"kclentry" + blob):
+            with pytest.raises(DamagedEntry):
+                Entry.unpack(candidate)
+
+    @settings(max_examples=50)
+    @given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6), st.binary(max_size=3))
+    def test_any_json_header(self, parts: Any, body: bytes) -> None:
+        """Any JSON in place of the lists either is well-formed or raises DamagedEntry."""
+        header = json.dumps({"key": parts, "metadata": {}, "parts": parts}).encode()
+        try:
+            entry = Entry.unpack(envelope(header, body))
+        except DamagedEntry:
+            return
+        assert b"".join(entry.parts.values()) == body
+
+    @pytest.mark.parametrize(
+        "metadata", ["{", '{"a" 1}', "{} 2", '{"a":NaN}', '{"a":[-Infinity]}', '{"a":01}', '{"a":"\n"}']
+    )
+    def test_no_json(self, metadata: str) -> None:
+        """A header that JSON does not have is damage, for the reader of an entry and for that of a listing."""
+        blob = envelope(b'{"key":[],"metadata":%s,"parts":[]}' % metadata.encode())
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(blob)
+        with pytest.raises(DamagedEntry):
+            peek(blob, len(blob))
+
+    @pytest.mark.parametrize(("before", "after"), [(b" ", b""), (b"", b"\n"), (b"", b"{}")])
+    def test_around_json(self, before: bytes, after: bytes) -> None:
+        """Nothing lies around the JSON of a header."""
+        header = b'{"key":[],"metadata":{},"parts":[]}'
+        assert Entry.unpack(envelope(header)).parts == {}
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(envelope(before + header + after))
+
+
+class TestPieces:
+    @settings(max_examples=50)
+    @given(st.lists(shrinking, min_size=1, max_size=3))
+    def test_round_trip(self, parts: list[bytes]) -> None:
+        """Parts that shrink come back as they were, and every reading of the header gives their whole sizes."""
+        entry = Entry(KEY, {}, {str(number): part for number, part in enumerate(parts)})
+        blob = entry.pack()
+        sizes = {name: len(part) for name, part in entry.parts.items()}
+        assert Entry.unpack(blob, KEY) == entry
+        assert read_header(io.BytesIO(blob), len(blob)).sizes == peek(blob, len(blob))[2] == sizes
+        assert len(blob) <= len(SMALL.pack()) + sum(sizes.values()) + 100
+
+    def test_what_is_compressed(self) -> None:
+        """A piece is compressed where less than half is left and more than 2 KiB are saved; others lie as they are."""
+        noise, padding = NOISE[:PIECE], bytes(PIECE)
+        half = noise[: PIECE // 2] + padding[: PIECE // 2]  # what zlib adds makes it more than half
+        less = noise[: PIECE // 2 - 100] + padding[: PIECE // 2 + 100]
+        blob = Entry(KEY, {}, {"binary": noise + less + half}).pack()
+        small = zlib.compress(less)
+        assert blob.endswith(noise + small + half)
+        assert json.dumps(["binary", 3 * PIECE, [PIECE, len(small), PIECE]], separators=(",", ":")).encode() in blob
+        assert Entry(KEY, {}, {"binary": noise + half}).pack().endswith(noise + half)
+        size = next(size for size in range(2 << 10, PIECE) if size - len(zlib.compress(bytes(size))) > 2 << 10)
+        tail, more = bytes(size - 1), bytes(size)
+        assert Entry(KEY, {}, {"binary": padding + tail}).pack().endswith(zlib.compress(padding) + tail)
+        assert Entry(KEY, {}, {"binary": padding + more}).pack().endswith(zlib.compress(padding) + zlib.compress(more))
+        assert b'["log",2000]' in Entry(KEY, {}, {"log": bytes(2000)}).pack()
+
+    def test_limit(self) -> None:
+        """No more than 64 MiB lie in pieces: what comes after them lies as it is."""
+        entry = Entry(KEY, {}, {"first": bytes(PIECES_LIMIT - 4096), "second": bytes(8192), "third": bytes(4096)})
+        blob = entry.pack()
+        assert 8192 < len(blob) < 200_000
+        assert Entry.unpack(blob) == entry
+
+    @pytest.mark.parametrize(
+        ("part", "body"),
+        [
+            (["p", 2000, [20, 20]], bytes(40)),  # one piece too many
+            (["p", 2000, []], b""),
+            (["p", 2000, [0]], b""),
+            (["p", 2000, [2001]], bytes(2001)),
+            (["p", 2000, [20.0]], bytes(20)),
+            (["p", 2000, [True]], b"?"),
+            (["p", 2000, {"0": 20}], bytes(20)),
+            (["p", 2000, [20], 1], bytes(20)),
+            (["p", 2000, [20]], bytes(20)),  # nothing that was compressed
+            (["p", 2000, [len(zlib.compress(bytes(1999)))]], zlib.compress(bytes(1999))),
+            (["p", 2000, [len(zlib.compress(bytes(2001)))]], zlib.compress(bytes(2001))),
+            (["p", 2000, [len(zlib.compress(bytes(2000))) + 1]], zlib.compress(bytes(2000)) + b"?"),
+            (["p", 2000, [len(zlib.compress(bytes(2000))) - 1]], zlib.compress(bytes(2000))[:-1]),
+            (["p", 10**18, [20]], bytes(20)),
+            (["p", (64 << 20) + 1, [1] * 4097], bytes(4097)),
+        ],
+    )
+    def test_malformed(self, part: list[Any], body: bytes) -> None:
+        """Pieces that are not those of the part raise DamagedEntry; no more is decompressed than the part may hold."""
+        header = json.dumps({"key": [list(pair) for pair in KEY.parts], "metadata": {}, "parts": [part]}).encode()
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(envelope(header, body), expected=KEY)
+
+
+class TestReadHeader:
+    def test_parts_are_not_read(self) -> None:
+        """Reading stops behind the header, and a damaged part goes unnoticed."""
+        blob = SMALL.pack()
+        stream = io.BytesIO(blob[:-1] + b"?")
+        assert read_header(stream).sizes == {"source.cl": 6, "empty": 0, "binary": 8}
+        assert stream.tell() == len(blob) - 14
+
+    def test_every_flipped_bit_of_the_header(self) -> None:
+        """Bits flipped in lengths, header digest or header are rejected."""
+        blob = SMALL.pack()
+        positions = [*range(FIXED_SIZE - 32), *range(FIXED_SIZE, len(blob) - 14)]
+        for position in positions:
+            for bit in range(8):
+                flipped = blob[:position] + bytes([blob[position] ^ 1 << bit]) + blob[position + 1 :]
+                with pytest.raises(DamagedEntry):
+                    read_header(io.BytesIO(flipped))
+
+    def test_every_truncation(self) -> None:
+        """A stream that ends before its header does is rejected."""
+        blob = SMALL.pack()
+        for length in range(len(blob) - 14):
+            with pytest.raises(DamagedEntry):
+                read_header(io.BytesIO(blob[:length]))

@@ -1,0 +1,62 @@
+"""kcl.cache.run_memo: what a run leaves for the next one like it."""
+
+from __future__ import annotations
+
+import os
+
+from kcl import option
+from kcl.cache import run_memo
+from kcl.cache.key import Key
+from kcl.cache.run_memo import Remembered, driver_name
+
+KEY = Key([("driver", "a.py")])
+
+
+def paths():
+    """List the files that runs have left."""
+    folder = os.path.join(option.folder("kcl"), "notes")
+    return sorted(os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names)
+
+
+def test_next_run():
+    """What was left is read by a run with the same key, and by no other."""
+    Remembered("notes", KEY).write({"order": ["a", "b"]})
+    assert Remembered("notes", KEY).read() == {"order": ["a", "b"]}
+    assert Remembered("notes", Key([("driver", "b.py")])).read() == {}
+
+
+def test_nothing_left():
+    """The first run finds nothing and leaves no trace of its question."""
+    assert Remembered("notes", KEY).read() == {}
+    assert paths() == []
+
+
+def test_damaged():
+    """What cannot be read counts as nothing, and is written anew."""
+    memo = Remembered("notes", KEY)
+    memo.write({"a": 1})
+    (path,) = paths()
+    with open(path, "r+b") as stream:
+        stream.truncate(20)
+    assert memo.read() == {}
+    memo.write({"a": 2})
+    assert memo.read() == {"a": 2}
+
+
+def test_few_are_kept(monkeypatch):
+    """Those that were used last are kept."""
+    monkeypatch.setattr(run_memo, "KEPT", 3)
+    for number in range(6):
+        Remembered("notes", Key([("driver", str(number))])).write({"number": number})
+        for path in paths():
+            os.utime(path, ns=(0, os.stat(path).st_mtime_ns - 10**9))
+    left = [Remembered("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)]
+    assert left == [None, None, None, 3, 4, 5]
+
+
+def test_name_of_the_driver(monkeypatch):
+    """The driver is named by its file; a process without arguments has no name."""
+    monkeypatch.setattr("sys.argv", ["/somewhere/run.py", "--fast"])
+    assert driver_name() == "run.py"
+    monkeypatch.setattr("sys.argv", [])
+    assert driver_name() == ""

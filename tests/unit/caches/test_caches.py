@@ -1,0 +1,227 @@
+"""kcl.caches: foreign caches, each by its owner's own rules."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import pytest
+
+from kcl import caches
+from kcl.caches.table import ROWS
+
+WORDS = ["1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON", "", "2", " 1", "sure"]
+
+
+class TestState:
+    @pytest.mark.parametrize("variable", ["LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE"])
+    @pytest.mark.parametrize("word", WORDS)
+    def test_as_pytools(self, monkeypatch, variable, word):
+        """loopy's and pyopencl's words mean what pytools.strtobool makes of them; what it refuses counts as off."""
+        from pytools import strtobool
+
+        try:
+            off = bool(strtobool(word))
+            refused = False
+        except ValueError:
+            off = refused = True
+        monkeypatch.setenv(variable, word)
+        state = caches.state("pyopencl" if variable.startswith("PY") else "loopy")
+        assert state.on is not off
+        assert ("rejects" in state.reason) is refused
+        assert not off or state.reason.startswith(f"{variable}={word}")
+
+    @pytest.mark.parametrize(("value", "on"), [("1", True), ("1x", True), ("true", False), ("0", False), ("", False)])
+    def test_pocl(self, monkeypatch, value, on):
+        """PoCL's cache is on only if the value starts with 1: the word true turns it off."""
+        monkeypatch.setenv("POCL_KERNEL_CACHE", value)
+        assert caches.state("pocl").on is on
+
+    def test_nvidia(self, monkeypatch):
+        """NVIDIA's cache is off for the value 1 alone."""
+        monkeypatch.setenv("CUDA_CACHE_DISABLE", "true")
+        assert caches.state("cuda").on
+        monkeypatch.setenv("CUDA_CACHE_DISABLE", "1")
+        assert not caches.state("cuda").on
+
+    @pytest.mark.parametrize(
+        ("name", "variable", "off", "on"),
+        [
+            ("comgr", "AMD_COMGR_CACHE", ["0"], ["", "1", "no", "false"]),
+            ("cupy", "CUPY_CACHE_IN_MEMORY", ["1", "01"], ["", "0", "true", "2"]),
+            ("jax", "JAX_ENABLE_COMPILATION_CACHE", ["0", "false", "OFF", "", "x"], ["1", "True", "yes"]),
+            ("mesa", "MESA_SHADER_CACHE_DISABLE", ["1", "true", "Y"], ["", "0", "on", "x"]),
+            ("neo", "NEO_CACHE_PERSISTENT", ["0", "", "true", "-0", "00"], ["1", "2", "-1", "01", "1x"]),
+            ("taichi", "TI_OFFLINE_CACHE", ["0", "no"], ["", "1", "2"]),
+            ("tilelang", "TILELANG_DISABLE_CACHE", ["1", "TRUE", "on"], ["", "0", "2"]),
+            ("tinygrad", "CACHELEVEL", ["0", "-1", "x", ""], ["1", "2"]),
+            ("tinygrad", "CCACHE", ["0"], ["1"]),
+            ("torch", "TORCHINDUCTOR_FORCE_DISABLE_CACHES", ["1", "true"], ["", "0"]),
+            ("triton", "TRITON_ALWAYS_COMPILE", ["1", "Yes"], ["", "0", "2"]),
+        ],
+    )
+    def test_words(self, monkeypatch, name, variable, off, on):
+        """Each switch means what its owner's parser makes of it."""
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
+        for value in off:
+            monkeypatch.setenv(variable, value)
+            assert caches.state(name).reason.startswith(f"{variable}={value}"), value
+        for value in on:
+            monkeypatch.setenv(variable, value)
+            assert caches.state(name) == (True, ""), value
+
+    def test_directory_that_must_exist(self, monkeypatch, tmp_path):
+        """Intel's driver goes without a cache where the directory that it is told is not there."""
+        monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path))
+        assert caches.state("neo").on
+        monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path / "none"))
+        assert "no such directory" in caches.state("neo").reason
+
+    def test_unset(self):
+        """Without a variable every cache is on, but JAX's, which has no place unless it is told one."""
+        assert {name for name in ROWS if caches.state(name) != (True, "")} == {"jax"}
+        assert caches.state("jax").reason.startswith("JAX_COMPILATION_CACHE_DIR (not set")
+
+    def test_flag_of_pyopencl(self, monkeypatch):
+        """pyopencl's own flag, flipped after its import, counts."""
+        import pyopencl
+
+        monkeypatch.setattr(pyopencl, "_PYOPENCL_NO_CACHE", True)
+        assert not caches.state("pyopencl").on
+
+    def test_call_of_loopy(self):
+        """loopy.set_caching_enabled(False) counts as off, with the words of the call as the reason."""
+        import loopy
+
+        with loopy.CacheMode(False):
+            assert caches.state("loopy") == (False, "loopy.set_caching_enabled(False)")
+        assert caches.state("loopy").on
+
+    def test_own_misses_are_no_wish(self):
+        """While kcl itself runs loopy without its disk caches, loopy's cache is not off by the user's wish."""
+        import loopy
+
+        with caches.loopy_disk_caches_off():
+            assert loopy.CACHING_ENABLED is False
+            assert caches.state("loopy").on
+        assert loopy.CACHING_ENABLED is True
+        with loopy.CacheMode(False), caches.loopy_disk_caches_off():
+            assert not caches.state("loopy").on
+
+
+class TestDirectory:
+    def test_pocl(self, monkeypatch):
+        """PoCL's directory: its own variable, then XDG_CACHE_HOME as it is, then HOME, then /tmp."""
+        monkeypatch.setenv("POCL_CACHE_DIR", "/p")
+        assert caches.directory("pocl") == "/p"
+        monkeypatch.delenv("POCL_CACHE_DIR")
+        monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+        assert caches.directory("pocl") == os.path.join("relative", "pocl", "kcache")
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setenv("HOME", "/h")
+        assert caches.directory("pocl") == "/h/.cache/pocl/kcache"
+        monkeypatch.delenv("HOME")
+        assert caches.directory("pocl") == "/tmp/pocl/kcache"
+
+    def test_nvidia(self, monkeypatch):
+        """NVIDIA's directory: its own variable, else below the home directory."""
+        monkeypatch.setenv("HOME", "/h")
+        assert caches.directory("cuda") == "/h/.nv/ComputeCache"
+        monkeypatch.setenv("CUDA_CACHE_PATH", "/c")
+        assert caches.directory("cuda") == "/c"
+
+    def test_pytools(self, tmp_path):
+        """loopy and pyopencl keep theirs in pytools' directory."""
+        assert caches.directory("loopy") == caches.directory("pyopencl") == str(tmp_path / "cache" / "pytools")
+
+
+class TestPlace:
+    @pytest.mark.parametrize(
+        ("name", "variables", "path", "why"),
+        [
+            ("comgr", {}, "{xdg}/comgr", "XDG_CACHE_HOME"),
+            ("comgr", {"AMD_COMGR_CACHE_DIR": "/c"}, "/c", "AMD_COMGR_CACHE_DIR"),
+            ("cuda", {}, "{home}/.nv/ComputeCache", "default"),
+            ("cupy", {"CUPY_CACHE_DIR": "/c"}, "/c", "CUPY_CACHE_DIR"),
+            ("hidet", {}, "{home}/.cache/hidet", "default"),
+            ("intel", {}, "", ""),
+            ("jax", {}, "", ""),
+            ("jax", {"JAX_COMPILATION_CACHE_DIR": "/j"}, "/j", "JAX_COMPILATION_CACHE_DIR"),
+            ("mesa", {}, "{xdg}", "XDG_CACHE_HOME"),
+            ("mesa", {"MESA_GLSL_CACHE_DIR": "/m"}, "/m", "MESA_GLSL_CACHE_DIR"),
+            ("mesa", {"MESA_GLSL_CACHE_DIR": "/m", "MESA_SHADER_CACHE_DIR": "/n"}, "/n", "MESA_SHADER_CACHE_DIR"),
+            ("neo", {"XDG_CACHE_HOME": ""}, "{home}/.cache/neo_compiler_cache", "default"),
+            ("numba", {"NUMBA_CACHE_DIR": "/n"}, "/n", "NUMBA_CACHE_DIR"),
+            ("numba", {"XDG_CACHE_HOME": ""}, "numba", "XDG_CACHE_HOME"),
+            ("pocl", {"POCL_CACHE_DIR": ""}, "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
+            ("pyopencl-binary", {}, "{xdg}/pyopencl", "XDG_CACHE_HOME"),
+            ("pyopencl-binary", {"XDG_CACHE_HOME": "relative"}, "{home}/.cache/pyopencl", "default"),
+            ("taichi", {"TI_OFFLINE_CACHE_FILE_PATH": "/t"}, "/t", "TI_OFFLINE_CACHE_FILE_PATH"),
+            ("tilelang", {}, "{home}/.tilelang/cache", "default"),
+            ("tilus", {"TILUS_CACHE_DIR": "/t"}, "/t", "TILUS_CACHE_DIR"),
+            ("tinygrad", {"CACHEDB": "/t/my.db"}, "/t/my.db", "CACHEDB"),
+            ("torch", {"TMPDIR": "{tmp}", "LOGNAME": "a:b"}, "{tmp}/torchinductor_a_b", "TMPDIR"),
+            ("triton", {"TRITON_HOME": "/t"}, "/t/.triton/cache", "TRITON_HOME"),
+            ("warp", {}, "{xdg}/warp", "XDG_CACHE_HOME"),
+        ],
+    )
+    def test_templates(self, monkeypatch, tmp_path, name, variables, path, why):
+        """The first template that can be filled in decides, and the variable that did is named."""
+        import tempfile
+
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        words = {"home": tmp_path / "home", "xdg": tmp_path / "cache", "tmp": tmp_path}
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value.format(**words))
+        assert caches.place(name) == (path.format(**words), why)
+
+
+class TestCodeVariables:
+    def test_only_set_ones(self, monkeypatch):
+        """Variables that change generated code are listed with their values where they are set, sorted."""
+        assert caches.code_variables() == []
+        monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
+        monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7")
+        monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
+        assert caches.code_variables() == [
+            ("CL_CONFIG_CPU_TARGET_ARCH", "corei7"),
+            ("POCL_WORK_GROUP_METHOD", "loops"),
+        ]
+
+
+class TestPrivateCacheHome:
+    @pytest.mark.parametrize("before", [None, "/before"])
+    def test_restored(self, monkeypatch, before):
+        """A variable that the user set is as it was afterwards, and one that was not set is not."""
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        if before:
+            monkeypatch.setenv("XDG_CACHE_HOME", before)
+        with contextlib.suppress(ImportError), caches.private_cache_home("/private"):
+            assert os.environ["XDG_CACHE_HOME"] == "/private"
+            raise ImportError
+        assert os.environ.get("XDG_CACHE_HOME") == before
+
+
+class TestImportAnyway:
+    def test_unusable_directory(self, child):
+        """A module that cannot be imported without its cache directory gets a private one, which is gone afterwards."""
+        done = child.json(
+            """
+            import json, os, tempfile
+            tempfile.tempdir = os.getcwd()
+            from kcl.caches import import_anyway
+            import_anyway("pyopencl.invoker")
+            import pyopencl.invoker
+            print(json.dumps([pyopencl.invoker.invoker_cache.container_dir, os.environ["XDG_CACHE_HOME"]]))
+            """,
+            XDG_CACHE_HOME="/proc/nowhere",
+        )
+        assert done[0].startswith(str(child.directory))
+        assert done[1] == "/proc/nowhere"
+        assert not os.path.exists(done[0])
+
+    def test_other_errors(self):
+        """An import that fails for another reason fails as ever."""
+        with pytest.raises(ModuleNotFoundError):
+            caches.import_anyway("no_such_module_of_anybody")

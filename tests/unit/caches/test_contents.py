@@ -1,0 +1,112 @@
+"""kcl.caches.contents: the files of foreign caches, and what lies in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+
+import pytest
+
+from kcl import caches
+from kcl.caches import contents
+from kcl.caches.table import ROWS
+
+
+def filled(name, *paths):
+    """Make files below the directory of a cache; a path that ends in a slash is an empty directory."""
+    for path in paths:
+        place = os.path.join(caches.directory(name), path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if not path.endswith("/"):
+            with open(place, "wb") as stream:
+                stream.write(b"12345")
+
+
+class TestFiles:
+    def test_shared_directory(self):
+        """In a directory of several owners each has its own files, and those of nobody known are nobody's."""
+        filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-a.sqlite-journal", "pdict-v5-pyopencl-b.sqlite")
+        filled("loopy", "pdict-v5-kcl-generated-v1.sqlite", "pdict-v5-pytato-c.sqlite", "other")
+        assert [os.path.basename(path) for path in caches.files("loopy")] == [
+            "pdict-v5-loopy-a.sqlite",
+            "pdict-v5-loopy-a.sqlite-journal",
+        ]
+        assert [os.path.basename(path) for path in caches.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
+
+    def test_never_a_link(self, tmp_path):
+        """A link that has the name of something of the cache is none of its files."""
+        filled("pocl", "AB/")
+        os.symlink(tmp_path, os.path.join(caches.directory("pocl"), "CD"))
+        assert [os.path.basename(path) for path in caches.files("pocl")] == ["AB"]
+
+    def test_what_lies_inside(self, monkeypatch, tmp_path):
+        """A directory that happens to have such a name, with something else inside, is not the cache's."""
+        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+        filled("pocl", "AB/" + "C" * 37 + "/program.bc", "DE/thesis.tex", "notes.txt")
+        assert caches.files("pocl") == (str(tmp_path / "AB"),)
+
+    def test_nothing(self):
+        """A cache whose directory is not there has no files, and neither has one without a directory."""
+        assert caches.files("triton") == caches.files("intel") == ()
+
+    def test_single_file(self):
+        """Where the cache is one file, that and what SQLite keeps beside it are its own."""
+        filled("tinygrad", "cache.db", "cache.db-wal", "downloads/x")
+        assert [os.path.basename(path) for path in caches.files("tinygrad")] == ["cache.db", "cache.db-wal"]
+
+
+class TestLooksLike:
+    def test_of_that_kind(self, monkeypatch, tmp_path):
+        """A directory that holds something of a cache looks like it: not an empty one, a link, or another cache's."""
+        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
+        filled("pocl", "AB/" + "C" * 37 + "/program.bc")
+        assert caches.looks_like("pocl", str(tmp_path / "pocl"))
+        assert not caches.looks_like("triton", str(tmp_path / "pocl"))
+        os.symlink(tmp_path / "pocl", tmp_path / "link")
+        os.mkdir(tmp_path / "empty")
+        for path in ("link", "empty", "none"):
+            assert not caches.looks_like("pocl", str(tmp_path / path))
+
+    @pytest.mark.parametrize("place", ["/", "{home}", "{above}"])
+    def test_too_wide(self, monkeypatch, tmp_path, place):
+        """The root, the home directory, and what that lies in look like no cache, whatever they hold."""
+        home = tmp_path / "home"
+        home.mkdir()
+        monkeypatch.setenv("HOME", str(home))
+        path = place.format(home=home, above=tmp_path)
+        if path != "/":
+            monkeypatch.setenv("POCL_CACHE_DIR", path)
+            filled("pocl", "AB/" + "C" * 37 + "/program.bc")
+        assert not caches.looks_like("pocl", path)
+
+
+class TestMeasure:
+    def test_files(self):
+        """Entries are the files that stand for one; bytes and times are those of all files."""
+        filled("pocl", *(f"AB/{letter * 37}/program.bc" for letter in "CDE"), "AB/" + "C" * 37 + "/k/0-0-0/k.so")
+        filled("pocl", "tempfile_x.cl", "unknown")
+        oldest = os.path.join(caches.directory("pocl"), "AB", "D" * 37, "program.bc")
+        os.utime(oldest, (1e9, 1e9))
+        measured = contents.measure("pocl")
+        assert measured[:3] == (3, 25, 1e9)
+        assert measured.newest > 1e9
+
+    def test_rows(self):
+        """The entries of a dictionary are its rows; a file that is no database is said, and the others still count."""
+        filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-b.sqlite")
+        good = os.path.join(caches.directory("loopy"), "pdict-v5-loopy-b.sqlite")
+        os.unlink(good)
+        with contextlib.closing(sqlite3.connect(good)) as database, database:
+            database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
+            database.executemany("INSERT INTO dict VALUES (?, '')", [("a",), ("b",)])
+        measured = contents.measure("loopy")
+        assert measured.entries == 2
+        assert "pdict-v5-loopy-a.sqlite: file is not a database" in measured.fault
+
+    def test_writes_nothing(self):
+        """Measuring makes no file, not even where the cache is absent."""
+        before = {name: caches.files(name) for name in ROWS}
+        assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
+        assert {name: caches.files(name) for name in ROWS} == before
+        assert not os.path.exists(caches.directory("triton"))

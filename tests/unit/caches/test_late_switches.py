@@ -1,0 +1,45 @@
+"""kcl.caches.late_switches: variables that change after their owner has read them."""
+
+from __future__ import annotations
+
+LATE = """
+import json, os, sys
+from kcl import caches
+from kcl.caches import late_switches
+import loopy, pyopencl as cl, pyopencl.invoker
+cl.get_platforms()
+caches.state("pocl")  # as when a layer is first used
+changed = [caches.changed()]
+for pair in sys.argv[1:]:
+    name, _, value = pair.partition("=")
+    os.environ[name] = value
+changed.append(caches.changed())
+print(json.dumps([changed, late_switches.find()]))
+"""
+
+
+class TestLate:
+    def test_after(self, child):
+        """A variable that changes after its owner read it is found, with what the owner goes on with."""
+        changes = ["LOOPY_NO_CACHE=1", "POCL_KERNEL_CACHE=0", "XDG_CACHE_HOME=/elsewhere", "KCL_NO_CACHE=1", "OTHER=1"]
+        changed, found = child.json(LATE, *changes)
+        assert changed == [False, True]
+        words = {cache: words for cache, _variable, _value, words, sure in found if sure}
+        assert words["loopy"].startswith("LOOPY_NO_CACHE=1 was set too late for loopy's PersistentDict cache")
+        assert words["pocl"].startswith("POCL_KERNEL_CACHE=0 was set too late for PoCL's kernel cache, read at the fir")
+        assert words["pyopencl"].endswith(f"its files are in {child.cache / 'pytools'}")
+        assert words["kcl"].startswith("KCL_NO_CACHE=1 was set too late for kcl")
+        assert set(words) == {"kcl", "loopy", "pocl", "pyopencl"}
+
+    def test_not_known(self, child):
+        """A change before kcl was used may have come in time: it is found, and said to be unsure."""
+        code = LATE.replace('caches.state("pocl")', "")
+        _changed, found = child.json(code, f"POCL_CACHE_DIR={child.directory}")
+        assert [(cache, sure) for cache, _variable, _value, _words, sure in found] == [("pocl", False)]
+        assert f"if that came before, its files are in {child.cache}" in found[0][3]
+
+    def test_without_effect(self, child):
+        """A change that means the same to the owner, or of a variable that nobody reads, is none."""
+        changed, found = child.json(LATE, "POCL_KERNEL_CACHE=1", "CUDA_CACHE_DIR=/x", "LOOPY_NO_CACHE=0")
+        assert changed == [False, True]
+        assert found == []

@@ -1,0 +1,101 @@
+"""kcl.caches.shell, and `kcl env` with it: the lines that switch caches and move them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kcl import caches, option
+from kcl.caches import shell
+from kcl.cli import main
+
+
+def env(*words: str):
+    """Run `kcl env` in this process."""
+    return CliRunner().invoke(main, ["env", *words])
+
+
+class TestWishes:
+    @pytest.mark.parametrize("name", caches.names())
+    def test_off(self, name, monkeypatch):
+        """What switches a cache off is taken as off by its owner's own parser, and --on takes it back."""
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
+        if not caches.row(name).switches:
+            with pytest.raises(ValueError, match="no variable"):
+                shell.made([name], [], None)
+            assert env("--off", name).exit_code == 2
+            return
+        wish = shell.made([name], [], None)
+        for variable, value in wish.set.items():
+            monkeypatch.setenv(variable, value)
+        assert not caches.state(name).on
+        for variable in shell.made([], [name], None).unset:
+            monkeypatch.delenv(variable, raising=False)
+        assert caches.state(name).on
+
+    def test_own_layers(self, monkeypatch):
+        """Layers of kcl that are off stay off, unless they are wished on."""
+        assert shell.made(["binary"], [], None).set == {"KCL_NO_CACHE": "binary"}
+        monkeypatch.setenv("KCL_NO_CACHE", "generator")
+        assert shell.made(["binary"], [], None).set == {"KCL_NO_CACHE": "1"}
+        wish = shell.made([], ["generator"], None)
+        assert (wish.set, wish.unset) == ({}, ["KCL_NO_CACHE"])
+
+    def test_dir(self, monkeypatch, tmp_path):
+        """Under a wished directory lie kcl's files and every cache below it; no variable says otherwise."""
+        target = str(tmp_path / "wished")
+        wish = shell.made([], [], target)
+        for variable in wish.unset:
+            monkeypatch.delenv(variable)
+        for variable, value in wish.set.items():
+            monkeypatch.setenv(variable, value)
+        assert option.get_cache_dir() == target
+        if sys.platform != "win32":
+            for name in caches.names():
+                if not caches.row(name).neighbour and caches.place(name).path:
+                    assert caches.place(name).path.startswith(target), name
+
+    def test_json(self):
+        """As JSON: what to set and what to unset."""
+        assert json.loads(env("--off", "generator, binary", "--json").stdout) == {
+            "set": {"KCL_NO_CACHE": "1"},
+            "unset": [],
+        }
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            *(["--off", "nonsense"], ["--off", "pocl", "--on", "pocl"], ["--on", "jax"], ["--off", "hidet"]),
+            *(["--off", ""], ["--dir", ""], ["--off", "pocl", "--dir", ""]),
+        ],
+    )
+    def test_wrong_use(self, words):
+        """A layer that there is not, a contradiction, what no variable can do, or nothing at all is a wrong use."""
+        done = env(*words)
+        assert done.exit_code == 2
+        assert not done.stdout
+
+    @pytest.mark.parametrize("name", shell.SHELLS)
+    def test_shells(self, name, tmp_path):
+        """The lines set and unset what they say in their shell, whatever characters a path has."""
+        program = shutil.which({"powershell": "pwsh"}.get(name, name))
+        odd = 'it\'s $HOME `x` \\ "q"'
+        wish = shell.Wish({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"], [])
+        text = "\n".join(shell.lines(wish, name))
+        assert "KCL_CACHE_DIR" in text
+        assert "KCL_NO_CACHE" in text
+        if program is None:
+            return
+        code = "import os; print(os.environ.get('KCL_NO_CACHE'), os.environ['KCL_CACHE_DIR'], sep='|')"
+        (tmp_path / "code.py").write_text(code)
+        call = "& " if name == "powershell" else ""
+        script = f"{text}\n{call}'{sys.executable}' '{tmp_path / 'code.py'}'\n"
+        environment = {**os.environ, "KCL_NO_CACHE": "1"}
+        done = subprocess.run([program, "-c", script], env=environment, text=True, capture_output=True, timeout=60)
+        assert done.stdout.strip() == f"None|{odd}", done.stderr

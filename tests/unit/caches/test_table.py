@@ -1,0 +1,45 @@
+"""kcl.caches.table: the rows of foreign caches."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+
+from kcl import caches
+from kcl.caches import table
+from kcl.caches.table import ROWS, Places
+
+
+class TestTable:
+    def test_sorted(self):
+        """The rows are sorted by name, so that two people add the same row in the same place."""
+        assert list(ROWS) == sorted(ROWS)
+
+    def test_facts(self):
+        """Each row says what it is called, when its owner reads its variables, and by patterns that compile."""
+        for name, row in ROWS.items():
+            assert row.title
+            assert row.read or not row.switches, name
+            assert bool(row.places.here) == bool(row.own), name
+            for pattern in (row.own, row.inside, row.entry):
+                re.compile(pattern)
+
+    def test_sources(self):
+        """Above each row stands where its facts were read."""
+        text = inspect.getsource(table)
+        for name in caches.names():
+            before = text.partition(f'    "{name}": Row(')[0].splitlines()[-1]
+            assert before.startswith("    # "), name
+
+    def test_neighbours(self):
+        """kcl's own driver caches are no neighbours; Mesa, which serves the whole desktop, is one."""
+        near = {"comgr", "cuda", "intel", "loopy", "neo", "pocl", "pyopencl", "pyopencl-binary"}
+        assert {name for name, row in ROWS.items() if not row.neighbour} == near
+
+    def test_operating_systems(self, monkeypatch):
+        """A row has templates for three systems; one without templates has no cache there."""
+        places = Places(("~/linux",), windows=())
+        for platform, here in (("linux", ("~/linux",)), ("darwin", ("~/linux",)), ("win32", ())):
+            monkeypatch.setattr(sys, "platform", platform)
+            assert places.here == here

@@ -1,0 +1,96 @@
+"""kcl ls, show, stats and unpack, on the cache of a real run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from commands import run
+
+from kcl import cli, events, option
+from kcl.inspect.history import journal
+
+pytestmark = pytest.mark.one_platform
+
+
+class TestUnusable:
+    """Where a directory cannot be used each command says so, with the remedy, and ends with 1."""
+
+    @pytest.fixture(params=["a file", "others can write"])
+    def unusable(self, request, tmp_path):
+        """A cache directory that is none, or not the user's alone."""
+        root = tmp_path / "unusable"
+        if request.param == "a file":
+            root.write_text("")
+        else:
+            for name in ("pytools", "pyopencl/kcl-binary-v1", "kcl/journal"):
+                (root / name).mkdir(parents=True)
+            root.chmod(0o777)
+        option.cache_dir(root)
+        return root
+
+    def test_said(self, unusable, tmp_path):
+        """In the words of the layer itself."""
+        for words in (["ls"], ["show", "typed"], ["unpack", str(tmp_path / "tree")], ["stats"], ["explain"]):
+            said = run(*words, code=1).output
+            assert str(unusable) in said, words
+            assert "KCL_CACHE_DIR" in said, words
+        assert "KCL_CACHE_DIR" in run("verify", code=1).stdout
+
+    @pytest.mark.skipif(os.name == "nt" or not os.getuid(), reason="nothing is unreadable to root")
+    def test_unreadable(self, tmp_path):
+        """What cannot be read is not taken for empty by `kcl purge`."""
+        (tmp_path / "pytools").mkdir(mode=0o000)
+        option.cache_dir(tmp_path)
+        assert "Permission denied" in run("purge", "--yes", code=1).output
+
+    def test_other_python(self, copy):
+        """A damaged file of another Python is named, and hides no entry."""
+        other = pathlib.Path(copy.rows.location).with_name("pdict-v5-kcl-generated-v1-2.7.0.final.0.sqlite")
+        other.write_bytes(b"no database")
+        other.chmod(0o600)
+        assert str(other) in run("ls", code=1).stderr
+        assert "typed" in run("show", "typed", "--source").stdout
+
+
+def test_no_command_imports_loopy(copy, tmp_path):
+    """Each of them does its work without loopy, and but for the doctor without pyopencl."""
+    code = """
+        import json, sys
+        from click.testing import CliRunner
+        from kcl.cli import COMMANDS, main
+        wishes = {
+            "show": ["control"],
+            "explain": ["control"],
+            "verify": ["--all"],
+            "unpack": ["tree"],
+            "env": ["--off", "loopy"],
+            "purge": ["--all", "--dry-run"],
+            "init": [],
+        }
+        said = {}
+        for name in sorted(COMMANDS, key=lambda name: name == "doctor"):
+            code = CliRunner().invoke(main, [name, *wishes.get(name, [])]).exit_code
+            said[name] = [code, sorted({"loopy", "pyopencl"} & set(sys.modules))]
+        print(json.dumps(said))
+        """
+    child = copy.child
+    (child.directory / ".git").mkdir(mode=0o700)
+    refused = tmp_path / "refused" / "loopy"
+    refused.mkdir(parents=True)
+    (refused / "__init__.py").write_text("raise AssertionError('loopy is imported')\n")
+    path = os.pathsep.join([str(refused.parent), child.environment()["PYTHONPATH"]])
+    said = child.json(code, PYTHONPATH=path, XDG_CONFIG_HOME=str(tmp_path / "config"))
+    assert said.pop("doctor")[1] == ["pyopencl"]
+    assert said == {name: [0, []] for name in cli.COMMANDS if name != "doctor"}
+
+
+@pytest.mark.usefixtures("cache")
+def test_nothing_is_counted():
+    """These commands look nothing up: they leave no event and no record."""
+    before = journal.totals()
+    run("ls")
+    run("show", "typed")
+    assert events.collected().tallies == {}
+    assert journal.totals() == before

@@ -1,0 +1,65 @@
+"""`kcl env` and kcl.caches.shell: what is set and what it does; the lines that switch caches and move them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+from click.testing import CliRunner
+
+from kcl import caches, option, settings
+from kcl.cli import main
+
+
+def env(*words: str):
+    """Run `kcl env` in this process."""
+    return CliRunner().invoke(main, ["env", *words])
+
+
+def shown() -> dict[str, dict]:
+    """Return what `kcl env --json` says, by variable."""
+    return {line["variable"]: line for line in json.loads(env("--json").stdout)}
+
+
+class TestShow:
+    def test_every_variable(self):
+        """Each setting of kcl and each variable of every other cache is there, with those who read it."""
+        lines = shown()
+        assert {setting.variable for setting in settings.SETTINGS} <= set(lines)
+        for name in caches.names():
+            row = caches.row(name)
+            switches = [switch.variable for switch in row.switches]
+            for variable in (*switches, *row.limits, *row.code_variables):
+                assert name in lines[variable]["read_by"], variable
+        assert all(line["value"] is None or line["variable"] in os.environ for line in lines.values())
+
+    def test_effect(self, monkeypatch, tmp_path):
+        """What is set says what it does to its owner's cache, and to kcl's layers."""
+        monkeypatch.setenv("LOOPY_NO_CACHE", "1")
+        monkeypatch.setenv("POCL_KERNEL_CACHE", "true")
+        monkeypatch.setenv("CUDA_CACHE_PATH", str(tmp_path / "cuda"))
+        lines = shown()
+        assert lines["LOOPY_NO_CACHE"]["effect"].startswith("off")
+        assert "generator layer" in lines["LOOPY_NO_CACHE"]["effect"]
+        assert "kcl" in lines["LOOPY_NO_CACHE"]["read_by"]
+        assert "anything but 1" in lines["POCL_KERNEL_CACHE"]["effect"]
+        assert str(tmp_path / "cuda") in lines["CUDA_CACHE_PATH"]["effect"]
+        assert "POCL_CACHE_DIR decides" in lines["XDG_CACHE_HOME"]["effect"]
+
+    def test_settings_file(self):
+        """A setting of the settings file stands beside the variables; what is wrong with the file is said."""
+        path = pathlib.Path(settings.settings_file())
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_text('strict = "hit"\nstrickt = 1\n')
+        path.chmod(0o600)
+        option.reset()
+        done = env()
+        assert (shown()["KCL_STRICT"]["value"], done.exit_code) == ("hit", 0)
+        assert "settings file" in shown()["KCL_STRICT"]["effect"]
+        assert "strickt" in done.stdout
+
+    def test_nobody_reads(self, monkeypatch):
+        """A variable that looks like kcl's and is not is named."""
+        monkeypatch.setenv("KCL_NOCACHE", "1")
+        assert shown()["KCL_NOCACHE"]["effect"] == "nobody reads it"

@@ -1,0 +1,95 @@
+"""`kcl ls`: the entries of a real run, filtered, sorted and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from commands import program, run
+
+from kcl import option
+from kcl.cli import ls as ls_module
+from kcl.inspect import inventory
+
+pytestmark = pytest.mark.one_platform
+
+
+class TestLs:
+    def test_all(self, cache):
+        """Every kernel has a line for its program and one for its code, with device, times, uses and key."""
+        head, *lines = run("ls").output.splitlines()
+        assert head.split() == ["kernel", "layer", "device", "size", "built", "took", "last", "used", "uses", "key"]
+        address_, _entry = cache.binary_of("typed")
+        (line,) = [line for line in lines if line.split()[:2] == ["typed", "binary"]]
+        assert line.endswith(f"1  {address_[-64:][:12]}")
+        assert " never " not in line
+        assert len(lines) == len(list(inventory.summaries()))
+
+    def test_json(self, cache):
+        """--json has a stable set of members, with numbers as numbers."""
+        found = json.loads(run("ls", "--json", "--kernel", "typed", "--layer", "binary").output)
+        (one,) = found
+        _address, entry = cache.binary_of("typed")
+        assert set(one) == {
+            *("kernel", "layer", "platform", "device", "bytes"),
+            *("built", "build_seconds", "last_used", "uses", "key"),
+        }
+        assert one["key"] == entry.key.digest
+        assert one["build_seconds"] == entry.metadata["seconds"]
+        assert one["uses"] == 1
+        assert one["built"] < one["last_used"]
+
+    @pytest.mark.usefixtures("cache")
+    def test_filters(self):
+        """Layer, kernel (a name or a pattern) and device narrow the list."""
+        everything = json.loads(run("ls", "--json").output)
+        code = json.loads(run("ls", "--json", "--layer", "generator").output)
+        named = json.loads(run("ls", "--json", "--kernel", "from_*").output)
+        (name,) = {one["device"] for one in everything if one["layer"] == "binary"}
+        device = json.loads(run("ls", "--json", "--device", name[2:].upper()).output)
+        assert {one["layer"] for one in code} == {"generator"}
+        assert {one["kernel"] for one in named} == {"from_global", "from_class", "from_file"}
+        assert {one["layer"] for one in device} == {"binary"}
+        assert run("ls", "--device", "no such").output == "no entries\n"
+
+    @pytest.mark.usefixtures("cache")
+    @pytest.mark.parametrize("sort", ls_module.SORTS)
+    def test_sort(self, sort):
+        """Words are sorted up, numbers and times down; a limit takes the first."""
+        found = json.loads(run("ls", "--json", "--sort", sort).output)
+        member = {"size": "bytes", "took": "build_seconds", "used": "last_used"}.get(sort, sort)
+        values = [one[member] or 0 for one in found] if sort == "used" else [one[member] for one in found]
+        assert values == sorted(values, reverse=sort not in ("kernel", "layer", "device"))
+        assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == found[:3]
+
+    @pytest.mark.usefixtures("cache")
+    def test_limit(self):
+        """A limit says how many are left out."""
+        count = len(list(inventory.summaries()))
+        lines = run("ls", "--limit", "2").output.splitlines()
+        assert lines[-1] == f"{count - 2} more; --limit 0 shows all"
+        assert len(lines) == 4
+
+    def test_nothing(self, tmp_path):
+        """Where there is no cache there are no entries, and none is made."""
+        option.cache_dir(tmp_path / "none")
+        assert run("ls").output == "no entries\n"
+        assert json.loads(run("ls", "--json").output) == []
+        assert not (tmp_path / "none").exists()
+
+    def test_damaged(self, copy):
+        """A damaged entry is named on stderr, the status is 1, and the others are listed."""
+        path = os.path.join(copy.binaries.location, program("typed").address)
+        with open(path, "r+b") as stream:
+            stream.truncate(100)
+        result = run("ls", "--layer", "binary", code=1)
+        assert path in result.stderr
+        assert len(result.stdout.splitlines()) == 1 + len(list(inventory.summaries("binary")))
+
+    @pytest.mark.usefixtures("copy")
+    def test_unused(self):
+        """After a reset of the statistics no entry was used."""
+        run("stats", "--reset")
+        assert {one["uses"] for one in json.loads(run("ls", "--json").output)} == {0}
+        assert "  never  " in run("ls").output

@@ -1,0 +1,110 @@
+"""`kcl show`: one entry with everything that it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from commands import program, run
+
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import address
+from kcl.inspect import inventory
+
+pytestmark = pytest.mark.one_platform
+
+
+class TestShow:
+    def test_by_name(self, cache):
+        """A kernel that has one entry in each layer is shown with both."""
+        code, made = run("show", "typed").output.split("\n\n")
+        facts = dict(line.split(None, 1) for line in made.splitlines())
+        address_, entry = cache.binary_of("typed")
+        assert (facts["kernel"], facts["layer"], facts["key"]) == ("typed", "binary", entry.key.digest)
+        assert facts["file"] == os.path.join(cache.binaries.location, address_)
+        assert facts["uses"].startswith("1, last ")
+        assert "invoker.py" in code
+        assert cache.rows.location in code
+
+    def test_by_prefix(self, cache):
+        """So does the start of a digest, of one entry."""
+        _address, entry = cache.row_of("typed")
+        assert entry.key.digest in run("show", entry.key.digest[:12]).output
+        assert "\n\n" not in run("show", entry.key.digest[:12]).output
+
+    def test_pieces(self, cache):
+        """Source, options, log, invoker and key are printed as they are, and nothing else."""
+        _address, entry = cache.binary_of("optioned")
+        _row, code = cache.row_of("optioned")
+        assert run("show", "optioned", "--source").output.strip() == entry.parts["source.cl"].decode().strip()
+        assert "-DFACTOR=11" in run("show", "optioned", "--options").output.splitlines()
+        assert run("show", "optioned", "--log").output.strip() == entry.parts["build.log"].decode().strip()
+        assert run("show", "optioned", "--invoker").output.strip() == code.parts["invoker.py"].decode().strip()
+        assert run("show", "optioned", "--key").output.splitlines() == [
+            f"{part.name} = {part.value}" for part in entry.key.parts
+        ]
+
+    def test_binary(self, cache, tmp_path):
+        """The program binary is written to a file."""
+        _address, entry = cache.binary_of("typed")
+        assert run("show", "typed", "--binary", str(tmp_path / "typed.bin")).output == ""
+        assert (tmp_path / "typed.bin").read_bytes() == entry.parts["binary"]
+        assert "cannot write" in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
+
+    @pytest.mark.usefixtures("cache")
+    def test_assembly(self):
+        """The native code is disassembled, by kernel."""
+        text = run("show", "typed", "--asm").output
+        assert "<" in text
+        assert "ret" in text
+
+    def test_json(self, cache):
+        """--json has everything but the bytes, and the texts that are asked for."""
+        code, made = json.loads(run("show", "typed", "--json").output)
+        _address, entry = cache.binary_of("typed")
+        assert Key(map(tuple, made["parts"])) == entry.key
+        assert made["metadata"] == entry.metadata
+        assert made["sizes"] == {name: len(part) for name, part in entry.parts.items()}
+        assert code["layer"] == "generator"
+        assert "source" not in made
+        (made,) = json.loads(run("show", "typed", "--json", "--source").output)
+        assert made["source"].strip() == entry.parts["source.cl"].decode().strip()
+
+    @pytest.mark.usefixtures("cache")
+    def test_ambiguous(self):
+        """Where several entries are meant they are listed, and the status is 2."""
+        result = run("show", "untyped", code=2)
+        entries = [one for one in inventory.find("untyped") if one.layer == "binary"]
+        assert all(one.digest[:12] in result.stdout for one in entries)
+        assert "give more digits" in result.stderr
+
+    def test_several_devices(self, copy):
+        """Of programs for several devices the code that they were made of is one."""
+        found = program("typed")
+        entry = inventory.read("binary", found.address)
+        key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
+        copy.binaries.put(address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack())
+        assert run("show", "typed", "--source").stdout.encode().strip() == entry.parts["source.cl"].strip()
+        assert "of 3 entries" in run("show", "typed", code=2).stderr
+        assert "of 2 entries" in run("show", "typed", "--log", code=2).stderr
+
+    @pytest.mark.usefixtures("cache")
+    def test_unknown(self):
+        """Where none is meant the status is 1, and the message says what to do."""
+        assert "kcl ls" in run("show", "nothing", code=1).stderr
+
+    def test_lacking(self, cache):
+        """An entry that has not what is asked for says so."""
+        digest = cache.row_of("typed")[1].key.digest
+        assert "no asm" in run("show", digest, "--asm", code=1).stderr
+        assert "no binary" in run("show", digest, "--binary", "x", code=1).stderr
+
+    def test_damaged(self, copy):
+        """A damaged entry is an error in one line."""
+        found = program("typed")
+        with open(os.path.join(copy.binaries.location, found.address), "r+b") as stream:
+            stream.seek(-1, os.SEEK_END)
+            stream.write(b"X")
+        assert "cannot be read" in run("show", found.digest, code=1).stderr

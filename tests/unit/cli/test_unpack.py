@@ -1,0 +1,88 @@
+"""`kcl unpack`: entries as files in folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from commands import program, run
+
+from kcl.cache.key import Key
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.inspect import inventory
+
+pytestmark = pytest.mark.one_platform
+
+
+class TestUnpack:
+    def test_tree(self, cache, tmp_path):
+        """Each program has its files below device, kernel and key, with the invoker that launches it."""
+        assert "folders written" in run("unpack", str(tmp_path / "tree")).output
+        address_, entry = cache.binary_of("optioned")
+        folder = tmp_path / "tree" / address_.partition("/")[0] / "optioned" / entry.key.digest
+        assert sorted(os.listdir(folder)) == [
+            *("build.log", "invoker.py", "key.json", "options.txt", "program.bin", "rebuild.py", "source.cl"),
+        ]
+        assert (folder / "source.cl").read_bytes() == entry.parts["source.cl"]
+        assert (folder / "program.bin").read_bytes() == entry.parts["binary"]
+        assert "-DFACTOR=11" in (folder / "options.txt").read_text().splitlines()
+        described = json.loads((folder / "key.json").read_text())
+        assert Key(map(tuple, described["key"])).digest == described["digest"] == entry.key.digest
+        assert (folder / "invoker.py").read_bytes() == cache.row_of("optioned")[1].parts["invoker.py"]
+
+    @pytest.mark.usefixtures("cache")
+    def test_again(self, tmp_path):
+        """What is there is left as it is."""
+        run("unpack", str(tmp_path), "--kernel", "typed")
+        (source,) = tmp_path.rglob("source.cl")
+        source.write_text("changed")
+        assert "1 were there" in run("unpack", str(tmp_path), "--kernel", "typed").output
+        assert source.read_text() == "changed"
+
+    def test_code_alone(self, copy, tmp_path):
+        """Code that no program was made of lies under no device."""
+        copy.binaries.delete(program("typed").address)
+        run("unpack", str(tmp_path), "--kernel", "typed")
+        (folder,) = (tmp_path / "any-device" / "typed").iterdir()
+        assert sorted(os.listdir(folder)) == ["invoker.py", "key.json", "options.txt", "source.cl"]
+
+    def test_names(self, copy, tmp_path):
+        """The name of a kernel leads nowhere else."""
+        found = program("typed")
+        entry = inventory.read("binary", found.address)
+        entry.metadata["kernel"] = "../../up"
+        store = Directory(copy.binaries.location)
+        store.put(address(entry.key.digest, found.address.partition("/")[0], "up"), entry.pack())
+        run("unpack", str(tmp_path / "tree"), "--kernel", "../../up")
+        assert [path.name for path in tmp_path.iterdir() if path.name in ("tree", "up")] == ["tree"]
+        assert len(list((tmp_path / "tree").rglob("program.bin"))) == 1
+
+    def test_rebuild(self, cache, tmp_path):
+        """The script builds the program again, with pyopencl alone; it asks for the directory of headers."""
+        run("unpack", str(tmp_path), "--kernel", "included")
+        (script,) = tmp_path.rglob("rebuild.py")
+        header = next((cache.folder / "kernels").glob("*.h"))
+
+        def rebuild(*options):
+            code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+            command = [sys.executable, "-c", f"{code}; assert 'kcl' not in sys.modules", str(script), *options]
+            environment = cache.child.environment(KCL_NO_CACHE="1")
+            return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=120)
+
+        assert f"the source includes {header.name}: say where" in rebuild().stderr
+        done = rebuild("-I", str(header.parent))
+        assert done.returncode == 0, done.stderr
+        assert "rebuilt.bin" in done.stdout
+        assert (script.parent / "rebuilt.bin").stat().st_size > 0
+
+    @pytest.mark.usefixtures("cache")
+    def test_not_writable(self, tmp_path):
+        """What cannot be written is named, and the status is 1."""
+        (tmp_path / "file").write_text("")
+        said = run("unpack", str(tmp_path / "file" / "below"), code=1).stderr
+        assert "cannot be made" in said
+        assert said.count("\n") == 1

@@ -1,0 +1,234 @@
+"""kcl.drivers.pocl.complete: what is in the entries that a helper publishes, proven on real PoCL."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, python, run, snapshot
+
+from kcl.drivers.pocl import client, poclbin
+from kcl.drivers.pocl.complete import Task, Workshop
+
+
+class TestCompleteEntry:
+    def test_nothing_is_generated(self, bench: Bench) -> None:
+        """A new process with an empty PoCL cache computes the same, and PoCL makes no new library or bitcode."""
+        for number in range(3):
+            bench.request(number)
+        assert client.idle(bench.folder, 60)
+        said = bench.load(0, 1, 2)
+        assert said["results"] == bench.user.results
+        assert said["generated"] == []
+        published = set()
+        for number in range(3):
+            container = poclbin.read(bench.entry(number).parts["binary"])
+            published |= {container.program + path for path in container.files()}
+        assert set(said["files"]) == published
+
+    def test_entry(self, bench: Bench) -> None:
+        """The entry has the job's key, parts and facts, says what is in it, and holds no path and no stub."""
+        bench.request(0)
+        assert client.wait(bench.folder, bench.key(0).digest, 60)
+        entry = bench.entry(0)
+        assert entry.metadata["complete"] is True
+        sizes = {name: [size.split("-goffs0")[0] for size in each] for name, each in _sizes(entry).items()}
+        assert sizes == {"f": ["32-1-1", "64-1-1"], "g": ["64-1-1"], "h": ["32-1-1"]}
+        assert entry.metadata["bytes"] == len(entry.parts["binary"])
+        assert entry.parts["source.cl"].decode() == SOURCES[0]
+        assert entry.parts["build.log"] == b"said"
+        assert not {"binaries", "pocl_cache", "address", "environment", "directory", "process"} & set(entry.metadata)
+        assert b"0-0-0" not in entry.parts["binary"]
+
+    def test_users_cache_is_only_read(self, bench: Bench) -> None:
+        """Nothing in the user's PoCL directory is new, changed or touched."""
+        before = snapshot(bench.user.pocl)
+        bench.request(0)
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(0) is not None
+        assert snapshot(bench.user.pocl) == before
+
+    def test_without_short_cuts(self, bench: Bench) -> None:
+        """The second try of a job makes no stubs; what it publishes is complete too."""
+        bench.queued(1)
+        (job,) = bench.queue.jobs()
+        bench.queue.move(job, "trying")
+        bench.work()
+        assert b"0-0-0" in bench.entry(1).parts["binary"]
+        said = bench.load(1)
+        assert said["results"] == bench.user.results[1:2]
+        assert said["generated"] == []
+
+    def test_loopy(self, bench: Bench) -> None:
+        """A kernel of loopy, with the work-group size it requires, is published complete."""
+        code = """
+            import json
+            import loopy as lp
+            import numpy as np
+            knl = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 2*a[i] + n", [lp.GlobalArg("a", np.float32, shape="n"),
+                lp.ValueArg("n", np.int32)], name="twice", lang_version=(2018, 2), assumptions="n mod 16 = 0",
+                target=lp.PyOpenCLTarget())
+            knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+            print(json.dumps(lp.generate_code_v2(knl).device_code()))
+        """
+        source = python(code)
+        assert "reqd_work_group_size" in source
+        launches = [("twice", 16)]
+        said = run(bench.root / "pocl", [(source, launches)], [])
+        job = bench.job(1, pocl_cache=str(bench.root / "pocl"), kernels=["twice"], options=[], **said["facts"])
+        job.parts["source.cl"] = source.encode()
+        del job.metadata["build_options"]  # found out as pyopencl does
+        client.request(bench.folder, bench.address(1), job, dict(os.environ))
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is True
+        loaded = bench.load(1, launches=launches)
+        assert loaded["results"] == said["results"]
+        assert loaded["generated"] == []
+
+
+class TestIncompleteEntry:
+    def test_not_all_launched(self, bench: Bench) -> None:
+        """A kernel that was never launched leaves the entry incomplete; it can be launched all the same."""
+        run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
+        bench.request(0, pocl_cache=str(bench.root / "pocl"))
+        assert client.idle(bench.folder, 60)
+        entry = bench.entry(0)
+        assert entry.metadata["complete"] is False
+        assert list(_sizes(entry)) == ["f"]
+        said = bench.load(0)
+        assert said["results"] == bench.user.results[:1]
+        assert {path.split("/")[2] for path in said["generated"]} == {"f", "g", "h"}
+
+    def test_launched_kernels_count(self, bench: Bench) -> None:
+        """Where a job says which kernels were launched, the others are not waited for."""
+        run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
+        bench.request(0, pocl_cache=str(bench.root / "pocl"), launched=["f"])
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(0).metadata["complete"] is True
+
+    def test_pocl_cache_off(self, bench: Bench) -> None:
+        """Without the user's PoCL cache the entry holds bitcode only, and runs."""
+        bench.request(1, pocl_cache=None)
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is False
+        assert bench.load(1)["results"] == bench.user.results[1:2]
+
+    def test_completed_later(self, bench: Bench) -> None:
+        """A later job adds the code of another local size, from another PoCL cache, to what is there."""
+        bench.request(1)
+        assert client.idle(bench.folder, 60)
+        run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
+        bench.request(1, pocl_cache=str(bench.root / "pocl"))
+        assert client.idle(bench.folder, 60)
+        assert len(_sizes(bench.entry(1))["only"]) == 2
+        said = bench.load(1, launches=[("only", 16), ("only", 4)])
+        assert said["generated"] == []
+
+    def test_never_the_reverse(self, bench: Bench) -> None:
+        """A complete entry is not replaced by one that holds less."""
+        bench.request(1)
+        assert client.idle(bench.folder, 60)
+        before = bench.store.get(bench.address(1))
+        bench.request(1, pocl_cache=None)
+        assert client.idle(bench.folder, 60)
+        assert bench.store.get(bench.address(1)) == before
+
+    def test_other_directory(self, bench: Bench) -> None:
+        """Where a living process's PoCL has another directory than the job says, its code is not waited for long."""
+        workshop = Workshop(None, None)
+        (bitcode,) = (path.parent for path in bench.user.pocl.glob("*/*/only"))
+        place = bitcode.relative_to(bench.user.pocl).as_posix()
+        (bench.root / "there" / place).mkdir(parents=True)
+        (bench.root / "there" / place / "program.bc").touch()
+        for folder, ready in (("elsewhere", True), ("there", False)):
+            job = bench.job(1, pocl_cache=str(bench.root / folder), process=os.getpid())
+            assert workshop.is_ready(Task(job, time.time() - 3, place)) is ready
+
+    def test_late_code(self, bench: Bench) -> None:
+        """Code that PoCL is still making when the job is written is waited for."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        (late,) = pocl.glob("*/*/only")
+        late.rename(bench.root / "only")
+        bench.request(1, pocl_cache=str(pocl))
+        assert not client.wait(bench.folder, bench.key(1).digest, 0.4)
+        (bench.root / "only").rename(late)
+        assert client.wait(bench.folder, bench.key(1).digest, 60)
+        assert bench.entry(1).metadata["complete"] is True
+
+
+class TestUsersCache:
+    @pytest.mark.parametrize("size", [0, 7, 700, 4000])
+    def test_damaged_bitcode(self, bench: Bench, size: int) -> None:
+        """Damaged bitcode in the user's PoCL cache, refused by PoCL or fatal to a helper, is compiled anew."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        for bitcode in pocl.glob("*/*/program.bc"):
+            bitcode.write_bytes(bitcode.read_bytes()[:size])
+        for number in (1, 2):
+            bench.queued(number, pocl_cache=str(pocl))
+        for _ in range(3):
+            bench.helper(stderr=subprocess.DEVNULL).wait(LIMIT_SECONDS)
+        assert bench.left() == []
+        said = bench.load(1, 2)
+        assert said["results"] == bench.user.results[1:]
+        assert said["generated"] == []
+
+
+class TestRefusal:
+    def test_changed_header(self, bench: Bench) -> None:
+        """A header that changed since the build would give code that is not its key's: nothing is published."""
+        header = pathlib.Path(bench.user.options[-1], "part.h")
+        header.write_bytes(b"#define PART 6\n")
+        try:
+            bench.request(2)
+            assert client.idle(bench.folder, 60)
+        finally:
+            header.write_bytes(HEADER)
+        assert bench.entry(2) is None
+
+    def test_other_device(self, bench: Bench) -> None:
+        """A job of a device that is not here is dropped."""
+        bench.request(1, device={"name": "another", "driver": "3.0"})
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1) is None
+
+    @pytest.mark.parametrize("make", [os.symlink, lambda _, path: os.mkfifo(path)], ids=["link", "fifo"])
+    def test_planted_code(self, bench: Bench, make) -> None:
+        """What is not a regular file is not taken for code."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        (code,) = pocl.glob("*/*/only/*/only.so")
+        code.rename(bench.root / "only.so")
+        make(bench.root / "only.so", code)
+        bench.request(1, pocl_cache=str(pocl))
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is False
+
+    def test_truncated_code(self, bench: Bench) -> None:
+        """A library that lacks its end, as after a power loss, is not published."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        (code,) = pocl.glob("*/*/only/*/only.so")
+        code.write_bytes(code.read_bytes()[:-100])
+        bench.request(1, pocl_cache=str(pocl))
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is False
+
+    def test_loose_code(self, bench: Bench) -> None:
+        """Code that others could have written is not taken."""
+        pocl = bench.root / "pocl"
+        shutil.copytree(bench.user.pocl, pocl)
+        (code,) = pocl.glob("*/*/only/*/only.so")
+        code.chmod(0o666)
+        bench.request(1, pocl_cache=str(pocl))
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is False
+
+
+def _sizes(entry) -> dict[str, list[str]]:
+    return entry.metadata["specialisations"]

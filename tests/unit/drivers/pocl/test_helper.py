@@ -1,0 +1,258 @@
+"""kcl.drivers.pocl.client and the helper: one process per folder, that ends by itself and survives what happens."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from promote_bench import LIMIT_SECONDS, ROOT, Bench, python, snapshot, states, until, works
+
+from kcl import settings
+from kcl.drivers.pocl import client
+from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING
+
+SILENT = {"stderr": subprocess.DEVNULL}
+ASK = """
+    import json, sys, time
+    from kcl import settings
+    from kcl.drivers.pocl import client
+    from kcl.cache.entry import Entry
+
+    folder, names = sys.argv[1], json.loads(sys.argv[2])
+    for address, path in names:
+        with open(path, "rb") as stream:
+            client.request(folder, address, Entry.unpack(stream.read()), settings.environment())
+    print(json.dumps(client.idle(folder, 60)))
+"""
+
+
+class TestLife:
+    def test_ends_by_itself(self, bench: Bench) -> None:
+        """When the work is done the helper ends and leaves no directory, no job and no temporary file."""
+        for number in range(3):
+            bench.request(number)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
+        until(lambda: not bench.queue.has_helper() and not works(bench), "the helper's end")
+        assert bench.left() == []
+        assert all(bench.entry(number) for number in range(3))
+
+    def test_by_hand(self, bench: Bench) -> None:
+        """The helper can be started by hand, as the module's docstring says."""
+        bench.queued(1)
+        command = [sys.executable, "-m", "kcl.drivers.pocl.helper", bench.folder]
+        environment = {**settings.environment(), "PYTHONPATH": str(ROOT)}
+        assert subprocess.run(command, env=environment, cwd=bench.root, timeout=LIMIT_SECONDS).returncode == 0
+        assert bench.entry(1) is not None
+
+    def test_one_for_two_processes(self, bench: Bench) -> None:
+        """Two processes that ask at the same time have one helper between them, and it does the work of both."""
+        import json
+
+        halves: list[list[tuple[str, str]]] = [[], []]
+        for number in range(3):
+            path = bench.root / f"{number}.job"
+            path.write_bytes(bench.job(number).pack())
+            halves[number % 2].append((bench.address(number), str(path)))
+        ends: list[bool] = []
+        askers = [
+            threading.Thread(target=lambda half=half: ends.append(python(ASK, bench.folder, json.dumps(half))))
+            for half in halves
+        ]
+        for asker in askers:
+            asker.start()
+        seen = set()
+        while any(asker.is_alive() for asker in askers):
+            seen.update(works(bench))
+            time.sleep(0.001)
+        assert ends == [True, True]
+        assert len(seen) == 1
+        assert all(bench.entry(number) for number in range(3))
+
+    def test_second_helper_leaves(self, bench: Bench) -> None:
+        """A helper that finds the lock held ends at once and touches nothing."""
+        bench.queued(1)
+        with bench.locked():
+            before = snapshot(pathlib.Path(bench.queue.folder))
+            bench.work()
+            assert snapshot(pathlib.Path(bench.queue.folder)) == before
+
+    def test_no_child_remains(self, bench: Bench) -> None:
+        """The process that asks has no child afterwards, and its helper is in another session."""
+        bench.request(1)
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
+
+    def test_other_variables(self, bench: Bench) -> None:
+        """A job of a process with other variables of the driver is done under those."""
+        bench.queued(1)
+        bench.work(variables={"POCL_WORK_GROUP_METHOD": "loops"})
+        assert bench.entry(1).metadata["complete"] is True
+        assert bench.left() == []
+
+    def test_told_to_end(self, bench: Bench) -> None:
+        """SIGTERM ends the helper after the call it is in; its job is as good as new, its directory gone."""
+        bench.queued(0)
+        bench.queued(1)
+        helper = bench.helper()
+        until(lambda: works(bench) and TRYING in states(bench), "the first job")
+        helper.send_signal(signal.SIGTERM)
+        assert helper.wait(LIMIT_SECONDS) == 0
+        assert works(bench) == []
+        assert set(states(bench)) <= {NEW}
+        bench.work()
+        assert bench.entry(0).metadata["complete"] is True
+
+
+class TestKilled:
+    def test_work_is_taken_up(self, bench: Bench) -> None:
+        """What a helper leaves that is killed in the middle of a job is done by the next one, that job last of all."""
+        for number in range(3):
+            bench.queued(number)
+        helper = bench.helper()
+        until(lambda: TRYING in states(bench), "the first job")
+        helper.kill()
+        assert helper.wait() == -signal.SIGKILL
+        assert client.pending(bench.folder, bench.key(2).digest)
+        bench.work()
+        assert bench.left() == []
+        for number in range(3):
+            assert bench.entry(number).metadata["complete"] is True
+
+    def test_at_any_moment(self, bench: Bench) -> None:
+        """Helpers killed at ten moments of their lives leave whole entries or none, and nothing in the way."""
+        for moment in range(10):
+            bench.queued(1)
+            bench.queued(2)
+            helper = bench.helper()
+            time.sleep(0.03 * moment)
+            helper.kill()
+            helper.wait()
+        bench.queued(1)
+        bench.queued(2)
+        bench.work()
+        assert bench.left() == []
+        said = bench.load(1, 2)
+        assert said["results"] == bench.user.results[1:]
+        assert said["generated"] == []
+
+    def test_given_up(self, bench: Bench) -> None:
+        """A job that killed two helpers is dropped."""
+        bench.queued(1)
+        (job,) = bench.queue.jobs()
+        bench.queue.move(job, AGAIN)
+        bench.work()
+        assert bench.left() == []
+        assert bench.entry(1) is None
+
+
+class TestFaults:
+    @pytest.mark.parametrize("place", ["kcl", "kcl/pending"])
+    def test_untrusted_folder(self, bench: Bench, place: str) -> None:
+        """In a folder that others can write the helper does nothing."""
+        bench.queued(1)
+        (bench.root / place).chmod(0o777)
+        bench.work()
+        assert bench.entry(1) is None
+        (bench.root / place).chmod(0o700)
+        assert states(bench) == [NEW]
+
+    def test_untrusted_store(self, bench: Bench) -> None:
+        """Nothing is published into a store that others can write."""
+        pathlib.Path(bench.store.location).mkdir(mode=0o700)
+        pathlib.Path(bench.store.location).chmod(0o777)
+        bench.queued(1)
+        bench.work()
+        assert os.listdir(bench.store.location) == []
+        assert bench.left() == []
+
+    def test_no_folder(self, bench: Bench) -> None:
+        """Without a folder the helper ends and makes none."""
+        bench.work()
+        assert not os.path.exists(bench.folder)
+
+    @pytest.mark.parametrize("limit", [0, 4096, 60_000])
+    def test_full_disk(self, bench: Bench, limit: int) -> None:
+        """Where files cannot grow the helper ends, publishes nothing torn, and the next one can do the work."""
+        bench.queued(0)
+        limits = (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        bench.helper(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits), **SILENT).wait(LIMIT_SECONDS)
+        assert bench.entry(0) is None
+        bench.queued(0)
+        bench.work()
+        assert bench.entry(0).metadata["complete"] is True
+        assert bench.left() == []
+
+    def test_folder_vanishes(self, bench: Bench) -> None:
+        """Where the whole cache is removed under it the helper ends."""
+        for number in range(3):
+            bench.queued(number)
+        helper = bench.helper(**SILENT)
+        until(lambda: works(bench), "the helper")
+        shutil.rmtree(bench.folder, ignore_errors=True)
+        helper.wait(LIMIT_SECONDS)
+        bench.request(1)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
+        assert bench.entry(1) is not None
+
+    def test_folder_made_anew(self, bench: Bench) -> None:
+        """A helper whose folder was removed under it leaves the jobs of the new folder to a new helper."""
+        for _ in range(3):
+            bench.request(1)
+            assert client.idle(bench.folder, LIMIT_SECONDS)
+            assert bench.entry(1) is not None
+            shutil.rmtree(bench.folder, ignore_errors=True)  # under the helper, which waits for more jobs by now
+            shutil.rmtree(bench.store.location)
+            client._last_starts.clear()
+
+    def test_damaged_job(self, bench: Bench) -> None:
+        """Jobs that are damaged, or lack what a job has, are dropped; the others are done."""
+        bench.queued(0)
+        (job,) = bench.queue.jobs()
+        path = pathlib.Path(bench.queue.folder, job.state, job.digest)
+        blob = bytearray(path.read_bytes())
+        blob[-1] ^= 1
+        path.write_bytes(blob)
+        bench.queue.add(bench.job(2))  # no address, no process: nothing of what `request` adds
+        bench.queued(1)
+        bench.work()
+        assert bench.left() == []
+        assert bench.entry(0) is None
+        assert bench.entry(1) is not None
+        assert bench.entry(2) is None
+
+    def test_planted_files(self, bench: Bench) -> None:
+        """Links, FIFOs and directories in the place of jobs do no harm."""
+        bench.queued(1)
+        folder = pathlib.Path(bench.queue.folder, NEW)
+        (folder / ("a" * 64)).mkdir()
+        os.mkfifo(folder / ("b" * 64))
+        (folder / ("c" * 64)).symlink_to(bench.root / "target")
+        bench.work()
+        assert bench.entry(1) is not None
+
+    def test_failing_request(self, bench: Bench) -> None:
+        """A folder in which no job can be written is an error of the one who asks, who goes on without."""
+        pathlib.Path(bench.folder).write_text("a file in the place of the folder")
+        with pytest.raises((OSError, promote_errors())):
+            bench.request(1)
+
+    def test_embedded(self, bench: Bench, monkeypatch) -> None:
+        """Where Python is part of an application, that application is not started as a helper."""
+        monkeypatch.setattr(sys, "executable", "/usr/bin/application")
+        bench.request(1)
+        assert states(bench) == [NEW]
+
+
+def promote_errors() -> type[Exception]:
+    from kcl.errors import CacheFault
+
+    return CacheFault

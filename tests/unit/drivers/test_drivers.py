@@ -1,0 +1,39 @@
+"""kcl.drivers: the table of drivers, asked by the name of a platform."""
+
+from __future__ import annotations
+
+import sys
+
+from kcl import drivers
+from kcl.drivers.nvidia import Nvidia
+from kcl.drivers.plain import Plain
+from kcl.drivers.pocl.driver import Pocl
+
+
+def test_table():
+    """NVIDIA and PoCL have a driver of their own, any other platform the plain one."""
+    assert type(drivers.named("NVIDIA CUDA")) is Nvidia
+    assert type(drivers.named("Portable Computing Language")) is Pocl
+    assert type(drivers.named("Intel(R) OpenCL")) is type(drivers.named("")) is Plain
+
+
+def test_one_driver_per_platform():
+    """A driver is made once in a process."""
+    assert drivers.named("NVIDIA CUDA") is drivers.named("NVIDIA CUDA")
+
+
+def test_of_a_context(context, platform_name):
+    """The driver of a context is the one of its platform."""
+    assert (type(drivers.of(context)) is Pocl) == (platform_name == "pocl")
+
+
+def test_other_drivers_are_not_imported(child):
+    """A program on a plain driver imports no file of another one."""
+    code = """
+        import json, sys
+        from kcl import drivers
+        drivers.named("Intel(R) OpenCL")
+        print(json.dumps([name for name in sys.modules if name.startswith(("kcl.drivers.pocl", "kcl.drivers.nvidia"))]))
+        """
+    assert child.json(code) == []
+    assert "kcl.drivers.nvidia" in sys.modules

@@ -1,0 +1,504 @@
+"""kcl.generate.frontends.opencl: declarations of a Source, and the invoker that is made from them."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+import types
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pyopencl.tools as cl_tools
+import pytest
+from pyopencl import cltypes
+
+import kcl
+from kcl import option
+from kcl.cache import layers
+from kcl.drivers.pocl import client
+from kcl.generate.code import instantiate
+from kcl.generate.frontends import opencl
+from kcl.generate.frontends.opencl import SourceResult
+
+POINT = np.dtype([("x", np.float32), ("count", np.int32), ("mass", np.float64)], align=True)
+
+
+@kcl.kernel
+def affine(local=None):
+    """y = a*x + b[0], y is allocated, n is found."""
+    return kcl.Source(
+        """
+        kernel void affine(global const float *x, global float *y, global const float *b, float a, int n)
+        {
+            int i = get_global_id(0);
+            if (i < n) y[i] = a*x[i] + b[0];
+        }
+        """,
+        entry="affine",
+        arguments=[
+            kcl.Array("x", np.float32, "(n,)"),
+            kcl.Array("y", np.float32, "x.shape", "out"),
+            kcl.Array("b", np.float32, "(1,)"),
+            kcl.Scalar("a", np.float32),
+            kcl.Scalar("n", np.int32),
+        ],
+        global_size="((n + 3)//4*4,)",
+        local_size=local,
+    )
+
+
+@kcl.kernel
+def transposed():
+    """A transposition in tiles of local memory, two-dimensional."""
+    return kcl.Source(
+        """
+        kernel void transposed(global const float *x, global float *y, int n, int m, local float *tile)
+        {
+            int i = get_global_id(1), j = get_global_id(0), li = get_local_id(1), lj = get_local_id(0);
+            tile[2*li + lj] = x[m*i + j];
+            barrier(CLK_LOCAL_MEM_FENCE);
+            y[n*(2*get_group_id(0) + li) + 2*get_group_id(1) + lj] = tile[2*lj + li];
+        }
+        """,
+        entry="transposed",
+        arguments=[
+            kcl.Array("x", np.float32, "(n, m)"),
+            kcl.Array("y", np.float32, "(m, n)", "out"),
+            kcl.Scalar("n", np.int32),
+            kcl.Scalar("m", np.int32),
+            kcl.Local("tile", np.float32, "2*2"),
+        ],
+        global_size="(m, n)",
+        local_size="(2, 2)",
+    )
+
+
+@kcl.kernel
+def structured():
+    """Structures by value and in arrays, a complex number and a vector."""
+    return kcl.Source(
+        """
+        typedef struct { float x; int count; double mass; } point;
+        kernel void structured(global point *p, point q, float2 z, global float4 *v, float4 w)
+        {
+            p[0].x += q.x; p[0].count += q.count; p[0].mass += q.mass + z.x + 10*z.y;
+            v[0] += w;
+        }
+        """,
+        entry="structured",
+        arguments=[
+            kcl.Array("p", POINT, "(1,)", "inout"),
+            kcl.Scalar("q", POINT),
+            kcl.Scalar("z", np.complex64),
+            kcl.Array("v", cltypes.float4, "(1,)", "inout"),
+            kcl.Scalar("w", cltypes.float4),
+        ],
+        global_size="(1,)",
+    )
+
+
+@kcl.kernel
+def squares(shape="(n*n,)", size="(n*n,)"):
+    """y[i] = i for sizes that are computed."""
+    return kcl.Source(
+        "kernel void squares(global int *y, uchar n) { y[get_global_id(0)] = get_global_id(0); }",
+        entry="squares",
+        arguments=[kcl.Array("y", np.int32, shape, "out"), kcl.Scalar("n", np.uint8)],
+        global_size=size,
+    )
+
+
+@kcl.kernel
+def from_file(path, directories=(), options=()):
+    """x += AMOUNT, from a file."""
+    return kcl.Source.from_file(
+        path,
+        entry="f",
+        arguments=[kcl.Array("x", np.int32, "(4,)", "inout")],
+        global_size="(4,)",
+        include_dirs=list(directories),
+        build_options=list(options),
+    )
+
+
+def source(**changes):
+    """Declare a good Source, less the changes."""
+    good = {
+        "code": "kernel void f(global float *x, int n) {}",
+        "entry": "f",
+        "arguments": [kcl.Array("x", np.float32, "(n,)"), kcl.Scalar("n", np.int32)],
+        "global_size": "(n,)",
+    }
+    return kcl.Source(**(good | changes))
+
+
+class TestDeclarations:
+    def test_good(self):
+        """What is given is kept."""
+        one = source(local_size="(1,)", build_options=["-DA"], include_dirs=["here"])
+        assert (one.entry, one.global_size, one.local_size) == ("f", "(n,)", "(1,)")
+        assert (one.build_options, one.include_dirs, one.path) == (("-DA",), ("here",), None)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("(n,", "(len(x),)", "[n]", "n if n else 1", "x.data", "(m,)", "n.real", "('n',)", "(0.5*n,)", "None"),
+            *("(x[0:1],)", "__import__('os')", "(lambda: 1)()", "max(n, key=n)", "(*x.shape,)", "(n := 3)", "n == 1"),
+        ],
+    )
+    @pytest.mark.parametrize("place", ["global_size", "local_size", "shape", "size"])
+    def test_expression_that_is_none(self, text, place):
+        """Nothing but whole-number arithmetic, min, max and shapes passes, wherever it stands."""
+        changes = {place: text}
+        if place in ("shape", "size"):
+            argument = kcl.Array("x", np.float32, text) if place == "shape" else kcl.Local("l", np.float32, text)
+            others = [kcl.Array("x", np.float32, "(n,)")] if place == "size" else []
+            changes = {"arguments": [*others, argument, kcl.Scalar("n", np.int32)]}
+        with pytest.raises(kcl.RecipeError, match="'f'"):
+            source(**changes)
+
+    @pytest.mark.parametrize(
+        "text", ["(n,)", "n", "(2*n + 1, -(-n//4))", "x.shape", "(x.size, x.shape[0])", "(max(n, 1),)"]
+    )
+    def test_expression_that_is_one(self, text):
+        """Arithmetic over scalars and shapes passes."""
+        assert source(global_size=text).global_size == text
+
+    def test_local_memory_has_no_shape(self):
+        """Local memory is no value that an expression could use."""
+        arguments = [kcl.Scalar("n", np.int32), kcl.Local("l", np.float32, "n")]
+        with pytest.raises(kcl.RecipeError, match="global_size"):
+            source(arguments=arguments, global_size="(l,)")
+
+    @pytest.mark.parametrize(
+        "name", ["queue", "self", "allocator", "wait_for", "lambda", "1x", "a b", "_np", "_kcl_x", "min"]
+    )
+    def test_names_that_are_taken(self, name):
+        """A name that a call or the invoker needs is refused with advice."""
+        with pytest.raises(kcl.RecipeError, match="no usable name"):
+            source(arguments=[kcl.Scalar(name, np.int32)], global_size="(1,)")
+
+    def test_argument_twice(self):
+        """Two arguments of one name are refused."""
+        with pytest.raises(kcl.RecipeError, match="twice"):
+            source(arguments=[kcl.Scalar("n", np.int32)] * 2)
+
+    def test_direction(self):
+        """A direction is one of three."""
+        with pytest.raises(kcl.RecipeError, match="in, out, inout"):
+            source(arguments=[kcl.Array("x", np.float32, "(1,)", "both"), kcl.Scalar("n", np.int32)])
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_number_of_arguments(self, queue, count):
+        """Another number of arguments than the kernel has is a RecipeError with both numbers and the cure."""
+        given = dict(zip("xab", (np.zeros(1, np.float32), 1, 2)[:count], strict=False))
+        with pytest.raises(kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"):
+            counted(count)(queue, **given)
+
+    @pytest.mark.parametrize(
+        ("parameter", "value", "cure"),
+        [
+            ("build_options", "-DX", r"build_options=\['-DX'\]"),
+            ("include_dirs", "/tmp", r"include_dirs=\['/tmp'\]"),
+            ("include_dirs", pathlib.PurePosixPath("/tmp"), r"include_dirs=\[PurePosixPath"),
+            ("build_options", 1, r"build_options=\[...\]"),
+            ("build_options", b"-DX", r"build_options=\[...\]"),
+            ("build_options", ["-DX", 1], "build_options lists str, not 1"),
+            ("include_dirs", [b"/tmp"], "include_dirs lists str or PathLike, not b'/tmp'"),
+            ("arguments", kcl.Scalar("n", np.int32), r"arguments=\[Scalar"),
+            ("arguments", "n", r"arguments=\[...\]"),
+            (
+                "arguments",
+                [kcl.Array("x", np.float32, "(1,)"), "n"],
+                "arguments lists Array or Scalar or Local, not 'n'",
+            ),
+        ],
+    )
+    def test_lists(self, parameter, value, cure):
+        """One text for a list would be taken letter by letter: it is refused with the parameter's name and the cure."""
+        with pytest.raises(kcl.RecipeError, match=f"'f': {parameter}.*") as raised:
+            source(**{parameter: value})
+        assert re.search(cure, str(raised.value))
+
+    @pytest.mark.parametrize("dtype", [object, "U5"])
+    def test_dtype_that_no_kernel_takes(self, queue, dtype):
+        """Objects and texts are refused, with the argument's name."""
+        with pytest.raises((kcl.RecipeError, TypeError, cl.Error)):
+            odd(dtype)(queue, v=1)
+
+
+@kcl.kernel
+def counted(count):
+    """A kernel of two parameters that is declared with any number of them."""
+    arguments = [kcl.Array("x", np.float32, "(1,)", "inout"), kcl.Scalar("a", np.float32), kcl.Scalar("b", np.float32)]
+    code = "kernel void f(global float *x, float a) { x[0] += a; }"
+    return kcl.Source(code, entry="f", arguments=arguments[:count], global_size="(1,)")
+
+
+@kcl.kernel
+def odd(dtype):
+    """A scalar of a dtype."""
+    return source(arguments=[kcl.Scalar("v", dtype)], global_size="(1,)")
+
+
+NESTED = np.dtype(
+    {
+        "names": ["head", "points", "tail"],
+        "formats": [np.int8, (POINT, (2, 3)), [("a", np.float32), ("b", np.float64)]],
+        "offsets": [0, 8, 128],
+        "itemsize": 160,
+    }
+)
+
+
+class TestInvoker:
+    """The text that is stored: it needs nothing of kcl, so that another kcl can execute it."""
+
+    @pytest.mark.parametrize("dtype", [np.float32, POINT, NESTED, cltypes.float4, np.dtype((np.int32, (3,)))])
+    def test_dtypes(self, dtype):
+        """Dtypes are written as numpy constructors, structures with offsets, alignment, titles and arrays in them."""
+        namespace = {"_np": np}
+        text = opencl._dtype_expression(kcl.Scalar("a", dtype))
+        assert eval(text, namespace) == np.dtype(dtype)
+        assert repr(eval(text, namespace)) == repr(np.dtype(dtype))
+
+    def test_imports_nothing_of_kcl(self):
+        """No import, and no name of kcl's modules, stands in the text."""
+        for recipe in (affine(), structured(), squares(), counted(1)):
+            text = (
+                SourceResult(recipe._generate._origin._task.function(**recipe._parameters))
+                .generate("f", {})
+                .invoker.source
+            )
+            imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+            assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {"numpy", "pyopencl"}
+
+    def test_alone(self, queue):
+        """Where nothing of kcl is at hand a wrong number of arguments is a TypeError with the same words."""
+        generated = SourceResult(counted.function(1)).generate("f", {})
+        kernels = cl.Program(queue.context, generated.text.source).build()
+        kernels = types.SimpleNamespace(f=kernels.f)
+        with pytest.raises(TypeError, match="kernel has 2; list an Array") as raised:
+            instantiate(generated)(kernels, queue, x=np.zeros(1, np.float32))
+        assert type(raised.value) is TypeError
+
+
+class TestLaunch:
+    def test_numpy(self, queue):
+        """Host arrays in, a host array out; the size is found, also where it is no multiple of a work group."""
+        event, outputs = affine()(queue, x=np.arange(5, dtype=np.float32), b=np.ones(1, np.float32), a=2)
+        assert isinstance(event, cl.Event)
+        assert type(outputs) is tuple
+        assert outputs[0].tolist() == [1.0, 3.0, 5.0, 7.0, 9.0]
+
+    def test_device_arrays(self, queue):
+        """Device arrays in, a device array out that carries the event; `out_host` decides otherwise."""
+        x, b = (cl_array.to_device(queue, np.arange(1, n, dtype=np.float32)) for n in (5, 2))
+        event, (y,) = affine()(queue, x=x, b=b, a=2)
+        assert isinstance(y, cl_array.Array)
+        assert event in y.events
+        assert y.get().tolist() == [3.0, 5.0, 7.0, 9.0]
+        _event, (host,) = affine()(queue, x=x, b=b, a=2, out_host=True)
+        assert isinstance(host, np.ndarray)
+        _event, (device,) = affine()(queue, x=x.get(), b=b.get(), a=2, out_host=False)
+        assert isinstance(device, cl_array.Array)
+
+    def test_given_outputs(self, queue):
+        """An output that is given is the one that comes back, on host and device."""
+        x, b, y = np.ones(4, np.float32), np.ones(1, np.float32), np.zeros(4, np.float32)
+        _event, (out,) = affine()(queue, x=x, b=b, a=2, y=y)
+        assert out is y
+        assert y.tolist() == [3.0] * 4
+        y = cl_array.zeros(queue, 4, np.float32)
+        _event, (out,) = affine()(queue, x=cl_array.to_device(queue, x), b=cl_array.to_device(queue, b), a=2, y=y)
+        assert out is y
+        assert y.get().tolist() == [3.0] * 4
+
+    def test_allocator_and_events(self, queue):
+        """Outputs come from the allocator; the launch waits for what it is given and for what arrays carry."""
+        pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
+        gates = [cl.UserEvent(queue.context) for _ in range(2)]
+        x, b = (cl_array.to_device(queue, np.ones(n, np.float32)) for n in (4, 1))
+        queue.finish()
+        x.add_event(gates[0])
+        wait_for = gates[1:]
+        event, (y,) = affine()(queue, x=x, b=b, a=2, allocator=pool, wait_for=wait_for)
+        assert y.allocator is pool
+        for gate in gates:
+            queue.flush()
+            assert event.command_execution_status != cl.command_execution_status.COMPLETE
+            gate.set_status(cl.command_execution_status.COMPLETE)
+        event.wait()
+        assert y.get().tolist() == [3.0] * 4
+        assert wait_for == gates[1:]
+
+    @pytest.mark.parametrize("local", [None, "(4,)", "(2,)"])
+    def test_local_size(self, queue, local):
+        """The local size is given by an expression, or left to the driver."""
+        _event, (y,) = affine(local)(queue, x=np.ones(6, np.float32), b=np.ones(1, np.float32), a=2)
+        assert y.tolist() == [3.0] * 6
+
+    def test_two_dimensions_and_local_memory(self, queue):
+        """Sizes of two dimensions; local memory of a computed size; both scalars found from a shape."""
+        x = np.arange(24, dtype=np.float32).reshape(4, 6)
+        _event, (y,) = transposed()(queue, x=x)
+        assert y.tolist() == x.T.tolist()
+
+    def test_structures_complex_numbers_and_vectors(self, queue):
+        """Scalars of structure, complex and vector dtypes are passed by value."""
+        p, v = np.zeros(1, POINT), np.zeros(1, cltypes.float4)
+        q = np.array((1.5, 2, 3.5), POINT)
+        for given in (q, q[()], (1.5, 2, 3.5)):
+            structured()(queue, p=p, q=given, z=1 + 2j, v=v, w=cltypes.make_float4(1, 2, 3, 4))
+        assert p.tolist() == [(4.5, 6, 3 * (3.5 + 21.0))]
+        assert [v[0][name] for name in "xyzw"] == [3.0, 6.0, 9.0, 12.0]
+
+    def test_sizes_do_not_wrap_around(self, queue):
+        """A size is computed in whole numbers, not in the small type of the scalar."""
+        _event, (y,) = squares()(queue, n=np.uint8(20), out_host=True)
+        assert y.tolist() == list(range(400))
+
+    def test_nothing_to_do(self, queue):
+        """A global size of zero is a launch of nothing."""
+        _event, (y,) = squares()(queue, n=0)
+        assert y.shape == (0,)
+
+    def test_one_number_for_a_tuple(self, queue):
+        """A size of one dimension may be a number."""
+        _event, (y,) = squares("n", "n")(queue, n=3, out_host=True)
+        assert y.tolist() == [0, 1, 2]
+
+
+class TestErrors:
+    """The same kinds as loopy's invokers, at a first call and later."""
+
+    X, B = np.ones(4, np.float32), np.ones(1, np.float32)
+    BAD = (
+        ({"b": B, "a": 2}, RuntimeError, "'affine'.*x.*must be supplied"),
+        ({"x": None, "b": B, "a": 2}, RuntimeError, "'x' must be supplied"),
+        ({"x": X, "b": B}, TypeError, "'a' was not given"),
+        ({"x": X.astype(np.float64), "b": B, "a": 2}, TypeError, "dtype mismatch on argument 'x'.*float64.*float32"),
+        ({"x": X, "b": X, "a": 2}, ValueError, r"shape mismatch on argument 'b'.*\(4,\).*\(1,\)"),
+        ({"x": X, "b": B, "a": 2, "n": 5}, ValueError, "shape mismatch on argument 'x'"),
+        ({"x": X, "b": B, "a": 2, "y": np.zeros(3, np.float32)}, ValueError, "shape mismatch on argument 'y'"),
+        ({"x": X, "b": B, "a": 2, "y": np.zeros(4, np.int32)}, TypeError, "dtype mismatch on argument 'y'"),
+        ({"x": X, "b": B, "a": 2, "c": 3}, TypeError, "'c'"),
+        ({"x": X, "b": B, "a": "two"}, ValueError, "two"),
+        ({"x": X, "b": B, "a": 2, "n": 2**40}, ValueError, "shape mismatch"),
+    )
+
+    @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+    def test_bad_arguments(self, queue, first):
+        """Each bad call raises its error, names the argument, and leaves the Kernel usable."""
+        for arguments, kind, words in self.BAD:
+            kernel = affine()
+            if not first:
+                kernel(queue, x=self.X, b=self.B, a=2)
+            with pytest.raises(kind, match=words):
+                kernel(queue, **arguments)
+            _event, (y,) = kernel(queue, x=self.X, b=self.B, a=2)
+            assert y.tolist() == [3.0] * 4
+
+    def test_strides_and_offsets(self, queue):
+        """Views of device arrays that a pointer cannot stand for are refused."""
+        whole = cl_array.to_device(queue, np.ones(10, np.float32))
+        for view, words in ((whole[::2], "strides mismatch"), (whole[2:7], "offsets")):
+            with pytest.raises(ValueError, match=words):
+                affine()(queue, x=view, b=whole[:1], a=2)
+
+    def test_shape_of_itself(self, queue):
+        """An output whose shape is its own must be given, and the error says so."""
+        kernel = squares("y.shape", "y.shape")
+        with pytest.raises(RuntimeError, match=r"'y'.*must be supplied"):
+            kernel(queue, n=2)
+        _event, (y,) = kernel(queue, n=2, y=np.zeros(3, np.int32))
+        assert y.tolist() == [0, 1, 2]
+
+
+class TestFiles:
+    """Files that are read anew by each Kernel, in one process and on one queue, beside what is bound there."""
+
+    CODE = '#include "amount.h"\nkernel void f(global int *x) { x[get_global_id(0)] += AMOUNT; }\n'
+
+    def write(self, directory, amount=1):
+        """Write kernel and header into two directories."""
+        for name, text in (("f.cl", self.CODE), ("inc/amount.h", f"#define AMOUNT {amount}\n")):
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(text)
+        return {"path": str(directory / "f.cl"), "directories": (str(directory / "inc"),)}
+
+    def computed(self, queue, **parameters):
+        """Launch a new Kernel on zeros."""
+        _event, (x,) = from_file(**parameters)(queue, x=np.zeros(4, np.int32))
+        assert client.idle(option.folder("kcl"), 60)
+        return x.tolist()
+
+    def test_include_directories(self, queue, tmp_path):
+        """A header is found in the include directories, and a changed one is seen by the next Kernel."""
+        parameters = self.write(tmp_path)
+        assert self.computed(queue, **parameters) == [1] * 4
+        self.write(tmp_path, amount=2)
+        assert self.computed(queue, **parameters) == [2] * 4
+
+    def test_order_of_include_directories(self, queue, tmp_path):
+        """The first directory that has the header wins."""
+        one, two = (self.write(tmp_path / name, amount) for name, amount in (("one", 1), ("two", 2)))
+        directories = two["directories"] + one["directories"]
+        assert self.computed(queue, path=one["path"], directories=directories) == [2] * 4
+        assert self.computed(queue, path=one["path"], directories=directories[::-1]) == [1] * 4
+
+    def test_path_objects(self, queue, tmp_path):
+        """Paths may be pathlib's."""
+        self.write(tmp_path)
+        assert self.computed(queue, path=tmp_path / "f.cl", directories=(tmp_path / "inc",)) == [1] * 4
+
+    def test_build_options(self, queue, tmp_path):
+        """Build options reach the compiler and the key."""
+        (tmp_path / "f.cl").write_text(self.CODE.partition("\n")[2])
+        path = str(tmp_path / "f.cl")
+        assert self.computed(queue, path=path, options=("-DAMOUNT=3",)) == [3] * 4
+        assert self.computed(queue, path=path, options=("-DAMOUNT=4",)) == [4] * 4
+
+    def test_missing_file(self, queue, tmp_path):
+        """A file that is not there is the recipe's own FileNotFoundError, and is not remembered."""
+        path = tmp_path / "f.cl"
+        with pytest.raises(FileNotFoundError):
+            self.computed(queue, path=str(path))
+        self.write(tmp_path)
+        assert self.computed(queue, path=str(path), directories=(str(tmp_path / "inc"),)) == [1] * 4
+
+    def test_changed_file_is_a_miss_that_says_so(self, queue, tmp_path):
+        """The event of a pure recipe names the file; of any other the text is the key, and it is a miss."""
+        parameters = self.write(tmp_path)
+        self.computed(queue, **parameters)
+        (tmp_path / "f.cl").write_text(self.CODE.replace("+=", "-="))
+        layers.reset()
+        seen = []
+        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
+        assert self.computed(queue, **parameters) == [-1] * 4
+        assert seen[0] == ("generator", "miss", "not in the cache")
+
+
+WITHOUT_LOOPY = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import json, numpy as np, pyopencl as cl
+    import forbid
+    forbid.loopy()
+    import test_opencl as cases
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    try:
+        cases.affine()(queue, a=2)
+    except RuntimeError as error:
+        assert "must be supplied" in str(error)
+    _event, (y,) = cases.affine()(queue, x=np.ones(4, np.float32), b=np.ones(1, np.float32), a=2)
+    print(json.dumps(y.tolist()))
+"""
+
+
+def test_no_loopy(child):
+    """A Source needs no loopy, not even cold, and not for its errors."""
+    assert child.json(WITHOUT_LOOPY, str(pathlib.Path(__file__).parent)) == [3.0] * 4

@@ -1,0 +1,140 @@
+"""kcl.generate.rows: rows of generated code, and pointers that lead to them from the identity of a unit."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import kcl
+from kcl.cache import layers
+from kcl.cache.key import Key, Part
+from kcl.generate import rows, run
+from kcl.generate.frontends.loopy import LoopyResult
+from kcl.generate.stage import _REUSED
+from kcl.record.evidence import Evidence
+
+_numbers = itertools.count()
+
+
+PLAIN = """
+    import kcl
+
+    @kcl.kernel(pure=True)
+    def scaled(by=2):
+        from loopys_own import loopy as lp
+
+        knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
+        return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+"""
+
+
+REFACTORED = """
+    import kcl
+
+    def split(knl, size):
+        from loopys_own import loopy as lp
+
+        return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
+
+    @kcl.kernel(pure=True)
+    def scaled(by=2):
+        from loopys_own import loopy as lp
+
+        unit = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
+        return split(unit, 16)
+"""
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Import a text as a new module, or one that exists, from a file of its own; stores are asked anew."""
+
+    def load(text, name=None):
+        name = name or f"two_step_{next(_numbers)}"
+        path = tmp_path / f"file_{next(_numbers)}.py"  # of one name Python might take old bytecode
+        path.write_text(textwrap.dedent(text))
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        layers.reset()
+        return module
+
+    return load
+
+
+def looks():
+    """Collect (outcome, reason) of the generator layer from now on."""
+    seen = []
+    kcl.add_hook(lambda event: event.layer == "generator" and seen.append((event.outcome, event.reason)))
+    return seen
+
+
+def scaled(queue, recipe, dtype=np.float32, **parameters):
+    """Launch a recipe of this page on ones."""
+    _event, (y,) = recipe(**parameters)(queue, x=np.ones(4, dtype))
+    return y.tolist()
+
+
+class TestPointer:
+    def test_replaced_row(self, queue, load):
+        """A row that holds the code of another result by now is not used, though the old pointer leads there."""
+        recipe = load(PLAIN).scaled
+        kernel = recipe()
+        scaled(queue, lambda: kernel)
+        layer = layers.generator()
+        generate = kernel._generate
+        result = LoopyResult(recipe.function(), "scaled")
+        dtypes = {"x": np.dtype(np.float32)}
+        unit = run.unit_key(result, dtypes)
+        assert rows.of_unit(layer, unit)[0].text.source == next(iter(kernel._ready.values())).code.text.source
+        other = result.generate("scaled", dtypes)
+        other = other._replace(text=other.text._replace(source="// of another result"))
+        key, base, unlike = generate.key(), generate.base, Key([Part("other", "")])
+        for address, entry in rows.entries(key, Evidence("", {}, False), base, other, dtypes, unlike)[1]:
+            layer.publish(address, entry)
+        assert rows.of_unit(layer, unit) == (None, "")
+
+    def test_missing_row(self, queue, load):
+        """A pointer to a row that is gone leads to nothing."""
+        recipe = load(PLAIN).scaled
+        kernel = recipe()
+        scaled(queue, lambda: kernel)
+        layer = layers.generator()
+        unit = run.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
+        pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
+        layer.disk.delete(pointed.digest)
+        layer.memory.delete(pointed.digest)
+        assert rows.of_unit(layer, unit) == (None, "")
+
+    def test_code_that_raises(self, queue, load):
+        """Stored code of an equal result that raises as it is executed is set aside, and generated anew."""
+        recipe, seen = load(PLAIN).scaled, looks()
+        scaled(queue, recipe)
+        layer = layers.generator()
+        unit = run.unit_key(LoopyResult(recipe.function(), ""), {"x": np.dtype(np.float32)})
+        pointed = Key(Part(*part) for part in layer.look_up(unit.digest, unit).entry.metadata["row"])
+        entry = layer.look_up(pointed.digest, pointed).entry
+        entry.parts["invoker.py"] = b"import no_such_module_of_anybody"
+        entry.metadata["code"] = "another Python"
+        layer.publish(pointed.digest, entry)
+        with pytest.warns(layers.CacheWarning, match="no_such_module"):
+            assert scaled(queue, load(REFACTORED).scaled) == [2.0] * 4
+        assert [outcome for outcome, _reason in seen] == ["miss", "error"]
+        assert "equal result could not be used" in seen[1][1]
+        assert scaled(queue, load(REFACTORED.replace("unit", "knl")).scaled) == [2.0] * 4
+        assert seen[2][0] == "miss"
+        assert _REUSED in seen[2][1]
+
+    def test_rows(self, queue, load):
+        """The pointer is small; a hit reads the two rows that it always read."""
+        kernel = load(PLAIN).scaled()
+        scaled(queue, lambda: kernel)
+        sizes = sorted(len(layers.generator().disk.get(address)) for address in layers.generator().disk.scan())
+        assert len(sizes) == 3
+        assert sizes[0] < 3000

@@ -1,0 +1,399 @@
+"""The nearest earlier entry, and what differs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kcl
+from conftest import ROOT
+from kcl import events
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.events import Event
+from kcl.generate import rows
+from kcl.inspect import inventory
+from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of
+from kcl.inspect.explain.words import Origin
+from kcl.inspect.history import journal
+
+HEAD = [("kcl", "1"), ("python", "cpython 3.11")]
+BODY = "def matmul():\n    block = 16\n    return block\n"
+
+
+def recipe(**parts):
+    """Return a direct key; underscores in names are blanks."""
+    return Key([*HEAD, ("code matmul", "1" * 64), *((name.replace("_", " "), value) for name, value in parts.items())])
+
+
+def known(key, written=0.0, metadata=None, texts=None):
+    """Return an entry that holds code."""
+    return Known(key, written, {"function": "f"} if metadata is None else metadata, lambda: texts or Texts())
+
+
+def said(explanation):
+    """Return the sentences."""
+    return [change.sentence for change in explanation.changes]
+
+
+class TestNearest:
+    def test_fewest(self):
+        """The entry with the fewest differing parts is the nearest, however old it is."""
+        far, near = (
+            known(recipe(parameter_a="1", parameter_b="1"), 9.0),
+            known(recipe(parameter_a="1", parameter_b="2")),
+        )
+        assert nearest(recipe(parameter_a="2", parameter_b="2"), [far, near]) is near
+
+    def test_youngest(self):
+        """Of equally near ones the youngest."""
+        old, young = known(recipe(parameter_a="1"), 1.0), known(recipe(parameter_a="2"), 2.0)
+        for order in ([old, young], [young, old]):
+            assert nearest(recipe(parameter_a="3"), order) is young
+
+    def test_not_itself(self):
+        """The entry that the miss itself stored, and its base row, are no earlier ones."""
+        missed = recipe(argument_x="<f8")
+        base = known(recipe(), 3.0, {"base": {}})
+        assert explain(missed, Texts(), [known(missed), base]) == FIRST_TIME
+
+    def test_other_dtype(self):
+        """A row of other dtypes is nearer than the base row of an earlier recipe, which says nothing of dtypes."""
+        missed = recipe(parameter_a="2", argument_x="<f8")
+        row = known(recipe(parameter_a="1", argument_x="<f4"), 1.0)
+        base = known(recipe(parameter_a="1"), 2.0, {"base": {}})
+        assert nearest(missed, [row, base]) is row
+        assert said(explain(missed, Texts(), [row, base])) == ["parameter a: 1 -> 2", "argument x: float32 -> float64"]
+
+    def test_kinds(self):
+        """Keys of results, of programs and of recipes are not compared with each other."""
+        result = known(Key([("kcl", "1"), ("result", "3" * 64)]))
+        program = known(Key([("format", "1"), ("source", "3" * 64)]))
+        for missed, other in ((recipe(), result), (recipe(), program), (program.key, known(recipe()))):
+            assert nearest(missed, [other]) is None
+
+    _keys = st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from("123")), max_size=5, unique_by=lambda p: p[0]
+    ).map(Key)
+
+    @given(_keys, st.lists(st.tuples(_keys, st.floats(0, 9)), max_size=6))
+    def test_any(self, missed, stored):
+        """No entry but the missed one itself is nearer than the nearest, and something is said of it."""
+        entries = [known(key, written) for key, written in stored]
+        found = nearest(missed, entries)
+        others = [one for one in entries if one.key.parts != missed.parts[: len(one.key.parts)]]
+        assert (found is None) == (not others)
+        if found is not None:
+            least = min(len(one.key.diff(missed)) for one in others)
+            assert len(found.key.diff(missed)) == least
+            assert found.written == max(one.written for one in others if len(one.key.diff(missed)) == least)
+            assert changes(found, missed, Texts())
+
+
+class TestChanges:
+    def test_first_time(self):
+        """Without an entry of that kernel nothing is compared."""
+        assert explain(recipe(), Texts(), []) == FIRST_TIME
+
+    def test_body(self):
+        """A changed body is shown with its line and a short diff, before all else that changed."""
+        origins = {"code matmul": Origin("driver", 10)}
+        before = known(
+            Key([*HEAD, ("code helper", "1" * 64), ("code matmul", "1" * 64)]), texts=Texts({"code matmul": BODY})
+        )
+        missed = Key([*HEAD, ("code matmul", "2" * 64), ("code helper", "2" * 64)])
+        found = changes(before, missed, Texts({"code matmul": BODY.replace("16", "32")}, origins))
+        assert [change.sentence for change in found] == [
+            "recipe `matmul`: body changed at line 11",
+            "helper `helper` changed",
+        ]
+        assert found[0].diff == (" def matmul():", "-    block = 16", "+    block = 32", "     return block")
+
+    def test_format(self):
+        """Where kcl's own format changed nothing else is worth a word."""
+        before = known(Key([("kcl", "0"), ("code matmul", "x")]))
+        assert [change.part for change in changes(before, recipe(), Texts())] == ["kcl"]
+
+    def test_format_and_more(self):
+        """Where kcl changed too, the values and the texts that both keys hold are compared; digests say nothing."""
+        parts = [("code matmul", "x"), ("class Shape", "width: 3"), ("parameter a", "1"), ("parameter b", "1")]
+        one = Key([("kcl", "2 0.1 a"), *parts, ("global N in `f`", "1" * 64)])
+        more = {"parameter a": "2", "code matmul": "y", "class Shape": "width: 4", "global N in `f`": "2" * 64}
+        other = Key([("kcl", "2 0.2 a"), *((part.name, more.get(part.name, part.value)) for part in one.parts[1:])])
+        assert [change.sentence for change in changes(known(one), other, Texts())] == [
+            "kcl 0.1 -> 0.2",
+            "parameter a: 1 -> 2",
+        ]
+        before = known(one, texts=Texts({"code matmul": BODY}))
+        found = changes(before, other, Texts({"code matmul": BODY.replace("16", "32")}))
+        assert [change.part for change in found] == ["kcl", "code matmul", "parameter a"]
+        assert [change.part for change in changes(before, other, Texts({"code matmul": BODY}))] == [
+            "kcl",
+            "parameter a",
+        ]
+
+    def test_python(self):
+        """Another Python digests the same code to something else: its code did not change."""
+        texts = Texts({"code matmul": BODY})
+        before = known(Key([("kcl", "1"), ("python", "cpython 3.10"), ("code matmul", "2" * 64)]), texts=texts)
+        assert [change.part for change in changes(before, recipe(), texts)] == ["python"]
+
+    def test_device(self):
+        """Another device brings its driver and all that with it; the driver says it alone where the device stayed."""
+        parts = [("platform", "A"), ("device", "a"), ("driver", "1"), ("OpenCL C", "1"), ("cpu features", "x")]
+        before = known(Key([("format", "1"), ("source", "s"), *parts]))
+        other = Key([("format", "1"), ("source", "s"), *((name, value + "2") for name, value in parts)])
+        assert [change.sentence for change in changes(before, other, Texts())] == [
+            "platform: A -> A2",
+            "device: a -> a2",
+        ]
+        newer = Key([("format", "1"), ("source", "s"), *((n, "2" if n == "driver" else v) for n, v in parts)])
+        assert [change.sentence for change in changes(before, newer, Texts())] == ["device: driver 1 -> 2"]
+
+    def test_files(self):
+        """A module of the user and a file that a recipe reads may bear one name."""
+        base = {"function": "f", "base": {"reads": [["module", "table", "1" * 64]]}}
+        before = known(recipe(module_table="1" * 64), metadata=base)
+        (change,) = changes(before, recipe(module_table="2" * 64), Texts())
+        assert change.sentence == "file 'table' that the recipe reads changed"
+
+
+@kcl.kernel
+def shifted(factor=1):
+    import loopy as lp
+
+    arguments = [lp.GlobalArg("z", np.complex64, shape="n"), "..."]  # the dtype of w follows from that of z
+    knl = lp.make_kernel("{[i]: 0<=i<n}", f"w[i] = {factor}*z[i]", arguments, lang_version=(2018, 2))
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+TEXT = "def tiled(block):\n    length = {0}\n    return lp.split_iname(made(), 'i', length)\n"
+ONE = f"2025.2 {'1' * 64}"
+
+
+def recorded(length, *tags, loopy=ONE):
+    """Return a record of one chain: a kernel, a split, and a tag for each name."""
+    listed = [("make_kernel", 9, [["instructions", "'a[i] = 1'"]])]
+    listed.append(("split_iname", 12, [["kernel", "call 1"], ["inner_length", str(length)]]))
+    listed += [("tag_inames", 20 + n, [["kernel", f"call {n + 2}"], ["tag", repr(tag)]]) for n, tag in enumerate(tags)]
+    described = [{"function": f, "place": f"driver.py:{line}", "arguments": given} for f, line, given in listed]
+    return {"calls": described, "result": len(described), "beside": [["distribution loopy", loopy]]}
+
+
+def keyed(record, **parts):
+    """Return the key that a record has: its digest, and what stands beside its calls."""
+    digest = Key([("record", json.dumps(record))]).digest
+    beside = [(name, text) for name, text in record["beside"]]
+    return Key([*HEAD, ("record", digest), *beside, *((name.replace("_", " "), text) for name, text in parts.items())])
+
+
+def texts(record, length=16, name="code tiled"):
+    """Return what an entry with a record keeps: the record, and the text of the recipe, which begins in line 10."""
+    return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, record)
+
+
+def publish(record, created, name="tiled", length=16):
+    """Store an entry with a record by hand; returns its key."""
+    key, told = keyed(record), texts(record, length)
+    metadata = {"kernel": name, "created": created, "function": "f", "base": {"reads": []}}
+    parts = {"reached.json": told.sources, "origins.json": told.origins, "record.json": record}
+    entry = Entry(key, metadata, {part: json.dumps(value).encode() for part, value in parts.items()})
+    assert layers.generator().publish(key.digest, entry)
+    return key
+
+
+class TestRecorded:
+    """Entries with records are compared call by call."""
+
+    def test_nearest(self):
+        """The nearest entry is the one whose record differs least, not the youngest of those with another digest."""
+        missed = recorded(16, "l.0", "g.0")
+        records = [missed, recorded(16, "l.0"), recorded(32), recorded(8, "l.1")]
+        far, near = (
+            known(keyed(one), age, texts=Texts(record=one)) for age, one in ((3.0, records[3]), (1.0, records[1]))
+        )
+        assert nearest(keyed(missed), [far, near], missed) is near
+        bare = known(keyed(records[2]), 9.0)
+        assert nearest(keyed(missed), [bare, near], missed) is near
+        assert nearest(keyed(missed), [bare], missed) is bare
+
+    def test_call(self):
+        """The call is named in the place of the digest, with the lines of the recipe that changed beside it."""
+        one, other = recorded(16, "l.0"), recorded(32, "l.0")
+        (change,) = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other, 32))
+        assert change.part == "call 2"
+        assert change.sentence == "call 2 (driver.py:12), split_iname: inner_length 16 -> 32"
+        assert change.diff == (
+            " def tiled(block):",
+            "-    length = 16",
+            "+    length = 32",
+            "     return lp.split_iname(made(), 'i', length)",
+        )
+
+    def test_call_and_kcl(self):
+        """Where kcl itself changed too, both are named; the digest of an equal record is no call that changed."""
+        one, other, key = recorded(16, "l.0"), recorded(32, "l.0"), [("kcl", "2 checkout b"), *HEAD[1:]]
+        before = known(Key([("kcl", "2 checkout a"), *HEAD[1:], ("record", "1" * 64)]), texts=texts(one))
+        found = changes(before, Key([*key, ("record", "2" * 64)]), texts(other, 32))
+        assert [change.sentence for change in found] == [
+            "kcl itself changed",
+            "call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
+        ]
+        assert found[1].diff
+        found = changes(before, Key([*key, ("record", "2" * 64)]), texts(one))
+        assert [change.sentence for change in found] == ["kcl itself changed"]
+
+    def test_text_of_another_function(self):
+        """A text that changed elsewhere is named behind the calls."""
+        one, other = recorded(16), recorded(32)
+        before, after = texts(one, name="code four"), texts(other, 32, name="code four")
+        after = after._replace(origins={"code four": Origin("factors", 1)})
+        found = changes(known(keyed(one), texts=before), keyed(other), after)
+        assert [change.sentence for change in found[1:]] == ["code of `four` in factors changed"]
+
+    def test_statement_once(self):
+        """A statement that the call shows is not shown again as a line of the recipe."""
+        one, other = recorded(16), recorded(16)
+        other["calls"][0]["arguments"][0][1] = "'a[i] = 2'"
+        source = 'def tiled():\n    made = """\n    a[i] = {0}\n    """\n'
+        before, after = (
+            Texts({"code tiled": source.format(n)}, {"code tiled": Origin("driver", 8)}, record)
+            for n, record in ((1, one), (2, other))
+        )
+        (change,) = changes(known(keyed(one), texts=before), keyed(other), after)
+        assert change.sentence == "call 1 (driver.py:9), make_kernel: statement 1 changed"
+        assert change.diff == ("- a[i] = 1", "+ a[i] = 2")
+
+    def test_beside(self):
+        """What differs beside the calls is told once, whether or not it stands in the key too."""
+        one, other = recorded(16), recorded(16, loopy=f"2025.2.1 {'2' * 64}")
+        bare = [Key([*HEAD, ("record", digit * 64)]) for digit in "12"]
+        for before, key in ([keyed(one), keyed(other)], bare):
+            found = changes(known(before, texts=texts(one)), key, texts(other))
+            assert [change.sentence for change in found] == ["loopy 2025.2 -> 2025.2.1"]
+
+    def test_dtypes(self):
+        """Rows of one record for other dtypes differ in these."""
+        one = recorded(16)
+        before, missed = keyed(one, argument_x="<f4"), keyed(one, argument_x="<f8")
+        found = explain(missed, texts(one), [known(before, texts=texts(one))])
+        assert said(found) == ["argument x: float32 -> float64"]
+
+    def test_many(self):
+        """Of very many calls the first are told, and the rest is counted."""
+        one, other = recorded(16), recorded(16, *map(str, range(30)))
+        found = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other))
+        assert len(found) == 21
+        assert found[-1].sentence == "and 10 more calls differ"
+
+    def test_without(self):
+        """Where one side has no record, the digest is all that differs."""
+        one, other = recorded(16), recorded(32)
+        found = changes(known(keyed(one)), keyed(other), texts(other))
+        assert [change.sentence for change in found] == ["the record of the recipe's calls changed"]
+
+    def test_damaged(self):
+        """A part that is no record counts as none; the texts beside it are read."""
+        parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "record.json": b'{"calls": 3}'}
+        assert texts_of(Entry(recipe(), {}, parts)) == Texts({"code f": BODY})
+
+    def test_later_process(self):
+        """`kcl explain` reads the records of a run that has ended from the entries that its misses stored."""
+        publish(recorded(8, "l.1"), 1000)
+        publish(recorded(16, "l.0"), 900)
+        key = publish(recorded(32, "l.0"), 2000, length=32)
+        events.emit(Event("generator", "tiled", key.digest, "miss", "not in the cache", 0.1, 10), key)
+        journal.flush()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-m", "kcl", "explain", "tiled"],
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[1:5] == [
+            "  tiled, generator layer: miss",
+            f"    nearest earlier entry: {keyed(recorded(16, 'l.0')).digest[:12]}",
+            "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
+            "       def tiled(block):",
+        ]
+
+    def test_now(self, context):
+        """A Kernel explains its next miss by the record that it has, before anything is stored."""
+        shifted(factor=1).prepare(context)
+        text = shifted(factor=2).explain(context)
+        assert "make_kernel: statement 1 changed\n" in text
+        assert "    - w[i] = 1*z[i]\n" in text
+        assert "    + w[i] = 2*z[i]\n" in text
+        assert "parameter factor: 1 -> 2\n" in text
+
+    def test_specialised(self, context):
+        """The base row holds the record for the rows of its dtypes."""
+        kernel = shifted(factor=7)
+        kernel.prepare(context)
+        record = kernel._generate.evidence().record
+        key = kernel.key(context)["generator"]
+        shelf = misses.shelves(["generator"], ["shifted"])["generator", "shifted"]
+        row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]
+        assert shelf.texts(key).record == record
+        assert shelf.texts(row).record == record
+
+
+class TestStored:
+    def test_open_but_not_chosen(self, context):
+        """A row of a recipe that leaves dtypes open, of which none was chosen, keeps the text of its code too."""
+        shifted().prepare(context)
+        rows = list(inventory.entries("generator", kernels={"shifted"}, all_rows=True))
+        texts = [texts_of(inventory.read(row.layer, row.address)).sources for row in rows]
+        assert any("lp.make_kernel" in text for found in texts for text in found.values())
+
+
+class TestTexts:
+    def test_row(self):
+        """A row of the generator layer keeps the text of what its key holds digests of, and where it stands."""
+        parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "origins.json": b'{"code f": ["driver", 3]}'}
+        assert texts_of(Entry(recipe(), {}, parts)) == Texts({"code f": BODY}, {"code f": Origin("driver", 3)})
+
+    def test_program(self):
+        """An entry of the binary layer keeps the source."""
+        assert texts_of(Entry(recipe(), {}, {"source.cl": b"kernel"})) == Texts({"source": "kernel"})
+
+    @pytest.mark.parametrize("parts", [{}, {"reached.json": b"{"}, {"reached.json": b"{}", "origins.json": b"[1]"}])
+    def test_nothing(self, parts):
+        """Without texts that can be read there are none."""
+        assert texts_of(Entry(recipe(), {}, parts)) == Texts()
+
+
+class TestDiff:
+    def test_short(self):
+        """Many changed lines are cut, and counted."""
+        one, other = ("\n".join(f"{letter}{i}" for i in range(20)) for letter in "ab")
+        lines = short_diff(one, other)
+        assert len(lines) == 9
+        assert lines[-1] == "... 32 more lines"
+
+    def test_large(self):
+        """One line of a long text is found at once, with one line around it."""
+        lines = [f"line {i}" for i in range(100_000)]
+        other = [*lines[:70_000], "new", *lines[70_000:]]
+        assert short_diff("\n".join(lines), "\n".join(other)) == [" line 69999", "+new", " line 70000"]
+
+    @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+    def test_any(self, one, other):
+        """Taking the removed lines out and putting the added ones in leads from one text to the other."""
+        lines = short_diff("\n".join(one), "\n".join(other))
+        if lines and not lines[-1].startswith("..."):
+            removed = sum(line.startswith("-") for line in lines)
+            added = sum(line.startswith("+") for line in lines)
+            assert len(one) - removed + added == len(other)
+        assert bool(lines) == (one != other)

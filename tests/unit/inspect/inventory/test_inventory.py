@@ -1,0 +1,235 @@
+"""kcl.inspect.inventory and kcl.inspect.inventory.listing: what lies in the layers, by headers alone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kcl import option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.persistentdict import Rows
+from kcl.errors import DamagedEntry
+from kcl.inspect import inventory
+from kcl.inspect.inventory import Fault
+
+
+def entry(kernel: str, number: int = 0, **metadata) -> Entry:
+    """Return an entry of a program."""
+    about = {"kernel": kernel, "created": 1000 + number, "seconds": 0.5, "kernels": [kernel], "options": ["-DN=1"]}
+    device = {"platform": {"name": "a platform"}, "device": {"name": "a device"}}
+    return Entry(Key([Part("source", f"{kernel} {number}")]), {**about, **device, **metadata}, {"binary": b"1234"})
+
+
+def code(kernel: str, number: int = 0) -> list[Entry]:
+    """Return the rows of generated code: base, pointer, code."""
+    direct = [Part("code", f"{kernel} {number}"), Part("parameter n", "1")]
+    key = Key([*direct, Part("argument x", "<f4")])
+    about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
+    return [
+        Entry(Key(direct), about, {"reached.json": b"{}"}),
+        Entry(Key([Part("unit", f"{kernel} {number}")]), {**about, "row": [list(part) for part in key.parts]}, {}),
+        Entry(key, {**about, "function": "invoke", "base": {"open": ["x"]}}, {"source.cl": b"// code"}),
+    ]
+
+
+@pytest.fixture
+def stores(tmp_path):
+    """Return the stores of both layers: programs, rows."""
+    option.cache_dir(tmp_path / "root")
+    binaries = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+    return binaries, Rows(option.folder("pytools"))
+
+
+def fill(stores, *kernels, count=1):
+    """Put a program and the rows of code for each kernel into the stores."""
+    binaries, rows = stores
+    for kernel in kernels:
+        for number in range(count):
+            made = entry(kernel, number)
+            binaries.put(address(made.key.digest, "a device", kernel), made.pack())
+            for row in code(kernel, number):
+                rows.put(row.key.digest, row.pack())
+
+
+def path_of(summary) -> str:
+    """Return the file of a program."""
+    return os.path.join(option.folder("pyopencl"), "kcl-binary-v1", summary.address)
+
+
+class TestSummaries:
+    def test_nothing(self, tmp_path):
+        """Where there is no cache there is nothing, and nothing is made."""
+        option.cache_dir(tmp_path / "root")
+        assert list(inventory.summaries()) == list(inventory.entries()) == inventory.find("axpy") == []
+        assert not (tmp_path / "root").exists()
+
+    def test_both_layers(self, stores):
+        """A program and the row that holds code are listed with what their headers say; other rows are not."""
+        fill(stores, "axpy")
+        generated, program = inventory.summaries()
+        assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
+            "generator",
+            "code",
+            "axpy",
+            2,
+        )
+        assert generated.built == 1000.0
+        assert (program.layer, program.kind, program.device, program.platform) == (
+            "binary",
+            "binary",
+            "a device",
+            "a platform",
+        )
+        assert program.size == os.path.getsize(path_of(program))
+        assert program.built == 1000.0  # as the entry says, wherever its file was copied
+
+    def test_one_layer(self, stores):
+        """A layer can be listed alone."""
+        fill(stores, "axpy", "sum")
+        assert {found.layer for found in inventory.summaries("binary")} == {"binary"}
+        assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "sum"}
+
+    def test_directory_of_rows(self, stores):
+        """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
+        fill(stores, "axpy")
+        row = code("elsewhere")[-1]
+        Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
+        assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "elsewhere"}
+        assert inventory.read("generator", row.key.digest) == row
+
+    def test_other_python(self, stores):
+        """The rows of another Python version are listed too."""
+        fill(stores, "axpy")
+        os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))
+        assert [found.kernel for found in inventory.summaries("generator")] == ["axpy"]
+
+    def test_imports(self, child, stores):
+        """A listing imports neither pyopencl nor numpy, loopy or pytools."""
+        fill(stores, "axpy")
+        found = child.json(
+            """
+            import json, sys
+            from kcl.inspect import inventory
+            count = len([*inventory.summaries(), *inventory.entries()])
+            print(json.dumps([count, sorted({"pyopencl", "numpy", "loopy", "pytools"} & set(sys.modules))]))
+            """,
+            KCL_CACHE_DIR=option.get_cache_dir(),
+        )
+        assert found == [4, []]
+
+
+class TestEntries:
+    def test_all_rows(self, stores):
+        """All rows are there for who asks: base, pointer and code, each with its full key."""
+        fill(stores, "axpy")
+        found = {listed.kind: listed for listed in inventory.entries("generator", all_rows=True)}
+        base, pointer, whole = code("axpy")
+        assert {kind: listed.key for kind, listed in found.items()} == {
+            "base": base.key,
+            "pointer": pointer.key,
+            "code": whole.key,
+        }
+        assert found["code"].metadata == whole.metadata
+        assert found["code"].sizes == {"source.cl": 7}
+
+    def test_named(self, stores):
+        """Only what belongs to the named kernels is read."""
+        fill(stores, "axpy", "sum", "max")
+        assert {listed.kernel for listed in inventory.entries(kernels={"sum", "max"})} == {"sum", "max"}
+        assert len(list(inventory.entries("generator", kernels={"sum"}, all_rows=True))) == 3
+
+    def test_long_header(self, stores):
+        """A header that is longer than what is read at once is read whole, in a file and in a row."""
+        long = entry("axpy", text="x" * 20_000)
+        stores[0].put(address(long.key.digest, "a device", "axpy"), long.pack())
+        row = code("sum")[-1]
+        row.metadata["text"] = "é" * 20_000
+        stores[1].put(row.key.digest, row.pack())
+        assert [len(listed.metadata["text"]) for listed in inventory.entries()] == [20_000, 20_000]
+
+
+class TestFaults:
+    @pytest.mark.parametrize("blob", [b"", b"garbage", b"kclentry" + bytes(200), None])
+    def test_damaged(self, stores, blob):
+        """What cannot be read is named with a reason, every time; the others are listed."""
+        fill(stores, "axpy", "sum")
+        victim = next(found for found in inventory.summaries("binary") if found.kernel == "sum")
+        with open(path_of(victim), "r+b") as stream:
+            stream.truncate(len(blob) if blob is not None else victim.size - 1)
+            stream.write(blob or b"")
+        for _ in range(2):
+            faults: list[Fault] = []
+            assert [found.kernel for found in inventory.summaries("binary", faults=faults)] == ["axpy"]
+            (fault,) = faults
+            assert fault.place == path_of(victim)
+            assert fault.reason
+
+    def test_damaged_row(self, stores):
+        """So is a row."""
+        fill(stores, "axpy")
+        stores[1].put("ab" * 32, b"garbage")
+        faults: list[Fault] = []
+        assert len(list(inventory.summaries("generator", faults=faults))) == 1
+        assert len(faults) == 1
+        assert "ab" * 32 in faults[0].place
+
+    def test_damaged_database(self, stores):
+        """A database that is none is a fault of its layer, and stays as it is."""
+        fill(stores, "axpy")
+        with open(stores[1].location, "wb") as stream:
+            stream.write(b"no database at all" * 100)
+        faults: list[Fault] = []
+        assert [found.layer for found in inventory.summaries(faults=faults)] == ["binary"]
+        assert [fault.place for fault in faults] == [stores[1].location]
+        assert os.path.exists(stores[1].location)
+
+    def test_links(self, stores, tmp_path):
+        """A link in an entry's place is not followed."""
+        fill(stores, "axpy")
+        (found,) = inventory.summaries("binary")
+        os.rename(path_of(found), tmp_path / "elsewhere")
+        os.symlink(tmp_path / "elsewhere", path_of(found))
+        assert list(inventory.summaries("binary")) == []
+
+    def test_loose(self, stores):
+        """A directory that others can write is a fault."""
+        fill(stores, "axpy")
+        os.chmod(option.folder("pyopencl"), 0o777)
+        faults: list[Fault] = []
+        assert list(inventory.summaries("binary", faults=faults)) == []
+        assert "chmod" in faults[0].reason
+
+    def test_read(self, stores):
+        """An entry is read whole and verified; one that is not there is a KeyError."""
+        fill(stores, "axpy")
+        generated, program = inventory.summaries()
+        assert inventory.read("binary", program.address) == entry("axpy")
+        assert inventory.read("generator", generated.address) == code("axpy")[-1]
+        with pytest.raises(KeyError):
+            inventory.read("binary", "ab" * 32)
+        with open(path_of(program), "r+b") as stream:
+            stream.seek(-1, os.SEEK_END)
+            stream.write(b"X")
+        with pytest.raises(DamagedEntry):
+            inventory.read("binary", program.address)
+
+
+class TestFind:
+    def test_names(self, stores):
+        """An entry is found by its kernel, by the start of its digest and by its address."""
+        fill(stores, "axpy", "sum")
+        generated, program = (found for found in inventory.summaries() if found.kernel == "sum")
+        assert inventory.find("sum") == [generated, program]
+        assert inventory.find(program.digest[:10]) == inventory.find(program.address) == [program]
+        assert inventory.find("nothing") == inventory.find("") == []
+
+    def test_rows_that_lead(self, stores):
+        """The digest of a base row or a pointer, which events name, stands for the code that it leads to."""
+        fill(stores, "axpy", "sum")
+        (generated,) = (found for found in inventory.summaries("generator") if found.kernel == "sum")
+        base, pointer, _code = code("sum")
+        assert inventory.find(base.key.digest) == inventory.find(pointer.key.digest[:12]) == [generated]

@@ -1,0 +1,483 @@
+"""kcl.handle: what a Kernel shows and keeps, beside what a call returns (test_executor.py)."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pytest
+from at_once import at_once
+from handle_recipes import ADD, add, scaled
+
+import kcl
+from conftest import PLATFORMS, SUPPORT
+from kcl import line, option
+from kcl.build import stage
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.drivers.pocl import client
+from kcl.inspect.explain import misses
+from kcl.inspect.history import journal
+
+HERE = str(SUPPORT)
+
+
+@kcl.kernel
+def failing():
+    """Fail."""
+    return 1 // 0
+
+
+@kcl.kernel
+def returning(value):
+    """Return a value as it is."""
+    return value
+
+
+@kcl.kernel
+def for_c():
+    """Return a kernel for another target."""
+    import loopy as lp
+
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2.0", target=lp.CTarget())
+
+
+def stored():
+    """Return the addresses in both layers' stores, proofs of single calls left out."""
+    generator = layers.generator()
+    rows = {address: Entry.unpack(generator.disk.get(address)) for address in generator.disk.scan()}
+    codes = [address for address, entry in rows.items() if "proven" not in entry.metadata]
+    return [*codes, *layers.binary().disk.scan()]
+
+
+def outcomes():
+    """Collect (layer, outcome) of the look-ups from now on."""
+    seen = []
+    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
+    return seen
+
+
+def references(context):
+    """Return the driver's count of references to a context."""
+    gc.collect()
+    return context.get_info(cl.context_info.REFERENCE_COUNT)
+
+
+PREPARED = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import json, numpy as np, pyopencl as cl
+    import forbid, handle_recipes, kcl
+    (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[2]]
+    context = cl.Context(platform.get_devices()[:1])
+    queue = cl.CommandQueue(context)
+    x, found = np.ones(8, np.float32), []
+    cases = [
+        (handle_recipes.add(), context, {}, {"x": x.copy(), "a": 1}),
+        (handle_recipes.add(sizes=(4,)), queue, {}, {"x": x[:4].copy(), "a": 1}),
+        (handle_recipes.scaled(), queue, {"x": np.float32, "a": np.dtype(np.float32)}, {"x": x, "a": np.float32(3)}),
+        (handle_recipes.scaled(), queue, {"x": "float32", "a": np.float32(0)}, {"x": x, "a": np.float32(3), "n": 8}),
+        (handle_recipes.scaled(5), context, {"x": x, "a": "f4", "y": "f8"},
+            {"x": x, "a": np.float32(3), "y": np.zeros(8)}),
+    ]
+    for kernel, holder, given, _arguments in cases:
+        kernel.prepare(holder, **given)
+    forbid.compilation()
+    import loopy
+    loopy.make_kernel = loopy.codegen.generate_code_v2 = None
+    looks = []
+    kcl.add_hook(lambda event: looks.append(event.layer) if event.outcome != "hit" else None)
+    for kernel, _holder, _given, arguments in cases:
+        _event, (out,) = kernel(queue, **arguments)
+        found.append(out.tolist())
+    print(json.dumps([found, looks]))
+"""
+
+
+TWO_DEVICES = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import json, numpy as np, pyopencl as cl
+    import forbid
+    if sys.argv[2] == "warm":
+        forbid.compilation()
+    import handle_recipes
+    from kcl import option
+    from kcl.drivers.pocl import client
+    (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
+    context, kernel, found = cl.Context(platform.get_devices()), handle_recipes.add(), []
+    assert len(context.devices) == 2
+    for device in context.devices:
+        _event, (out,) = kernel(cl.CommandQueue(context, device), x=np.zeros(8, np.float32), a=2)
+        found.append(out.tolist())
+    assert client.idle(option.folder("kcl"), 60)
+    print(json.dumps(found))
+"""
+
+
+class TestPrepare:
+    def test_leaves_nothing_to_run_or_build(self, child, platform_name):
+        """After it a launch runs no recipe, generates nothing and builds no program: all of that is forbidden."""
+        found, looks = child.json(PREPARED, HERE, PLATFORMS[platform_name])
+        assert found == [[2.0] * 8, [2.0] * 4, [6.0] * 8, [6.0] * 8, [15.0] * 8]
+        assert looks == []
+
+    def test_launches_nothing(self, queue):
+        """Memory is as it was."""
+        x = cl_array.zeros(queue, 8, np.float32)
+        add().prepare(queue, x=x)
+        assert x.get().tolist() == [0.0] * 8
+
+    def test_takes_a_context_or_a_queue(self):
+        """Anything else is a TypeError that says what it got."""
+        with pytest.raises(TypeError, match=r"Context or CommandQueue.*42"):
+            add().prepare(42)
+
+    def test_open_arguments_must_suffice(self, queue):
+        """Without the dtypes the front end says what it cannot infer."""
+        with pytest.raises(RuntimeError, match="could not determine type"):
+            scaled().prepare(queue)
+
+
+class TestCall:
+    def test_wants_a_queue(self, context):
+        """A context in place of the queue is a TypeError that names the kernel."""
+        with pytest.raises(TypeError, match=r"'add'.*CommandQueue"):
+            add()(context, x=np.zeros(8, np.float32), a=1)
+
+    def test_second_call_looks_nothing_up(self, queue):
+        """What is bound is used again, for new arrays and new scalars."""
+        kernel = add()
+        x = np.zeros(8, np.float32)
+        kernel(queue, x=x, a=1)
+        seen = outcomes()
+        for a in range(5):
+            kernel(queue, x=x, a=a)
+        assert seen == []
+        assert x.tolist() == [11.0] * 8
+
+    def test_second_call_builds_nothing_with_every_layer_off(self, queue, monkeypatch):
+        """Switches stop the stores, not the binding inside a Kernel."""
+        monkeypatch.setenv("KCL_NO_CACHE", "1")
+        layers.reset()
+        kernel = add()
+        x = np.zeros(8, np.float32)
+        kernel(queue, x=x, a=1)
+        seen = outcomes()
+        kernel(queue, x=x, a=1)
+        assert seen == []
+        assert x.tolist() == [2.0] * 8
+
+    def test_refused_first_call_costs_no_entry(self, queue):
+        """A first call with a wrong shape is refused; the next one works, and its entry is completed all the same."""
+        kernel = add()
+        with pytest.raises(ValueError, match="shape mismatch"):
+            kernel(queue, x=np.zeros(9, np.float32), a=1)
+        kernel(queue, x=np.zeros(8, np.float32), a=1)
+        assert client.idle(option.folder("kcl"), 60)
+        assert len([*layers.binary().disk.scan()]) == 1
+
+
+class TestShown:
+    def test_repr(self, queue):
+        """It names recipe and parameters, and says whether something was generated."""
+        kernel = add(sizes=(4,))
+        assert "add(" in repr(kernel)
+        assert "sizes=(4,)" in repr(kernel)
+        assert "nothing generated yet" in repr(kernel)
+        kernel.prepare(queue)
+        assert "1 variant(s) generated" in repr(kernel)
+
+    def test_source(self, context, queue):
+        """The OpenCL C is that of the dtypes given."""
+        assert add().source(context) == ADD
+        kernel = scaled(7)
+        single, double = (kernel.source(queue, x=dtype, a=dtype) for dtype in (np.float32, np.float64))
+        assert "7.0f" in single
+        assert "double" not in single
+        assert "double" in double
+
+    def test_key(self, context):
+        """Equal kernels have equal keys in each layer; a parameter changes those that it must."""
+        first, again = add().key(context), add().key(context)
+        assert first == again
+        assert set(first) == {"generator", "binary"}
+        size = add(sizes=(4,)).key(context)
+        assert size["generator"] != first["generator"]
+        assert size["binary"] == first["binary"]
+        code = add(code=ADD + "\n").key(context)
+        assert code["binary"] != first["binary"]
+
+    def test_explain(self, context):
+        """It says what each layer holds and where, before and after; and it is no look-up."""
+        pure_add = kcl.kernel(pure=True)(add.function)
+        seen = outcomes()
+        before = pure_add().explain(context)
+        assert "kernel add" in before
+        assert "generator: miss" in before
+        assert "first time seen" in before
+        pure_add().prepare(context)
+        assert client.idle(option.folder("kcl"), 60)
+        after = pure_add().explain(context)
+        assert "generator: hit" in after
+        assert "binary: hit" in after
+        assert layers.binary().place in after
+        assert ("binary", "hit") not in seen
+        said = pure_add(sizes=(4,)).explain(context)
+        assert "\n    parameter sizes: (8,) -> (4,)\n" in said
+        pure_add(sizes=(4,)).prepare(context)
+        told = misses.told(journal.of_this_run(), journal.last_misses())
+        by_command = next(one for one in reversed(told) if one.missed.layer == "generator")
+        assert "".join(f"\n    {line}" for line in misses.in_words(by_command.explanation)) in said  # as kcl explain
+
+
+class TestHolders:
+    def test_contexts_and_queues(self, device):
+        """One Kernel serves several contexts and several queues of each, in any order."""
+        kernel = add()
+        contexts = [cl.Context([device]) for _ in range(2)]  # Intel's queues do not keep theirs alive
+        queues = [cl.CommandQueue(context) for context in contexts for _ in range(2)]
+        for queue in [*queues, *reversed(queues)]:
+            x = cl_array.to_device(queue, np.arange(8, dtype=np.float32))
+            _event, (out,) = kernel(queue, x=x, a=2)
+            assert out.get().tolist() == [float(i + 2) for i in range(8)]
+
+    def test_platforms(self):
+        """One Kernel serves every platform that is present in one process."""
+        kernel, opened = add(), scaled()
+        for platform in [p for p in cl.get_platforms() if p.name in PLATFORMS.values()]:
+            context = cl.Context(platform.get_devices()[:1])
+            queue = cl.CommandQueue(context)
+            _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
+            assert out.tolist() == [2.0] * 8
+            _event, (out,) = opened(queue, x=np.ones(3, np.float32), a=np.float32(4))
+            assert out.tolist() == [8.0] * 3
+
+    def test_several_devices_of_one_context(self, device):
+        """Each device of a context launches the same program."""
+        devices = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        if len(devices) < 2:
+            pytest.skip("the device has one compute unit")
+        context = cl.Context(devices)
+        kernel = add()
+        for one in devices:
+            _event, (out,) = kernel(cl.CommandQueue(context, one), x=np.zeros(8, np.float32), a=2)
+            assert out.tolist() == [2.0] * 8
+
+    def test_each_device_has_its_entry(self, child, platform_name):
+        """In a context of two different devices both entries are made: the next process builds neither."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        for mode in ("cold", "warm"):
+            assert child.json(TWO_DEVICES, HERE, mode, POCL_DEVICES="pthread basic") == [[2.0] * 8] * 2
+
+    def test_dead_context_is_let_go(self, device):
+        """After the user's queue and arrays are gone nobody else holds the context."""
+        context = cl.Context([device])
+        before = references(context)
+        queue = cl.CommandQueue(context)
+        kernel, opened = add(), scaled()
+        x = cl_array.zeros(queue, 8, np.float32)
+        kernel(queue, x=x, a=1)[0].wait()
+        opened(queue, x=x, a=np.float32(1))[0].wait()
+        assert references(context) > before
+        queue.finish()
+        x = queue = None
+        assert references(context) == before
+
+    def test_prepared_context_is_let_go(self, device):
+        """What `prepare` keeps for a context dies with the user's context object."""
+        context = cl.Context([device])
+        observer = cl.Context.from_int_ptr(context.int_ptr, True)
+        add().prepare(context)
+        assert references(observer) > 1
+        context = None
+        assert references(observer) == 1
+
+    def test_dead_kernel_is_let_go(self, device):
+        """A queue that outlives a Kernel's last use still holds what it bound, and no Kernel."""
+        context = cl.Context([device])
+        queue = cl.CommandQueue(context)
+        kernel = add()
+        kernel(queue, x=np.zeros(8, np.float32), a=1)
+        kernel = None
+        gc.collect()
+        assert not [one for one in gc.get_objects() if type(one) is kcl.Kernel and one.name == "add"]
+
+    def test_new_context_at_an_old_address(self, device):
+        """Addresses are used again; a new context is bound anew, and computes what it should."""
+        kernel, addresses = add(), []
+        for _ in range(12):
+            context = cl.Context([device])
+            addresses.append(context.int_ptr)
+            queue = cl.CommandQueue(context)
+            x = cl_array.zeros(queue, 8, np.float32)
+            kernel(queue, x=x, a=2)
+            assert x.get().tolist() == [2.0] * 8
+            assert line.stage_of(context).context == context
+            x = queue = context = None
+            gc.collect()
+        assert not list(stage._builds)
+
+
+class TestThreads:
+    @pytest.mark.parametrize("shared", [True, False], ids=["one queue", "a queue each"])
+    def test_launches_do_not_mix(self, queue, shared):
+        """Eight threads with different scalars on one Kernel get their own results, from the first call on."""
+        kernel, opened = add(), scaled()
+        expected, found = {}, {}
+
+        def work(number):
+            mine = queue if shared else cl.CommandQueue(queue.context)
+            arrays = []
+            for repeat in range(60):
+                x = cl_array.to_device(mine, np.zeros(8, np.float32))  # no kernel of pyopencl: it shares those
+                kernel(mine, x=x, a=100 * number + repeat)
+                _event, (y,) = opened(mine, x=x, a=np.float32(number + 1))
+                arrays.append((x, y))
+            mine.finish()
+            found[number] = [(x.get(mine)[0], y.get(mine)[7]) for x, y in arrays]
+            sums = [100.0 * number + repeat for repeat in range(60)]
+            expected[number] = [(one, 2 * (number + 1) * one) for one in sums]
+
+        at_once(work)
+        assert found == expected
+
+    def test_no_device_kernel_is_shared(self, queue):
+        """Each thread has a cl.Kernel object of its own."""
+        kernel, seen = add(), []
+        at_once(lambda _number: kernel(queue, x=np.zeros(8, np.float32), a=1))
+        for launcher in queue._kcl_bindings.launchers.values():
+            seen.append(launcher.kernels.add.int_ptr)
+        assert len(set(seen)) == len(seen)
+        assert len(seen) >= 1
+
+    def test_contexts_at_once(self, device):
+        """Threads that each begin a context of their own do not disturb one another."""
+
+        def work(number):
+            for _ in range(4):
+                context = cl.Context([device])
+                queue = cl.CommandQueue(context)
+                _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=number)
+                assert out.tolist() == [float(number)] * 8
+
+        kernel = add()
+        at_once(work)
+
+    def test_first_calls_at_once(self, context):
+        """Threads that need the same kernel at once, on queues of their own, generate it once and build it once."""
+        kernel, seen = add(), outcomes()
+        queues = [cl.CommandQueue(context) for _ in range(8)]
+        at_once(lambda number: kernel(queues[number], x=np.zeros(8, np.float32), a=1))
+        assert sorted(layer for layer, outcome in seen if outcome == "miss") == ["binary", "generator"]
+
+    def test_contexts_that_begin_at_once(self, device):
+        """Each context gets one Home, whoever asks first."""
+        contexts = [cl.Context([device]) for _ in range(100)]
+        found = [[] for _ in contexts]
+
+        def work(_number):
+            for context, homes in zip(contexts, found, strict=True):
+                homes.append(line.stage_of(context))
+
+        at_once(work)
+        assert all(len(homes) == 8 and len(set(homes)) == 1 for homes in found)
+
+    def test_dtypes_at_once(self, queue):
+        """Threads that need different dtypes of one open Kernel at once get each theirs."""
+        kernel = scaled()
+        dtypes = [np.float32, np.float64, np.int32, np.int64] * 2
+
+        def work(number):
+            dtype = dtypes[number]
+            for _ in range(10):
+                _event, (out,) = kernel(queue, x=np.ones(3, dtype), a=dtype(number))
+                assert out.dtype == dtype
+                assert out.tolist() == [2 * number] * 3
+
+        at_once(work)
+
+
+class TestMoment:
+    def test_later_changes_of_a_parameter_do_not_count(self, queue):
+        """Parameters are of the moment of the recipe call, whenever the recipe runs."""
+        sizes = [4]
+        kernel = add(sizes=sizes)
+        sizes[0] = 8
+        _event, (out,) = kernel(queue, x=np.zeros(4, np.float32), a=1)
+        assert out.tolist() == [1.0] * 4
+
+    def test_file_of_the_first_look_up(self, queue, tmp_path):
+        """A Kernel keeps the content that its file had at first; a new Kernel sees the new one."""
+        path = tmp_path / "add.cl"
+        path.write_text(ADD)
+        kernel, x = from_file(path=str(path)), np.zeros(8, np.float32)
+        kernel(queue, x=x, a=1)
+        path.write_text(ADD.replace("+=", "-="))
+        kernel(queue, x=x, a=1)
+        assert x.tolist() == [2.0] * 8
+        from_file(path=str(path))(queue, x=x, a=2)
+        assert x.tolist() == [0.0] * 8
+
+
+@kcl.kernel
+def from_file(path):
+    """x += a from a file."""
+    return kcl.Source.from_file(
+        path,
+        entry="add",
+        arguments=[kcl.Array("x", np.float32, "(8,)", "inout"), kcl.Scalar("a", np.float32)],
+        global_size="(8,)",
+    )
+
+
+class TestFailures:
+    def test_recipe_that_raises(self, queue):
+        """Its own error comes through every time, is one miss each, and nothing is stored."""
+        kernel, seen = failing(), outcomes()
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                kernel(queue)
+        assert seen == [("generator", "miss")] * 2
+        assert stored() == []
+
+    @pytest.mark.parametrize("value", [None, 42, "kernel void f() {}", ["a", "list"]])
+    def test_recipe_that_returns_something_else(self, queue, value):
+        """A RecipeError names the recipe and the type, and nothing is stored."""
+        with pytest.raises(kcl.RecipeError, match=f"'returning'.*{type(value).__name__}"):
+            returning(value)(queue)
+        assert stored() == []
+
+    def test_recipe_for_another_target(self, queue):
+        """A RecipeError names the target."""
+        with pytest.raises(kcl.RecipeError, match=r"'for_c'.*CTarget"):
+            for_c()(queue)
+        assert stored() == []
+
+    def test_program_that_does_not_compile(self, queue):
+        """pyopencl's own error, with log and source, every time; no binary is stored."""
+        bad = ADD.replace("+= a", "+= undeclared_name")
+        with pytest.raises(cl.RuntimeError) as own:
+            cl.Program(queue.context, bad).build()
+        kernel = add(code=bad)
+        for _ in range(2):
+            with pytest.raises(cl.RuntimeError, match="undeclared_name") as error:
+                kernel(queue, x=np.zeros(8, np.float32), a=1)
+            assert type(error.value) is type(own.value)
+            assert "BUILD_PROGRAM_FAILURE" in str(error.value)
+        assert client.idle(option.folder("kcl"), 60)
+        assert list(layers.binary().disk.scan()) == []
+
+    def test_program_that_is_mended(self, queue, tmp_path):
+        """A file that did not compile works as soon as it does."""
+        path = tmp_path / "add.cl"
+        path.write_text(ADD.replace("+= a", "+= undeclared_name"))
+        x = np.zeros(8, np.float32)
+        with pytest.raises(cl.RuntimeError):
+            from_file(path=str(path))(queue, x=x, a=1)
+        path.write_text(ADD)
+        from_file(path=str(path))(queue, x=x, a=1)
+        assert x.tolist() == [1.0] * 8

@@ -1,0 +1,192 @@
+"""kcl.settings: every variable, typed; what is not understood is said and never trusted."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import pytest
+
+from conftest import ROOT
+from kcl import caches, settings
+
+
+class TestRead:
+    def test_defaults(self):
+        """Without a variable every cache is on, helpers work in the background, and nothing is rejected."""
+        chosen = settings.read()
+        assert chosen.cache_dir is None
+        assert not chosen.no_cache
+        assert chosen.promote == "background"
+        assert not chosen.report
+        assert not chosen.strict
+        assert not chosen.verify
+        assert not chosen.verify_results
+        assert not chosen.rejected
+
+    @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+    def test_every_layer_off(self, monkeypatch, value):
+        """Any usual word for yes switches all layers off."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        assert settings.read().no_cache == frozenset(settings.LAYERS)
+        assert not settings.read().rejected
+
+    @pytest.mark.parametrize("value", ["", "0", "false", "No", "off"])
+    def test_every_layer_on(self, monkeypatch, value):
+        """Any usual word for no leaves all layers on."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        assert settings.read().no_cache == frozenset()
+        assert not settings.read().rejected
+
+    @pytest.mark.parametrize(
+        ("value", "layers"),
+        [
+            ("generator", {"generator"}),
+            (" Binary ", {"binary"}),
+            ("generator,binary", {"generator", "binary"}),
+            ("binary, generator,", {"generator", "binary"}),
+        ],
+    )
+    def test_list_of_layers(self, monkeypatch, value, layers):
+        """A list names the layers that are off, in any order and case."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        assert settings.read().no_cache == layers
+
+    @pytest.mark.parametrize("value", ["2", "binaries", "generator;binary", "generator,tuning"])
+    def test_nonsense_counts_as_off(self, monkeypatch, value):
+        """A value that is not understood switches all layers off, and is named."""
+        monkeypatch.setenv("KCL_NO_CACHE", value)
+        chosen = settings.read()
+        assert chosen.no_cache == frozenset(settings.LAYERS)
+        assert "KCL_NO_CACHE" in chosen.rejected[0]
+
+    def test_strict(self, monkeypatch):
+        """KCL_STRICT takes both words; a word that it does not know is named, and the others count."""
+        monkeypatch.setenv("KCL_STRICT", "hit, FAULT,warm")
+        chosen = settings.read()
+        assert chosen.strict == {"hit", "fault"}
+        assert "'warm'" in chosen.rejected[0]
+
+    def test_ahead(self, monkeypatch):
+        """KCL_AHEAD is 1 or 0; anything else counts as 0 and is named; unset it is 1 with two processors."""
+        for value, expected in (("1", True), ("0", False), ("sometimes", False)):
+            monkeypatch.setenv("KCL_AHEAD", value)
+            assert settings.read().ahead is expected
+        assert "KCL_AHEAD" in settings.read().rejected[0]
+        monkeypatch.delenv("KCL_AHEAD")
+        for processors, expected in ((1, False), (2, True)):
+            monkeypatch.setattr(settings, "_processors", lambda count=processors: count)
+            assert settings.read().ahead is expected
+
+    def test_promote(self, monkeypatch):
+        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off under a scheduler."""
+        monkeypatch.setenv("KCL_PROMOTE", "off")
+        assert settings.read().promote == "off"
+        monkeypatch.setenv("KCL_PROMOTE", "sometimes")
+        assert settings.read().promote == "off"
+        assert "KCL_PROMOTE" in settings.read().rejected[0]
+        monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+        monkeypatch.setenv("KCL_PROMOTE", "exit")
+        assert settings.read().promote == "exit"
+        monkeypatch.delenv("KCL_PROMOTE")
+        assert settings.read().promote == "off"
+
+    def test_report(self, monkeypatch):
+        """KCL_REPORT asks for the table, the explanations or both; what is not understood does not, and is named."""
+        for value, asked in (
+            ("1", {"table"}),
+            ("explain", {"explain"}),
+            ("Explain, yes", {"table", "explain"}),
+            ("0", set()),
+        ):
+            monkeypatch.setenv("KCL_REPORT", value)
+            assert settings.read().report == asked
+            assert not settings.read().rejected
+        monkeypatch.setenv("KCL_REPORT", "perhaps")
+        assert not settings.read().report
+        assert settings.read().rejected
+
+    @pytest.mark.parametrize(
+        ("value", "fraction", "results"),
+        [
+            ("", 0.0, False),
+            ("0", 0.0, False),
+            ("off", 0.0, False),
+            ("1", 1.0, False),
+            ("yes", 1.0, False),
+            ("0.01", 0.01, False),
+            ("results", 1.0, True),
+            ("Results, 0.5", 0.5, True),
+            ("1,results", 1.0, True),
+        ],
+    )
+    def test_verify(self, monkeypatch, value, fraction, results):
+        """KCL_VERIFY takes a fraction, the word `results`, or both; results alone verifies every look-up."""
+        monkeypatch.setenv("KCL_VERIFY", value)
+        chosen = settings.read()
+        assert (chosen.verify, chosen.verify_results) == (fraction, results)
+        assert not chosen.rejected
+
+    @pytest.mark.parametrize("value", ["2", "-0.5", "sometimes", "0.1,0.2", "nan"])
+    def test_verify_nonsense(self, monkeypatch, value):
+        """What is not understood verifies everything, and is named."""
+        monkeypatch.setenv("KCL_VERIFY", value)
+        chosen = settings.read()
+        assert chosen.verify == 1.0
+        assert "KCL_VERIFY" in chosen.rejected[0]
+
+    def test_relative_directory(self, monkeypatch):
+        """A relative KCL_CACHE_DIR, which would be another place in each working directory, is ignored and named."""
+        monkeypatch.setenv("KCL_CACHE_DIR", "cache")
+        assert settings.read().cache_dir is None
+        assert "KCL_CACHE_DIR" in settings.read().rejected[0]
+
+    def test_read_anew(self, monkeypatch, tmp_path):
+        """Variables are read when asked for, not at import."""
+        monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path))
+        assert settings.read().cache_dir == str(tmp_path)
+        monkeypatch.delenv("KCL_CACHE_DIR")
+        assert settings.read().cache_dir is None
+
+
+class TestUserCacheDir:
+    @pytest.mark.skipif(sys.platform != "linux", reason="platformdirs answers itself elsewhere")
+    @pytest.mark.parametrize("value", ["/somewhere/else", "relative", "", "  ", None, "/trailing/", "~/x"])
+    def test_as_platformdirs(self, monkeypatch, value):
+        """The answer without platformdirs is the one that platformdirs gives, hence pytools and pyopencl."""
+        import platformdirs
+
+        if value is None:
+            monkeypatch.delenv("XDG_CACHE_HOME")
+        else:
+            monkeypatch.setenv("XDG_CACHE_HOME", value)
+        expected = platformdirs.user_cache_dir("pytools", "pytools")
+        assert os.path.normpath(settings.user_cache_dir("pytools")) == os.path.normpath(expected)
+
+
+class TestHome:
+    @pytest.mark.parametrize("home", ["relative", "~", "", "/absolute"])
+    def test_absolute(self, monkeypatch, home, tmp_path):
+        """The home directory is an absolute path, also where HOME is none; then it is private and temporary."""
+        monkeypatch.setenv("HOME", home)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        private = str(tmp_path / f"kcl-{os.getuid()}")
+        assert settings.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
+        assert os.path.isabs(settings.user_cache_dir("kcl"))
+        assert all(os.path.isabs(caches.place(name).path or "/") for name in ("hidet", "pyopencl", "cuda"))
+
+
+class TestSettings:
+    def test_documented(self):
+        """Every variable has a row with values, default and effect, in order."""
+        names = [setting.variable for setting in settings.SETTINGS]
+        assert names == sorted(set(names))
+        assert all(setting.values and setting.default and setting.effect for setting in settings.SETTINGS)
+
+    def test_complete(self):
+        """No KCL_ variable is read that has no row."""
+        text = (ROOT / "kcl" / "settings" / "__init__.py").read_text()
+        read = set(re.findall(r'"(KCL_[A-Z_]+)"', text))
+        assert read == {setting.variable for setting in settings.SETTINGS}

@@ -1,0 +1,299 @@
+"""kcl.settings.trust: whose directories a cache may lie in."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from kcl.errors import UnusableDirectory
+from kcl.settings import trust
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with an ancestor between it and what pytest made."""
+    directory = tmp_path / "ancestor" / "cache"
+    directory.mkdir(parents=True, mode=0o700)
+    (tmp_path / "ancestor").chmod(0o755)
+    return directory
+
+
+class TestCheck:
+    def test_own_directory(self, place: Path) -> None:
+        """A directory that only I can write, below such directories, is trusted."""
+        assert trust.check(str(place)) is True
+
+    def test_missing(self, place: Path) -> None:
+        """Of a missing directory the ancestors are checked; nothing is made."""
+        assert trust.check(str(place / "a" / "b")) is False
+        assert list(place.iterdir()) == []
+
+    def test_loose_ancestor(self, place: Path) -> None:
+        """An ancestor that others can write is named, with the command that mends it."""
+        place.parent.chmod(0o777)
+        for path in (place, place / "missing"):
+            with pytest.raises(
+                UnusableDirectory, match=f"write {place.parent} \\(mode 0777\\).*chmod go-w {place.parent}"
+            ):
+                trust.check(str(path))
+
+    def test_sticky_ancestor(self, place: Path) -> None:
+        """A sticky ancestor like /tmp is accepted, because nobody can rename what is mine there."""
+        place.parent.chmod(0o1777)
+        assert trust.check(str(place)) is True
+
+    def test_sticky_directory(self, place: Path) -> None:
+        """The cache directory itself must not be open to others, sticky or not."""
+        place.chmod(0o1777)
+        with pytest.raises(UnusableDirectory, match="chmod go-w"):
+            trust.check(str(place))
+
+    def test_readable_by_all(self, place: Path) -> None:
+        """Who may read is not asked."""
+        place.chmod(0o755)
+        assert trust.check(str(place)) is True
+
+    @AS_ROOT
+    def test_foreign(self, place: Path) -> None:
+        """A foreign directory on the way is named with its owner, sticky or not."""
+        os.chown(place.parent, 12345, 12345)
+        for mode in (0o755, 0o1755):
+            place.parent.chmod(mode)
+            with pytest.raises(UnusableDirectory, match=f"{place.parent} belongs to uid 12345.*KCL_CACHE_DIR"):
+                trust.check(str(place))
+
+    @AS_ROOT
+    def test_owner_of_home(self, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Root accepts the directories of HOME's owner, as under sudo."""
+        os.chown(place, 12345, 12345)
+        home = tmp_path / "home"
+        home.mkdir()
+        monkeypatch.setenv("HOME", str(home))
+        with pytest.raises(UnusableDirectory):
+            trust.check(str(place))
+        os.chown(home, 12345, 12345)
+        assert trust.check(str(place)) is True
+
+    @AS_ROOT
+    def test_other_user(self, place: Path) -> None:
+        """Another user than root is refused root's writable group only where the group has other users."""
+        outside = Path("/tmp") / f"kcl-trust-{os.getpid()}"  # tmp_path's ancestors are closed to others
+        outside.mkdir(0o755)
+        try:
+            os.chown(outside, 12345, 12345)
+            code = (
+                "import os, sys; os.setgid(12345); os.setuid(12345); from kcl.settings import trust\n"
+                "print(trust.check(sys.argv[1]), trust.my_uids())\n"
+                "try: trust.check(sys.argv[2])\n"
+                "except Exception as error: print(type(error).__name__)"
+            )
+            output = subprocess.check_output(
+                [sys.executable, "-c", "import kcl.settings.trust\n" + code, str(outside), str(place)],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                text=True,
+            )
+            assert output.splitlines() == ["True frozenset({12345})", "UnusableDirectory"]
+        finally:
+            outside.rmdir()
+
+    def test_file_on_the_way(self, tmp_path: Path) -> None:
+        """A file where a directory should be is named."""
+        (tmp_path / "file").write_text("precious")
+        for path in (tmp_path / "file", tmp_path / "file" / "cache"):
+            with pytest.raises(UnusableDirectory, match=f"{tmp_path}/file is a file, not a directory"):
+                trust.check(str(path))
+
+    @pytest.mark.parametrize("path", ["nul\0", "x" * 300, "/" + "a/" * 3000])
+    def test_impossible_paths(self, path: str) -> None:
+        """A path that no system accepts is unusable or missing, never another error."""
+        try:
+            assert trust.check(path) is False
+        except UnusableDirectory as error:
+            assert "KCL_CACHE_DIR" in str(error)  # noqa: PT017
+
+    def test_relative(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A relative path is checked from the working directory on."""
+        monkeypatch.chdir(place.parent)
+        assert trust.check("cache") is True
+        assert trust.check("../ancestor/./cache") is True
+        place.parent.chmod(0o777)
+        with pytest.raises(UnusableDirectory):
+            trust.check("cache")
+
+
+class TestLinks:
+    def test_followed(self, place: Path, tmp_path: Path) -> None:
+        """A link to a trusted directory is as good as the directory."""
+        for target in (str(place), "ancestor/cache"):
+            link = tmp_path / "link"
+            link.symlink_to(target)
+            assert trust.check(str(link)) is True
+            assert trust.check(str(link / "missing")) is False
+            link.unlink()
+
+    def test_target_is_checked(self, place: Path, tmp_path: Path) -> None:
+        """What a link leads through is under the same rule."""
+        (tmp_path / "link").symlink_to(place)
+        place.parent.chmod(0o777)
+        with pytest.raises(UnusableDirectory, match=str(place.parent)):
+            trust.check(str(tmp_path / "link"))
+
+    def test_dots_after_a_link(self, place: Path, tmp_path: Path) -> None:
+        """Two dots after a link lead to the parent of its target, as for the system."""
+        (tmp_path / "link").symlink_to(place)
+        place.parent.chmod(0o777)
+        with pytest.raises(UnusableDirectory, match=str(place.parent)):
+            trust.check(str(tmp_path / "link" / ".."))
+
+    @AS_ROOT
+    def test_foreign_link(self, place: Path, tmp_path: Path) -> None:
+        """A link that somebody else put into a sticky directory is refused, wherever it leads."""
+        shared = tmp_path / "shared"
+        shared.mkdir()
+        shared.chmod(0o1777)
+        (shared / "link").symlink_to(place)
+        os.chown(shared / "link", 12345, 12345, follow_symlinks=False)
+        with pytest.raises(UnusableDirectory, match="link belongs to uid 12345"):
+            trust.check(str(shared / "link"))
+
+    def test_loop(self, tmp_path: Path) -> None:
+        """A loop of links is refused."""
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        with pytest.raises(UnusableDirectory, match="symbolic links"):
+            trust.check(str(tmp_path / "a"))
+
+
+class TestGroups:
+    def test_private_group(self, place: Path) -> None:
+        """A directory that my private group can write is mine (umask 002)."""
+        if not trust._is_group_of(os.getegid(), os.geteuid()):
+            pytest.skip("the group that runs the tests has other members")
+        os.chown(place, -1, os.getegid())
+        place.chmod(0o775)
+        assert trust.check(str(place)) is True
+        place.chmod(0o777)
+        with pytest.raises(UnusableDirectory):
+            trust.check(str(place))
+
+    @AS_ROOT
+    def test_other_group(self, place: Path) -> None:
+        """A group with other users, or with another number and name than its user, is not private."""
+        for gid in (12345, 100):
+            os.chown(place, -1, gid)
+            place.chmod(0o770)
+            with pytest.raises(UnusableDirectory, match="chmod g-w"):
+                trust.check(str(place))
+
+    def test_rule(self) -> None:
+        """A group belongs to a user if number or name fit and nobody else is listed."""
+        assert trust._is_group_of(54321, 54321)  # in no table: a container
+        assert not trust._is_group_of(54321, 54322)
+        for user in pwd.getpwall():
+            group = grp.getgrgid(user.pw_gid)
+            fits = (group.gr_name == user.pw_name or user.pw_gid == user.pw_uid) and set(group.gr_mem) <= {user.pw_name}
+            assert trust._is_group_of(user.pw_gid, user.pw_uid) is fits
+
+
+@AS_ROOT
+class TestNamespace:
+    def test_unmapped_root(self) -> None:
+        """Where root is not mapped its directories are accepted as ancestors, not below a directory open to all."""
+        code = (
+            "import ctypes, os, shlex, sys; from kcl.settings import trust\n"
+            "os.setgid(12345); os.setuid(12345); os.chdir('/')\n"
+            "print(ctypes.CDLL(None).unshare(0x10000000), flush=True); sys.stdin.readline()\n"
+            "print(os.geteuid(), os.stat('/').st_uid)\n"
+            "for path in sys.argv[1:]:\n"
+            "    try: print(trust.check(path))\n"
+            "    except Exception as error: print('belongs to uid 65534' in str(error))\n"
+        )
+        outside = Path("/tmp") / f"kcl-namespace-{os.getpid()}"
+        outside.mkdir(0o755)
+        command = [sys.executable, "-c", code, "/usr/kcl-missing", "/usr", str(outside / "missing")]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        try:
+            with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
+                assert process.stdout is not None
+                if process.stdout.readline() != "0\n":
+                    pytest.skip("no user namespaces here")
+                for table in ("uid_map", "gid_map"):
+                    Path(f"/proc/{process.pid}/{table}").write_text("12345 12345 1")
+                # missing below root's directory: fine; root's own directory as the cache: no; below /tmp: no
+                assert process.communicate("go\n")[0].split() == ["12345", "65534", "False", "True", "True"]
+        finally:
+            outside.rmdir()
+
+
+class TestMaking:
+    def test_modes(self, tmp_path: Path) -> None:
+        """All directories that are made have mode 0700; making them again is no error."""
+        previous = os.umask(0)
+        try:
+            for _ in range(2):
+                trust.make_trusted(str(tmp_path / "a" / "b" / "c"))
+        finally:
+            os.umask(previous)
+        made = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"]
+        assert {stat.S_IMODE(directory.stat().st_mode) for directory in made} == {0o700}
+
+    def test_dangling_link(self, tmp_path: Path) -> None:
+        """A link that leads nowhere is an error, and nothing is made."""
+        (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+        with pytest.raises(OSError, match="exists"):
+            trust.make_trusted(str(tmp_path / "link"))
+        assert not (tmp_path / "nowhere").exists()
+
+
+class TestNetwork:
+    MOUNTS = (
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "2 1 0:40 / /home rw,nosuid shared:1 - nfs4 server:/home rw\n"
+        "3 2 0:41 / /home/my\\040self rw - tmpfs tmpfs rw\n"
+        "4 1 0:42 / /scratch rw - xfs /dev/sdb rw\n"
+        "5 4 0:43 / /scratch rw - lustre server:/scratch rw\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("path", "kind"),
+        [
+            ("/", "ext4"),
+            ("/homes/x", "ext4"),
+            ("/home", "nfs4"),
+            ("/home/x/.cache", "nfs4"),
+            ("/home/my self/.cache", "tmpfs"),
+            ("/scratch/x", "lustre"),
+        ],
+    )
+    def test_mount_type(self, path: str, kind: str) -> None:
+        """The longest mount point that holds a path decides, and of two on one point the later."""
+        assert trust.mount_type(self.MOUNTS, path) == kind
+
+    def test_malformed(self) -> None:
+        """Lines of another form are passed over."""
+        assert trust.mount_type("what\n\n is this - x\n", "/") == ""
+
+    def test_here(self, tmp_path: Path) -> None:
+        """The answer exists for directories that exist, and for those that do not yet."""
+        assert trust.is_network(str(tmp_path)) == trust.is_network(str(tmp_path / "missing" / "deep"))
+
+
+class TestMakeDirectory:
+    """Making directories where that cannot be."""
+
+    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a directory in which nobody can make anything")
+    def test_parent_that_takes_nothing(self) -> None:
+        """A parent that is there and lets nobody make anything is an OSError, not an endless attempt."""
+        with pytest.raises(OSError):
+            trust.make_directory("/proc/no-home/.cache/kcl")
