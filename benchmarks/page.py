@@ -100,9 +100,9 @@ def headline(document: dict[str, Any]) -> Iterator[str]:
     for figures in (one for one in some if one["count"] == HEADLINE):
         times, least, most = processes.ratios(figures)["loopy later / kcl later"]
         yield (
-            f"**{times:.1f} times faster**: the warm start of a program with {HEADLINE} loopy kernels, with kcl against "
-            f"loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair {least:.1f} and "
-            f"{most:.1f})."
+            f"**{times:.1f} times faster**: the warm start of a program with {HEADLINE} loopy kernels, with kcl "
+            f"against loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair {least:.1f} "
+            f"and {most:.1f})."
         )
         return
     yield "Not measured."
