@@ -101,8 +101,8 @@ def headline(document: dict[str, Any]) -> Iterator[str]:
         times, least, most = processes.ratios(figures)["loopy later / kcl later"]
         yield (
             f"**{times:.1f} times faster**: the warm start of a program with {HEADLINE} loopy kernels, with kcl "
-            f"against loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair {least:.1f} "
-            f"and {most:.1f})."
+            f"against loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair "
+            f"{least:.1f} and {most:.1f})."
         )
         return
     yield "Not measured."
