@@ -22,7 +22,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kcl import events, process, settings
+from kcl import events, process
+from kcl.cache import places
 from kcl.cache.makers import Maker, Makers
 from kcl.settings import trust
 
@@ -115,7 +116,7 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
     while one of those that wait for it takes the lead, and the others wait for that one. `before_waiting` is called
     before a wait, maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
     """
-    path = os.path.join(settings.folder("kcl"), "flight", digest)
+    path = os.path.join(places.own(places.FLIGHT), digest)
     maker = _state().makers.lead(path)
     if maker is None:
         before_waiting()

@@ -7,7 +7,6 @@ look-up is a miss.
 from __future__ import annotations
 
 import errno
-import os
 import re
 import sqlite3
 import threading
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from kcl import caches, events, process, settings
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
@@ -244,7 +244,7 @@ def unopened(name: str) -> Layer:
 
     if name == "binary":
         return _binary(settings.read())
-    return Layer(name, _OWNERS, Directory(settings.folder("pytools")), settings.read())
+    return Layer(name, _OWNERS, Directory(places.dictionaries()), settings.read())
 
 
 def opened() -> dict[str, Layer]:
@@ -298,13 +298,13 @@ def _generator(chosen: settings.Settings) -> Layer:
     from kcl.cache.stores.persistentdict import Rows, supported
     from kcl.settings.trust import is_network
 
-    folder = settings.folder("pytools")
+    folder = places.dictionaries()
     notes = []
     if not supported(pytools.version.VERSION):
         notes.append(f"directory store: pytools {pytools.version.VERSION_TEXT} is not known to this kcl")
     elif is_network(folder):
         notes.append("directory store: SQLite is not safe on a network file system")
-    disk = Directory(os.path.join(folder, "kcl-generated-v1")) if notes else Rows(folder)
+    disk = Directory(places.generated(), notes_use=True) if notes else Rows(folder)
     layer = Layer("generator", _OWNERS, disk, chosen)
     layer.notes += notes
     return layer
@@ -313,7 +313,7 @@ def _generator(chosen: settings.Settings) -> Layer:
 def _binary(chosen: settings.Settings) -> Layer:
     from kcl.cache.stores.directory import Directory
 
-    disk = Directory(os.path.join(settings.folder("pyopencl"), "kcl-binary-v1"))
+    disk = Directory(places.binaries(), notes_use=True)
     # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
     return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, chosen, keeps_read=False)
 
@@ -321,4 +321,4 @@ def _binary(chosen: settings.Settings) -> Layer:
 def _quarantine() -> Quarantine:
     from kcl.cache.quarantine import Quarantine
 
-    return Quarantine(os.path.join(settings.folder("kcl"), "quarantine"))
+    return Quarantine(places.own(places.QUARANTINE))

@@ -9,6 +9,7 @@ import click
 
 from kcl import caches, settings
 from kcl.cache import layers, places
+from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
@@ -78,11 +79,11 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
 def _own(name: str, directory: str) -> contents.Contents:
     """Count a layer's entries: the rows and files of all Python versions."""
     if name == "binary":
-        return tally.of(directory)
+        return tally.of(Directory(directory))
     names = os.listdir(directory) if os.path.isdir(directory) else []
     mine = [os.path.join(directory, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]
     rows = contents.of([path for path in mine if not os.path.isdir(path)], "rows")
-    files = tally.of(places.generated())
+    files = tally.of(Directory(places.generated()))
     oldest = min(filter(None, (rows.oldest, files.oldest)), default=0.0)
     fault = rows.fault or files.fault
     return contents.Contents(

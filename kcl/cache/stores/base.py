@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kcl.namedtuple import NamedTuple
 
+SIZE_LIMIT = 1 << 30  # bytes of an entry
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60
 _DIGEST_LENGTH = 64
@@ -33,11 +34,13 @@ class Stat(NamedTuple):
     used: float | None
 
 
-class Store(Protocol):
-    """Bytes by address, in one place.
+Head = tuple[Stat, bytes]  # what a listing reads of an entry: its stat and its first bytes
 
-    `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the layer above catches
-    them. Methods may be called from several threads. `put` replaces what is there, whole or not at all.
+
+class Reader(Protocol):
+    """What a listing needs of a store.
+
+    `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the caller catches them.
     """
 
     name: str
@@ -46,17 +49,24 @@ class Store(Protocol):
     def get(self, address: str) -> bytes | None:
         """Return the bytes at an address, or ``None`` if there are none; create nothing."""
 
-    def put(self, address: str, blob: bytes) -> None:
-        """Keep the bytes at an address."""
-
-    def delete(self, address: str) -> None:
-        """Forget the address; it is no error if nothing is there."""
-
     def scan(self) -> Iterator[str]:
         """Yield the addresses that hold something; other users of the store may add and delete meanwhile."""
 
     def stat(self, address: str) -> Stat | None:
         """Return size and last use of the bytes at an address, or ``None`` if there are none; this is no use."""
+
+
+class Store(Reader, Protocol):
+    """Bytes by address, in one place.
+
+    Methods may be called from several threads. `put` replaces what is there, whole or not at all.
+    """
+
+    def put(self, address: str, blob: bytes) -> None:
+        """Keep the bytes at an address."""
+
+    def delete(self, address: str) -> None:
+        """Forget the address; it is no error if nothing is there."""
 
 
 def address(digest: str, folder: str = "", label: str = "") -> str:

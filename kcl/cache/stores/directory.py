@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kcl.cache import places
-from kcl.cache.stores.base import Stat, digest_of
+from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
 from kcl.settings import trust
 
-SIZE_LIMIT = 1 << 30
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds; a use is noted again after that
 
@@ -47,7 +46,14 @@ class Directory:
         if not (self._trusted or self._check()):
             return None
         self._check_folder(address)
-        return self._read(f"{self.location}/{address}", SIZE_LIMIT, self._notes_use)
+        path = f"{self.location}/{address}"
+        found = _read(path, SIZE_LIMIT)
+        if found is None:
+            return None
+        if self._notes_use and not 0.0 <= time.time() - found[0].st_mtime <= NOTED:
+            with suppress(OSError):  # a directory that can be read only is no fault
+                os.utime(path)
+        return found[1]
 
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; whoever renames last wins, and both are right."""
@@ -66,11 +72,14 @@ class Directory:
             self._swept = True
             self._sweep()
 
-    def head(self, address: str, length: int) -> bytes | None:
-        """Return the first bytes of the file, as `get` would; this is no use."""
+    def head(self, address: str, length: int) -> Head | None:
+        """Return the stat and the first bytes of the file, which is checked as `get` checks it; this is no use."""
         digest_of(address)
+        if not (self._trusted or self._check()):
+            return None
         self._check_folder(address)
-        return self._read(f"{self.location}/{address}", length, False) if self._trusted or self._check() else None
+        found = _read(f"{self.location}/{address}", length)
+        return None if found is None else (Stat(found[0].st_size, found[0].st_mtime), found[1])
 
     def stat(self, address: str) -> Stat | None:
         digest_of(address)
@@ -113,25 +122,6 @@ class Directory:
                 status = item.stat(follow_symlinks=False)
                 found[address] = [status.st_mtime_ns, status.st_size, status.st_ino]
         return found
-
-    def _read(self, path: str, length: int, notes_use: bool) -> bytes | None:
-        try:
-            descriptor = os.open(path, _READ)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
-                raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
-            raise
-        try:
-            status = os.fstat(descriptor)
-            blob = _read(descriptor, path, status, length)
-        finally:
-            os.close(descriptor)
-        if notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
-            with suppress(OSError):  # a directory that can be read only is no fault
-                os.utime(path)
-        return blob
 
     def _check(self) -> bool:
         self._trusted = trust.check(self.location)
@@ -224,7 +214,24 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
-def _read(descriptor: int, path: str, status: os.stat_result, length: int) -> bytes:
+def _read(path: str, length: int) -> tuple[os.stat_result, bytes] | None:
+    """Return the status of a file and its first bytes; raise `DamagedEntry` for one that is not ours alone."""
+    try:
+        descriptor = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
+            raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        return status, _read_checked(descriptor, path, status, length)
+    finally:
+        os.close(descriptor)
+
+
+def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int) -> bytes:
     """Check the opened file, then read so much of it: what is checked and what is read are the same file."""
     fault = trust.file_fault(status)
     if fault is None and status.st_size > SIZE_LIMIT:

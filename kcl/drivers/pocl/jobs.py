@@ -18,6 +18,7 @@ import sys
 import time
 from contextlib import suppress
 
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
@@ -44,7 +45,7 @@ class Queue:
     """The jobs of this node below one kcl folder."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = os.path.join(os.path.abspath(folder), "pending", node())
+        self.folder = os.path.join(os.path.abspath(folder), places.PENDING, node())
         self._files = Directory(self.folder)
 
     def add(self, entry: Entry) -> None:

@@ -6,9 +6,11 @@ import hashlib
 import io
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
+import zlib
 from typing import Any
 
 import pytest
@@ -20,6 +22,11 @@ from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES
 from kcl.cache.key import Key
 from kcl.errors import DamagedEntry
 
+NOISE = random.Random(0).randbytes(3 * PIECE)
+shrinking = st.builds(
+    lambda runs: b"".join(NOISE[start : start + length] if noisy else bytes(length) for start, length, noisy in runs),
+    st.lists(st.tuples(st.integers(0, PIECE), st.integers(0, 2 * PIECE), st.booleans()), max_size=4),
+)
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
 keys = st.lists(st.tuples(texts, texts), max_size=5).map(Key)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

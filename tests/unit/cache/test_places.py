@@ -13,8 +13,6 @@ from kcl.cache import places
 
 # Modules before `cache.places` in the import order, with a name of their own each.
 BEFORE = {"settings": {".kcl_cache", "kcl"}, "caches": {"kcl-private-"}}
-STILL_SPELLED = {"cache.flight", "cache.layers", "drivers.pocl.jobs", "drivers.pocl.orders"}
-
 PLAIN = {*places.SORTS, *places.FOLDERS}  # words that also mean something else: names where they are joined to a path
 DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY, places.VERIFYING}
 DISTINCT |= {places.DAMAGED, places.REASON, ".kcl_cache", "kcl-private-"}
@@ -46,7 +44,7 @@ class TestNames:
         found = {name: set(spelled(ast.parse(path.read_text()))) for path, name in modules()}
         assert {places.BINARIES, places.GENERATED} <= found.pop("cache.places")
         assert {name: found.pop(name) for name in BEFORE} == BEFORE
-        assert {name for name, names in found.items() if names} == STILL_SPELLED
+        assert {name for name, names in found.items() if names} == set()
 
     def test_found(self):
         """The test finds a name in a joined path, in a text with a slash, and none in documentation."""
