@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kcl import caches, events, process, settings
 from kcl.cache import places
-from kcl.cache.entry import Entry
 from kcl.cache.stores.memory import Memory
+from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
     from kcl.cache.flight import Flight
     from kcl.cache.key import Key
     from kcl.cache.quarantine import Quarantine
@@ -109,7 +110,7 @@ class Layer:
         if known is not None and known[0] is blob and known[1].key == key:
             return Found(known[1], "hit", "", len(blob))
         try:
-            entry = Entry.unpack(blob, key)
+            entry = entry_at(address, blob, key)
         except Exception as error:
             self.set_aside(address, blob, error)
             return Found(None, "error", f"damaged entry set aside: {error}", 0)
@@ -119,6 +120,16 @@ class Layer:
                 self._unpacked.clear()
             self._unpacked[address] = blob, entry
         return Found(entry, "hit", "", len(blob))
+
+    def read(self, address: str) -> Entry | None:
+        """Return the verified entry at an address, None where there is none; raises what the disk raises, DamagedEntry.
+
+        This is for entries that nobody asked for yet: nothing is set aside.
+        """
+        blob = self.memory.get(address)
+        if blob is None and self.disk is not None:
+            blob = self.disk.get(address)
+        return None if blob is None else entry_at(address, blob)
 
     def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> Flight | None:
         """Wait for the thread or process that is making the entry of a key, or take the lead: look again then.

@@ -17,6 +17,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry
 
 KEPT = 64
@@ -37,7 +38,7 @@ class Remembered:
             blob = self._store.get(self._place)
             if blob is None:
                 return {}
-            return Entry.unpack(blob, self._key).metadata
+            return entry_at(self._place, blob, self._key).metadata
         except _FAULTS as error:
             events.logger().info("what the last run left cannot be read: %r", error)
             return {}

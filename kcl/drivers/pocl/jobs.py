@@ -21,6 +21,7 @@ from contextlib import suppress
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
 from kcl.namedtuple import NamedTuple
 
@@ -66,7 +67,7 @@ class Queue:
         """Return what a job asks for; ``None`` if it is gone or damaged, and then it is dropped."""
         try:
             blob = self._files.get(f"{job.state}/{job.digest}")
-            return None if blob is None else Entry.unpack(blob)
+            return None if blob is None else entry_at(f"{job.state}/{job.digest}", blob)
         except DamagedEntry:
             self.drop(job)
             return None

@@ -26,9 +26,7 @@ import pyopencl as cl
 from kcl import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
-from kcl.cache.stores.base import digest_of
 from kcl.drivers.pocl import orders
-from kcl.errors import DamagedEntry
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
@@ -141,13 +139,8 @@ class Ahead:
     def _make(self, place: str) -> None:
         """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
         with suppress(Exception):
-            blob = self.layer.memory.get(place)
-            if blob is None and self.layer.disk is not None:
-                blob = self.layer.disk.get(place)
-            if blob is not None:
-                entry = Entry.unpack(blob)
-                if entry.key.digest != digest_of(place):
-                    raise DamagedEntry(f"the entry at {place} is that of another key")
+            entry = self.layer.read(place)
+            if entry is not None:
                 self._made[place] = Made(entry, compiler.of_binaries(self._context, [self._device], [entry]))
                 self._unbuilt.append(place)
         if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more

@@ -16,9 +16,10 @@ from kcl import settings
 from kcl.cache import places
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key
-from kcl.cache.stores.base import Head, Reader, Stat, digest_of
+from kcl.cache.stores.base import Head, Reader, Stat
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
 from kcl.inspect.inventory.listing import KINDS, Summary
@@ -135,10 +136,7 @@ def read(layer: str, address: str) -> Entry:
     blob = next((blob for blob in _blobs(layer, address) if blob is not None), None)
     if blob is None:
         raise KeyError(address)
-    entry = Entry.unpack(blob)
-    if entry.key.digest != digest_of(address):
-        raise DamagedEntry(f"the entry at {address} is that of another key: {entry.key.digest}")
-    return entry
+    return entry_at(address, blob)
 
 
 def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
