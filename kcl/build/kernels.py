@@ -3,8 +3,8 @@
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`, and that looks in a
 dictionary on disk: a third of a millisecond for each kernel, and five to import the module. Invokers set arguments and
 enqueue by themselves. So in the thread that makes a kernel for them, and while it does, that module answers with two
-functions that cost nothing, before it was imported too (`kcl.caches.postponed`). A pyopencl that does not ask, or asks in
-another way, gets what it asks for.
+functions that cost nothing, before it was imported too (`kcl.caches.postponed`). A pyopencl that does not ask, or asks
+in another way, gets what it asks for.
 """
 
 from __future__ import annotations
