@@ -4,14 +4,20 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-all truth compat lint docs bench bench-check bench-report clean
+.PHONY: demo test test-slow test-all truth compat lint docs bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
-	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadfile \
 		--max-worker-restart 0
+
+# The tests that `make test` leaves out. KCL_SLOW_SECONDS=450 takes a sample, by a seed that is printed; KCL_SLOW_SEED
+# gives it.
+test-slow: $(VENV)/.dev
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist loadgroup \
+		--no-loadscope-reorder --max-worker-restart 0
 
 test-all:
 	sh tools/test_all.sh

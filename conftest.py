@@ -13,6 +13,7 @@ import textwrap
 
 import pytest
 
+pytest_plugins = ["slow"]
 ROOT = pathlib.Path(__file__).parent
 SUPPORT = ROOT / "tests" / "support"
 SCRUBBED = (

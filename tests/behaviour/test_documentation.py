@@ -98,6 +98,7 @@ class TestBlocks:
     """What a document shows is true."""
 
     @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    @pytest.mark.slow_cases(3)
     def test_execute(self, path, child, monkeypatch):
         """Every block of the document runs and prints what it says, on PoCL."""
         monkeypatch.chdir(child.directory)

@@ -21,7 +21,7 @@ from kcl.cache import layers
 from kcl.errors import CacheFault
 from kcl.record import proofs, recorder, unmade
 
-pytestmark = pytest.mark.one_platform
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 X = np.arange(16, dtype=np.float32)
 GLOBAL = 2
 
@@ -891,7 +891,7 @@ class TestSwitches:
 
         def other(self, *arguments):
             found = generate(self, *arguments)
-            return found._replace(source=found.source.replace("2.0f", "3.0f"))
+            return found._replace(text=found.text._replace(source=found.text.source.replace("2.0f", "3.0f")))
 
         monkeypatch.setattr(LoopyResult, "generate", other)
         again()

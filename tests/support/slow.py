@@ -1,4 +1,7 @@
-"""A sample of the slow tests: in an order that a seed decides, until a number of seconds is over.
+"""Which tests are slow, and a sample of them: in an order that a seed decides, until a number of seconds is over.
+
+A test with the mark `slow` runs in `make test-slow` alone. Of one with the mark `slow_cases(n)` one case in n runs in
+`make test` too. Of one with the mark `slow_platforms` the cases of one platform do, Intel's where it is there.
 
 `KCL_SLOW_SECONDS` is that number; without it all tests run in their own order. `KCL_SLOW_SEED` is the seed, which is
 made up and printed where it is not given; tests of made-up programs, calls and chains begin with it too. Tests that are
@@ -27,7 +30,7 @@ def _seconds() -> float:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Fix seed and end for this process and for the workers, which inherit the environment."""
-    if _seconds() or "slow" in config.getoption("-m").split()[:1]:
+    if _seconds() or (config.option.markexpr or "").split()[:1] == ["slow"]:
         os.environ.setdefault("KCL_SLOW_SEED", str(random.SystemRandom().randrange(1, 10**6)))
     if _seconds():
         os.environ.setdefault("KCL_SLOW_END", str(time.time() + _seconds()))
@@ -44,16 +47,34 @@ def pytest_report_header() -> list[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]):
     """Shuffle slow tests by chunks, and keep a chunk in one worker; other tests stay as they are."""
+    _mark(items)
     if not _seconds():
         return (yield)
     order = {}
-    for place, (name, chunk) in enumerate(_chunks([item for item in items if "slow" in item.keywords])):
+    for place, (name, chunk) in enumerate(_chunks([item for item in items if item.get_closest_marker("slow")])):
         for number, item in enumerate(chunk):
             item.add_marker(pytest.mark.xdist_group(name))
             order[item] = (place, number)
     result = yield
     items.sort(key=lambda item: order.get(item, (-1, 0)))
     return result
+
+
+def _mark(items: list[pytest.Item]) -> None:
+    """Mark the cases that are slow by their number or by their platform."""
+    counted: dict[tuple[str, str], int] = {}
+    for item in items:
+        few = item.get_closest_marker("slow_cases")
+        if few is not None:
+            place = (item.path.as_posix(), item.nodeid.partition("[")[0])
+            counted[place] = counted.get(place, -1) + 1
+            if counted[place] % few.args[0]:
+                item.add_marker(pytest.mark.slow)
+    platforms = {item: item.callspec.params.get("platform_name", "") for item in items if hasattr(item, "callspec")}
+    last = max(platforms.values(), key=["", "pocl", "intel"].index, default="")
+    for item, platform in platforms.items():
+        if platform not in ("", last) and item.get_closest_marker("slow_platforms") is not None:
+            item.add_marker(pytest.mark.slow)
 
 
 def _chunks(items: list[pytest.Item]) -> list[tuple[str, list[pytest.Item]]]:
@@ -75,5 +96,5 @@ def _chunks(items: list[pytest.Item]) -> list[tuple[str, list[pytest.Item]]]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what is slow as soon as the seconds are over."""
     end = os.environ.get("KCL_SLOW_END")
-    if end and "slow" in item.keywords and time.time() > float(end):
+    if end and item.get_closest_marker("slow") and time.time() > float(end):
         pytest.skip("slow, and not chosen for this run's sample")

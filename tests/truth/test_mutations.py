@@ -493,6 +493,7 @@ class TestMutations:
         assert len(ROWS) >= 60
 
     @pytest.mark.parametrize(("module", "name"), ROWS)
+    @pytest.mark.slow_cases(8)
     def test_mutation(self, module: str, name: str, filled: Filled) -> None:
         """The number is that of a process without caches; a text that another recipe gave may be found."""
         row, recipe = row_of(module, name), name.partition(":")[0]
@@ -522,6 +523,7 @@ class TestPure:
         assert sorted(again.ran) == sorted(runs)
 
     @pytest.mark.parametrize(("module", "name"), PURE_ROWS)
+    @pytest.mark.slow_cases(4)
     def test_mutation(self, module: str, name: str, filled_pure: Filled) -> None:
         """The walk sees the change, and the work is done again."""
         row, recipe = row_of(module, name), name.partition(":")[0]

@@ -190,6 +190,7 @@ VARIABLES: dict[str, dict[str, str]] = {
 
 class TestText:
     @pytest.mark.parametrize("name", EDITS)
+    @pytest.mark.slow_cases(4)
     def test_edit(self, name: str, filled: Filled, site: Site) -> None:
         """How the text is written does not count, nor what is not reached."""
         for file, before, after in EDITS[name]:
@@ -199,6 +200,7 @@ class TestText:
 
 class TestSurroundings:
     @pytest.mark.parametrize("name", VARIABLES)
+    @pytest.mark.slow_cases(4)
     def test_variables(self, name: str, filled: Filled, site: Site) -> None:
         """What the environment says of other things does not count."""
         assert site.drive(**VARIABLES[name]).items() <= filled.numbers.items()
@@ -243,6 +245,7 @@ class TestInterpreter:
         assert site.drive("sources", options=options).items() <= filled.numbers.items()
 
     @pytest.mark.parametrize("options", [("-B",), ("-X", "utf8"), ("-s",), ("-W", "ignore"), ("-u",)])
+    @pytest.mark.slow_cases(5)
     def test_options(self, options: tuple[str, ...], filled: Filled, site: Site) -> None:
         """Other options of the interpreter."""
         assert site.drive(options=options).items() <= filled.numbers.items()
@@ -364,6 +367,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     return Filled(site, site.fill((str(site.project / "real.py"), "OUT", str(site.project / "recipes"))))
 
 
+@pytest.mark.slow
 class TestRealRecipes:
     """The recipes of examples/driver.py and benchmarks/kernels.py, reformatted."""
 
@@ -425,6 +429,7 @@ class TestOtherPythons:
     """What the digest of code leaves out, under each Python that is installed."""
 
     @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+    @pytest.mark.slow_cases(2)
     def test_reformatted(self, version: str) -> None:
         """Two formattings of the real recipes, and of every module of the tests' projects, have one digest."""
         import black

@@ -137,6 +137,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 class TestPrograms:
     @pytest.mark.parametrize("kind", [*CONSTANTS, *EVERY])
+    @pytest.mark.slow_cases(8)
     def test_kind(self, kind: str, bench: Bench) -> None:
         """A change of each kind of thing is seen, one module away."""
         bench.check(*_versions(kind, pure=False), f"number of {kind}", True)
@@ -161,6 +162,7 @@ class TestPrograms:
 
 class TestPure:
     @pytest.mark.parametrize("kind", [*CONSTANTS, *THINGS])
+    @pytest.mark.slow_cases(8)
     def test_kind(self, kind: str, bench: Bench) -> None:
         """The walk sees a change of each kind of thing, one module away."""
         bench.check(*_versions(kind, pure=True), f"number of {kind}", True)

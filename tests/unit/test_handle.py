@@ -21,6 +21,8 @@ from kcl.drivers.pocl import client
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 
+pytestmark = pytest.mark.slow_platforms
+
 HERE = str(SUPPORT)
 
 

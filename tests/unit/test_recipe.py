@@ -11,6 +11,8 @@ import pytest
 
 import kcl
 
+pytestmark = pytest.mark.slow_platforms
+
 
 @kcl.kernel
 def plain(first, second=2, *, third=3):  # noqa: ARG001

@@ -17,6 +17,8 @@ from kcl.build import kernels
 from kcl.build.kernels import new_kernel
 from kcl.caches import postponed
 
+pytestmark = pytest.mark.slow_platforms
+
 SOURCE = "kernel void add(global float *y, float a, int b) { y[0] += a + b; }"
 
 

@@ -15,6 +15,8 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import client
 
+pytestmark = pytest.mark.slow_platforms
+
 ADD = "kernel void add(global float *x, float a)\n{ x[get_global_id(0)] += a; }\n"
 
 

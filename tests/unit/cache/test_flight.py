@@ -381,6 +381,7 @@ def descriptors():
 
 class TestStorm:
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_threads(self, child, platform_name):
         """Three processes with two threads each, which want the same new kernels at once, never wait for each other.
 

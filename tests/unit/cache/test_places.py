@@ -6,7 +6,7 @@ import ast
 import os
 import re
 
-from test_layout import modules
+from house import modules
 
 from kcl import settings
 from kcl.cache import places

@@ -22,6 +22,8 @@ from kcl.cache.entry import Entry
 from kcl.drivers.pocl import client
 from kcl.generate import check as verify
 
+pytestmark = pytest.mark.slow_platforms
+
 ADD = "kernel void add(global float *x, float a)\n{ x[get_global_id(0)] += a; }\n"
 
 

@@ -18,6 +18,8 @@ from kcl.generate.frontends.loopy import LoopyResult
 from kcl.generate.stage import _REUSED
 from kcl.record.evidence import Evidence
 
+pytestmark = pytest.mark.slow_platforms
+
 _numbers = itertools.count()
 
 

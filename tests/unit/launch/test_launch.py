@@ -18,6 +18,8 @@ from kcl import launch
 from kcl.cache import layers
 from kcl.launch import recording, replay, waiting
 
+pytestmark = pytest.mark.slow_platforms
+
 COMPLETE = cl.command_execution_status.COMPLETE
 OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 SCALE = executor_cases.scale()

@@ -19,6 +19,8 @@ import kcl
 from kcl import launch
 from kcl.launch import replay, waiting
 
+pytestmark = pytest.mark.slow_platforms
+
 lp = kcl.lazy("loopy")
 COMPLETE = cl.command_execution_status.COMPLETE
 SCALE = executor_cases.scale()

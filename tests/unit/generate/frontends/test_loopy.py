@@ -13,6 +13,8 @@ import kcl
 from conftest import PLATFORMS
 from kcl.generate.frontends.loopy import LoopyResult
 
+pytestmark = pytest.mark.slow_platforms
+
 HERE = str(pathlib.Path(__file__).parent)
 F4, F8, I4, I8 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8"))
 

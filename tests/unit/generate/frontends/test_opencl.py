@@ -22,6 +22,8 @@ from kcl.generate.code import instantiate
 from kcl.generate.frontends import opencl
 from kcl.generate.frontends.opencl import SourceResult
 
+pytestmark = pytest.mark.slow_platforms
+
 POINT = np.dtype([("x", np.float32), ("count", np.int32), ("mass", np.float64)], align=True)
 
 

@@ -25,6 +25,8 @@ from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, miss
 from kcl.inspect.explain.words import Origin
 from kcl.inspect.history import journal
 
+pytestmark = pytest.mark.slow_platforms
+
 HEAD = [("kcl", "1"), ("python", "cpython 3.11")]
 BODY = "def matmul():\n    block = 16\n    return block\n"
 
