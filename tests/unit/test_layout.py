@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 import pytest
 from house import NAMES, PACKAGE, imported, importing, inside, modules, parsed, places
+
+from conftest import ROOT
 
 # The rooms, from the ground up: a module imports only what lies in its own room or above it in this list, also inside
 # of functions and for types.
