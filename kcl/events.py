@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kcl import process
+from kcl import process, settings
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def stats() -> dict[str, dict[str, float]]:
     """
     state = _state()
     with state.lock:
-        counted = {layer: dict(state.counters.get(layer, _empty_row())) for layer in ("generator", "binary")}
+        counted = {layer: dict(state.counters.get(layer, _empty_row())) for layer in settings.LAYERS}
         return {**counted, "made": dict(state.made)}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import line
+from kcl import line, settings
 from kcl.build.bind import launcher_of, learn
 from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
@@ -171,7 +171,7 @@ class Kernel:
             slots = slots_of(_bindings(context_or_queue).build, ready.code.text)
         except UnknownInput:
             slots = []
-        return {"generator": self._generate.key(), "binary": slots[0].key if slots else None}
+        return {settings.GENERATOR: self._generate.key(), settings.BINARY: slots[0].key if slots else None}
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -180,19 +180,22 @@ class Kernel:
         `kcl explain`. Runs the recipe if it has not run yet, unless that is pure. Counts no look-up and builds nothing.
         """
         look = find(self._generate, Given(arguments))
-        lines = [f"kernel {self.name}", _sentence("generator", look.outcome, look.reason, layers.generator().place)]
+        lines = [
+            f"kernel {self.name}",
+            _sentence(settings.GENERATOR, look.outcome, look.reason, layers.generator().place),
+        ]
         if look.outcome == "miss" and look.key is not None:
             place = self._generate.evidence()
-            lines += _differences("generator", self.name, look.key, place.texts, place.origins, place.record)
+            lines += _differences(settings.GENERATOR, self.name, look.key, place.texts, place.origins, place.record)
         if look.value is None:
             outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
-            return "\n".join([*lines, _sentence("binary", outcome, reason, layers.binary().place)])
+            return "\n".join([*lines, _sentence(settings.BINARY, outcome, reason, layers.binary().place)])
         build, text = _bindings(context_or_queue).build, look.value.code.text
         look = find(build, Wanted(text))
-        lines.append(_sentence("binary", look.outcome, look.reason, layers.binary().place))
+        lines.append(_sentence(settings.BINARY, look.outcome, look.reason, layers.binary().place))
         if look.outcome == "miss":
             key = slots_of(build, text)[0].key
-            lines += _differences("binary", self.name, key, {"source": text.source})
+            lines += _differences(settings.BINARY, self.name, key, {"source": text.source})
         return "\n".join(lines)
 
     def is_stored(self) -> bool:

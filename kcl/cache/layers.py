@@ -241,19 +241,19 @@ _state = process.own(State)
 
 def generator() -> Layer:
     """Return the generator layer; its switches and its place are read at the first call."""
-    return _state().layers.get("generator") or _open("generator")
+    return _state().layers.get(settings.GENERATOR) or _open(settings.GENERATOR)
 
 
 def binary() -> Layer:
     """Return the binary layer; its switches and its place are read at the first call."""
-    return _state().layers.get("binary") or _open("binary")
+    return _state().layers.get(settings.BINARY) or _open(settings.BINARY)
 
 
 def unopened(name: str) -> Layer:
     """Return a layer that only shows its switches, as of now, and the directory that its files are in."""
     from kcl.cache.stores.directory import Directory
 
-    if name == "binary":
+    if name == settings.BINARY:
         return _binary(settings.read())
     return Layer(name, _OWNERS, Directory(places.dictionaries()), settings.read())
 
@@ -297,7 +297,7 @@ def _open(name: str) -> Layer:
             chosen = settings.read()
             for text in chosen.rejected:
                 warn_once(text, text)
-            state.layers[name] = _generator(chosen) if name == "generator" else _binary(chosen)
+            state.layers[name] = _generator(chosen) if name == settings.GENERATOR else _binary(chosen)
         return state.layers[name]
 
 
@@ -316,7 +316,7 @@ def _generator(chosen: settings.Settings) -> Layer:
     elif is_network(folder):
         notes.append("directory store: SQLite is not safe on a network file system")
     disk = Directory(places.generated(), notes_use=True) if notes else Rows(folder)
-    layer = Layer("generator", _OWNERS, disk, chosen)
+    layer = Layer(settings.GENERATOR, _OWNERS, disk, chosen)
     layer.notes += notes
     return layer
 
@@ -326,7 +326,7 @@ def _binary(chosen: settings.Settings) -> Layer:
 
     disk = Directory(places.binaries(), notes_use=True)
     # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
-    return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, chosen, keeps_read=False)
+    return Layer(settings.BINARY, dict.fromkeys(_OWNERS, "pyopencl"), disk, chosen, keeps_read=False)
 
 
 def _quarantine() -> Quarantine:

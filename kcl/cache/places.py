@@ -42,8 +42,8 @@ VERIFYING = "kcl-verify-"  # temporary: the beginning of the name of the folder 
 
 # By cache: the folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
 OWN = {
-    "generator": ("pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
-    "binary": ("pyopencl", r"kcl-binary-v\d+"),
+    settings.GENERATOR: ("pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
+    settings.BINARY: ("pyopencl", r"kcl-binary-v\d+"),
     "kept": (KCL, "|".join(SORTS)),
 }
 FOLDERS = tuple(folder for folder, _pattern in OWN.values())  # all that kcl writes lies in one of these

@@ -9,7 +9,7 @@ import time
 
 import click
 
-from kcl import caches
+from kcl import caches, settings
 from kcl.cache import places
 from kcl.cli import completion, output
 from kcl.errors import CacheFault
@@ -68,14 +68,14 @@ def purge(
 
 
 def _names(layer: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
-    known = ("kcl", "generator", "binary", *caches.names())
+    known = ("kcl", *settings.LAYERS, *caches.names())
     for name in layer:
         if name not in known:
             raise click.UsageError(f"{name!r} is no layer: take one of {', '.join(known)}")
     if kernel is not None:
-        if everything or not set(layer) <= {"generator", "binary"}:
+        if everything or not set(layer) <= set(settings.LAYERS):
             raise click.UsageError("--kernel works on the layers generator and binary: other caches know no kernel")
-        return list(layer or ("generator", "binary"))
+        return list(layer or settings.LAYERS)
     named = [own for name in layer or (() if everything else ("kcl",)) for own in _meant(name)]
     return list(dict.fromkeys([*(removal.everything() if everything else ()), *named]))
 
@@ -89,7 +89,7 @@ def _chosen(
 ) -> tuple[list[removal.Item], removal.Rows]:
     """Return what is to go: whole directories, or, where it is to be chosen, entries."""
     before = None if older is None else time.time() - older
-    layers = [name for name in names if name in ("generator", "binary")]
+    layers = [name for name in names if name in settings.LAYERS]
     rows = removal.Rows((), 0)
     found: list[removal.Item] = []
     if layers and (kernel is not None or before is not None):
@@ -111,7 +111,7 @@ def _show(items: list[removal.Item], rows: removal.Rows) -> None:
         files, size = sum(item.files for item in group), sum(item.size for item in group)
         cells.append(("kcl" if cache == "kept" else cache, str(files), output.size(size), place))
     if rows.addresses:
-        cells.append(("generator", "", output.size(rows.size), f"{len(rows.addresses)} rows"))
+        cells.append((settings.GENERATOR, "", output.size(rows.size), f"{len(rows.addresses)} rows"))
     if not cells:
         click.echo("there is nothing to remove")
         return
@@ -136,6 +136,6 @@ def _remove(names: list[str], items: list[removal.Item], rows: removal.Rows, ref
         try:
             removal.remove_rows(rows)
         except (OSError, sqlite3.Error, CacheFault) as error:
-            refusals.append(removal.Refusal("generator", "rows", str(error)))
+            refusals.append(removal.Refusal(settings.GENERATOR, "rows", str(error)))
             output.complain(f"generator: rows could not be removed: {error}")
     removal.sweep()

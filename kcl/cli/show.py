@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import click
 
+from kcl import settings
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli.ls import complain
@@ -21,7 +22,7 @@ from kcl.namedtuple import NamedTuple
 # What can be asked for, and the part of an entry that holds it.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
 _OF_CODE = {"source", "options", "invoker"}  # what generated code says for all devices
-_ONLY = {"invoker": "generator", "log": "binary", "binary": "binary", "asm": "binary"}
+_ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
 
 
 class Shown(NamedTuple):
@@ -77,10 +78,10 @@ def chosen(key: str, wanted: Sequence[str]) -> list[Summary]:
     fitting = [one for one in found if not layers or one.layer in layers]
     if not fitting:
         _fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
-    by_layer = {layer: [one for one in fitting if one.layer == layer] for layer in ("generator", "binary")}
+    by_layer = {layer: [one for one in fitting if one.layer == layer] for layer in settings.LAYERS}
     if any(len(entries) > 1 for entries in by_layer.values()):
-        if len(by_layer["generator"]) == 1 and wanted and set(wanted) <= _OF_CODE:
-            return by_layer["generator"]  # the programs of several devices were made of it
+        if len(by_layer[settings.GENERATOR]) == 1 and wanted and set(wanted) <= _OF_CODE:
+            return by_layer[settings.GENERATOR]  # the programs of several devices were made of it
         _ambiguous(key, fitting)
     pair = [one for entries in by_layer.values() for one in entries]
     return pair[-1:] if wanted else pair

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+from kcl import settings
 from kcl.cli import output
 from kcl.errors import CacheFault
 from kcl.inspect.history import journal
@@ -13,7 +14,7 @@ from kcl.inspect.history.journal import COUNTERS, Counters, Row
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
-_ORDER = {"generator": " generator", journal.EARLIER: " "}
+_ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
 _COUNTED = ("hits", "misses", "bypassed", "errors", "hit rate", "spent", "saved")
 
 

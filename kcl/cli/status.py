@@ -69,7 +69,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "fault": _fault(layer.place),
         "remark": "",
     }
-    if trust.is_network(layer.place) and name == "generator":
+    if trust.is_network(layer.place) and name == settings.GENERATOR:
         row["remark"] = "a file for each entry: SQLite is not safe on a network file system"
     if on and not row["fault"]:  # a layer that is off opens no file
         row |= _counted(_own(name, layer.place))
@@ -78,7 +78,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
 
 def _own(name: str, directory: str) -> contents.Contents:
     """Count a layer's entries: the rows and files of all Python versions."""
-    if name == "binary":
+    if name == settings.BINARY:
         return tally.of(Directory(directory))
     names = os.listdir(directory) if os.path.isdir(directory) else []
     mine = [os.path.join(directory, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]

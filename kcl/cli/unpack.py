@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
+from kcl import settings
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli.ls import complain
@@ -79,11 +80,11 @@ def unpack(directory: str, kernel: str | None) -> None:
     faults: list[Fault] = []
     listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
     found = list(_read(listed, faults))
-    invokers = {_source(entry): entry for one, entry in found if one.layer == "generator"}
-    programs = {_source(entry) for one, entry in found if one.layer == "binary"}
+    invokers = {_source(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
+    programs = {_source(entry) for one, entry in found if one.layer == settings.BINARY}
     written = there = 0
     for one, entry in found:
-        if one.layer == "generator" and _source(entry) in programs:
+        if one.layer == settings.GENERATOR and _source(entry) in programs:
             continue  # its invoker lies beside the program
         beside = invokers.get(_source(entry), entry)
         try:
@@ -100,7 +101,7 @@ def unpack(directory: str, kernel: str | None) -> None:
 
 def folders(one: Summary) -> tuple[str, str, str]:
     """Return where an entry goes: device, kernel, key."""
-    device = one.address.partition("/")[0] if one.layer == "binary" else _ANY
+    device = one.address.partition("/")[0] if one.layer == settings.BINARY else _ANY
     return device, _safe(one.kernel), one.digest
 
 
@@ -112,7 +113,7 @@ def files(one: Summary, entry: Entry, beside: Entry) -> dict[str, bytes]:
     found = {name: parts[part] for part, name in _FILES.items() if part in parts}
     found["key.json"] = json.dumps(key, indent=2).encode()
     found["options.txt"] = "".join(f"{option}\n" for option in options).encode("utf-8", "surrogateescape")
-    if one.layer == "binary":
+    if one.layer == settings.BINARY:
         found["rebuild.py"] = REBUILD.encode()
     return found
 

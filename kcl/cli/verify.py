@@ -80,8 +80,8 @@ def _check_place(digest: str, address: str) -> None:
 def _rebuilt() -> list[dict[str, Any]]:
     from kcl.inspect.verify import rebuilding
 
-    programs = list(inventory.entries("binary"))
-    rows = [row for row in inventory.entries("generator") if row.kind == CODE]
+    programs = list(inventory.entries(settings.BINARY))
+    rows = [row for row in inventory.entries(settings.GENERATOR) if row.kind == CODE]
     return [
         {
             "kernel": program.kernel,

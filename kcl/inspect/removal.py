@@ -100,10 +100,10 @@ def entries(
         fits = kernel is None or fnmatch.fnmatchcase(listed.kernel, kernel)
         (gone if fits and (old or leads) else kept).append(listed)
     refusals += [Refusal(*fault) for fault in faults]
-    living = {each.kernel for each in kept if each.layer == "generator"}
+    living = {each.kernel for each in kept if each.layer == settings.GENERATOR}
     leading = (inventory.BASE, inventory.POINTER)
     gone = [each for each in gone if each.kind not in leading or each.kernel not in living]
-    rows = [each for each in gone if each.layer == "generator"]
+    rows = [each for each in gone if each.layer == settings.GENERATOR]
     return list(_entry_files(gone)), Rows(tuple(each.address for each in rows), sum(each.size for each in rows))
 
 
@@ -141,7 +141,7 @@ def remove(item: Item) -> None:
 
 def remove_rows(rows: Rows) -> None:
     """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`."""
-    for folder, name in _found("generator", []):
+    for folder, name in _found(settings.GENERATOR, []):
         path = os.path.join(folder, name)
         if not name.endswith(places.DATABASE) or os.path.islink(path):
             continue
@@ -265,7 +265,7 @@ def _names(folder: str) -> list[str]:
 def _entry_files(listed: list[inventory.Listed]) -> Iterator[Item]:
     """Yield the files of those entries that are files."""
     for each in listed:
-        path = os.path.join(places.binaries() if each.layer == "binary" else places.generated(), each.address)
+        path = os.path.join(places.binaries() if each.layer == settings.BINARY else places.generated(), each.address)
         item = measured(each.layer, *os.path.split(path))
         if item is not None:
             yield item

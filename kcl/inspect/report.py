@@ -17,7 +17,7 @@ def report() -> str:
     opened = layers.opened()
     rows = []
     stats = events.stats()
-    for name in ("generator", "binary"):
+    for name in settings.LAYERS:
         row, layer = stats[name], opened.get(name)
         place = "not used" if layer is None else layer.state
         counts = [str(int(row[column])) for column in _HEAD[1:5]]
@@ -154,7 +154,7 @@ def _print(write: Callable[[], str]) -> None:
 
 def _remarks() -> list[str]:
     remarks = []
-    stats = events.stats()["generator"]
+    stats = events.stats()[settings.GENERATOR]
     verified = any(layer.verify for layer in layers.opened().values())
     generated = stats["misses"] + stats["errors"] + stats["bypassed"]
     made = events.stats()["made"]

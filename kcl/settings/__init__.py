@@ -16,7 +16,8 @@ from kcl.namedtuple import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
-LAYERS = ("generator", "binary")
+# The table of the names of the layers, in the order of the line.
+LAYERS = GENERATOR, BINARY = "generator", "binary"
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})

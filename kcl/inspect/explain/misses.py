@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from kcl import settings
 from kcl.cache.key import Key
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -83,7 +84,7 @@ class Shelf:
 
     def _texts(self, one: Listed) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
-        if one.layer == "generator" and not {"reached.json", "record.json"} & one.sizes.keys():
+        if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
         if one.address not in self._read:
             self._read[one.address] = _texts_at(one)
@@ -124,7 +125,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
         counted[place] = counted.get(place, 0) + 1
         first.setdefault(place, one)
     asked = [one for one in first.values() if _is_explained(one)]
-    found = shelves({"generator", *(one.layer for one in asked)}, {one.kernel for one in asked})
+    found = shelves({settings.GENERATOR, *(one.layer for one in asked)}, {one.kernel for one in asked})
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
         if one.key is not None and (one.layer, one.kernel) in found:
@@ -135,9 +136,9 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
         if _is_explained(one) and one.key is not None:
             shelf = found[one.layer, one.kernel]
             texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
-            if not texts.sources and one.layer == "binary":  # a helper is still completing the entry
+            if not texts.sources and one.layer == settings.BINARY:  # a helper is still completing the entry
                 digest = next((part.value for part in one.key.parts if part.name == "source"), "")
-                texts = found["generator", one.kernel].source(digest)
+                texts = found[settings.GENERATOR, one.kernel].source(digest)
             explanation = shelf.explain(one.key, one.time, made, texts)
         explained.append(Told(one, counted[place], explanation))
     return explained

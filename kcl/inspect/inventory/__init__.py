@@ -74,7 +74,7 @@ class Listed:
     @property
     def kind(self) -> str:
         """What the entry is: "binary", or in the generator layer "code", "base", "pointer" or "proofs"."""
-        if self.layer == "binary":
+        if self.layer == settings.BINARY:
             return BINARY
         if "proven" in self.metadata:
             return PROOFS
@@ -167,7 +167,7 @@ def file_of(layer: str, address: str) -> str:
 
 def stores(layer: str, faults: list[Fault]) -> list[Reader]:
     """Return the stores of a layer that are there; none where its directory cannot be used."""
-    is_binary = layer == "binary"
+    is_binary = layer == settings.BINARY
     folder = places.binaries() if is_binary else places.dictionaries()
     try:
         if not trust.check(folder):
@@ -199,10 +199,10 @@ def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
 
 def _led(addresses: Collection[str]) -> Iterator[Listed]:
     """Yield the rows with code to which other rows lead."""
-    leading = [found for found in entries("generator", all_rows=True) if found.address in addresses]
+    leading = [found for found in entries(settings.GENERATOR, all_rows=True) if found.address in addresses]
     wanted = {Key(map(tuple, found.metadata["row"])).digest for found in leading if found.kind == POINTER}
     starts = [found.key.parts for found in leading if found.kind == BASE]
-    for found in entries("generator"):
+    for found in entries(settings.GENERATOR):
         if found.digest in wanted or any(found.key.parts[: len(start)] == start for start in starts):
             yield found
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from kcl import drivers
+from kcl import drivers, settings
 from kcl.build import results, shapes
 from kcl.build.bind import launcher_of
 from kcl.build.program_key import Slot, slots_of
@@ -98,8 +98,8 @@ def _binary(task: Task, folder: str, number: int) -> Outcome:
 
 def _prepared(task: Task) -> tuple[Build, Ready, Slot, Entry]:
     try:
-        entry = inventory.read("binary", task.address)
-        ready = rows.ready(inventory.read("generator", task.row), task.directory)
+        entry = inventory.read(settings.BINARY, task.address)
+        ready = rows.ready(inventory.read(settings.GENERATOR, task.row), task.directory)
     except (KeyError, OSError, CacheFault, ValueError, TypeError) as error:
         raise NotComparable(f"its entries cannot be read: {_words(error)}") from error
     build, slot = _build(entry, ready)
