@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcl.cache.layers import CacheWarning
+    from kcl.cache.layer import CacheWarning
     from kcl.drivers.pocl.completing import flush
     from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
     from kcl.events import Event, add_hook, stats
@@ -25,7 +25,7 @@ _HOMES = {
     "Array": "kcl.generate.frontends.opencl",
     "CacheFault": "kcl.errors",
     "CacheMiss": "kcl.errors",
-    "CacheWarning": "kcl.cache.layers",
+    "CacheWarning": "kcl.cache.layer",
     "DamagedEntry": "kcl.errors",
     "Event": "kcl.events",
     "KclError": "kcl.errors",

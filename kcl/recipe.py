@@ -108,10 +108,10 @@ def _effective(declared: Declared) -> Declared:
     ignored = [name for name in declared.made if name != "version"]
     if declared.pure or not ignored:
         return declared
-    from kcl.cache import layers
+    from kcl.cache import layer
 
     words = " and ".join(filter(None, [", ".join(ignored[:-1]), ignored[-1]]))
-    layers.warn_once(
+    layer.warn_once(
         "declarations without pure",
         f"kcl ignores {words} of a recipe that is not declared pure, because it runs in every process; "
         f"write @kcl.kernel(pure=True) to skip its body on a hit, or remove {words}",

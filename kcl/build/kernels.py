@@ -28,11 +28,11 @@ _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # bes
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
-    _state()
     asked = postponed.module(_MODULE)
     # One thread at a time, so that each puts back what was there, and not while the module is imported. A signal
     # handler, or what is finalised meanwhile, may make a kernel in the same thread.
-    with postponed.lock:
+    with postponed.lock():
+        _state()  # made after that of the lock, so that a forked child has a new lock first
         try:
             setattr(asked, _ASKED, _Answer(asked, _original(asked)))
             return cl.Kernel(program, name)
@@ -58,7 +58,7 @@ class _Answer:
 
     def _generate(self, *arguments: Any, **keywords: Any) -> Any:
         if self.original is None:
-            with postponed.lock:
+            with postponed.lock():
                 _put_back(self._asked)
                 self.original = getattr(self._asked, _ASKED)  # imports it
         return self.original(*arguments, **keywords)
@@ -74,7 +74,7 @@ def _original(asked: ModuleType) -> Callable[..., Any] | None:
 
 
 def _put_back(asked: ModuleType) -> None:
-    with postponed.lock:
+    with postponed.lock():
         found = vars(asked).get(_ASKED)
         if isinstance(found, _Answer):
             if found.original is None:

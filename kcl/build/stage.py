@@ -30,7 +30,7 @@ from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.build.driver import Driver, Prebuilt, Promise
-    from kcl.cache.layers import Found, Layer
+    from kcl.cache.layer import Found, Layer
     from kcl.generate.code import ProgramText
 
 

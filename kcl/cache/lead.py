@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl.cache.flight import Flight
-    from kcl.cache.layers import Layer
+    from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look, Stage
 
 

@@ -25,7 +25,7 @@ from kcl.namedtuple import NamedTuple
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.key import Key
-    from kcl.cache.layers import Found, Layer
+    from kcl.cache.layer import Found, Layer
     from kcl.cache.lead import Lead
 
 Job = TypeVar("Job", contravariant=True)

@@ -34,10 +34,8 @@ class State:
 _state = process.shared(State)
 
 
-def __getattr__(name: str) -> Any:
-    """Return the `lock` as it is now, which `kcl.build.kernels` takes too."""
-    if name != "lock":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def lock() -> threading.RLock:
+    """Return the lock as it is now; a forked child has a new one."""
     return _state().lock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kcl.cache import layers
+from kcl.cache import layer
 
 SLOW = 0.05  # seconds of a recipe's own Python in a warm run
 
@@ -16,7 +16,7 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
     asked for the kernel. Raises nothing.
     """
     if seconds > SLOW:
-        layers.warn_once(
+        layer.warn_once(
             f"slow recipe {kernel}",
             f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if it is a pure "
             "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
@@ -26,7 +26,7 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
 
 def on_restless_recipe(kernel: str, runs: int, differences: list[str]) -> None:
     """Say that a recipe was new in `runs` runs in a row, with what differs from the last one. Raises nothing."""
-    layers.warn_once(
+    layer.warn_once(
         f"restless recipe {kernel}",
         f"recipe {kernel!r} was new in {runs} runs in a row, so the cache never helped: "
         f"{'; '.join(line.strip() for line in differences[:3]) or 'its calls are the same'}. "

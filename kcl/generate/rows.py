@@ -26,7 +26,7 @@ from kcl.record.evidence import Evidence
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.cache.layers import Layer
+    from kcl.cache.layer import Layer
     from kcl.generate import frontends
     from kcl.record.manifest import Read
 

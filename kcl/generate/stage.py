@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kcl.cache.layers import Found, Layer
+    from kcl.cache.layer import Found, Layer
     from kcl.generate.frontends import Open
     from kcl.generate.origins import Origin
     from kcl.record.evidence import Evidence

@@ -18,6 +18,7 @@ import pytest
 import kcl
 import kcl.loopy as lp
 from kcl.cache import layers
+from kcl.cache.layer import CacheWarning
 from kcl.errors import CacheFault
 from kcl.record import proofs, recorder, unmade
 
@@ -715,7 +716,7 @@ def _in_itself():
 class TestFaults:
     """An exception inside the recorder never reaches the user."""
 
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layers.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     @pytest.mark.parametrize("make", [Raises, Lies, lambda: Items(a=1), _in_itself, threading.Lock, sys._getframe])
     def test_arguments(self, real, make):
         """loopy says what it thinks of an argument, as without kcl."""
@@ -762,9 +763,9 @@ class TestFaults:
         def recipe():
             return lp.split_iname(unit(), "i", 4)
 
-        with pytest.warns(layers.CacheWarning, match="could not record a call of loopy: broken") as heard:
+        with pytest.warns(CacheWarning, match="could not record a call of loopy: broken") as heard:
             assert launch(recipe()) == 240.0
-        assert len([one for one in heard if one.category is layers.CacheWarning]) == 1
+        assert len([one for one in heard if one.category is CacheWarning]) == 1
         assert any("broken" in question for question in kcl.stats()["made"])
 
     def test_strict(self, monkeypatch):
@@ -792,7 +793,7 @@ class TestFaults:
             assert recorder.carried() > before
         assert launch(unit()) == 240.0
 
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layers.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_read_only_cache(self, launch, tmp_path, monkeypatch):
         """A cache that cannot be written proves nothing, and nothing fails."""
         blocked = tmp_path / "file"
@@ -895,6 +896,6 @@ class TestSwitches:
 
         monkeypatch.setattr(LoopyResult, "generate", other)
         again()
-        with pytest.warns(layers.CacheWarning, match="differs in OpenCL C"):
+        with pytest.warns(CacheWarning, match="differs in OpenCL C"):
             assert launch(recipe()) == 360.0
         assert looks[0][:2] == ("generator", "error")

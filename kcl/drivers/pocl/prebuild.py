@@ -31,7 +31,7 @@ from kcl.drivers.pocl import orders
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
     from kcl.build.program_key import Slot
-    from kcl.cache.layers import Layer
+    from kcl.cache.layer import Layer
 
 WINDOW = 24  # programs at most are made that nobody has asked for yet
 FIRST = 4  # of them before it is seen that this run is like the last one

@@ -146,7 +146,7 @@ class TestNewKernel:
         assert inside.wait(60)
         child = os.fork()
         if not child:
-            free = postponed.lock.acquire(blocking=False)
+            free = postponed.lock().acquire(blocking=False)
             os._exit(0 if free and pyopencl.invoker.generate_enqueue_and_set_args is before else 1)
         go_on.set()
         thread.join()

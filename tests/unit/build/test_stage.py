@@ -18,6 +18,7 @@ from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
 from kcl.cache.entry import Entry
+from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
@@ -195,7 +196,7 @@ class TestBuilt:
             two.address, Entry(other.key, other.metadata, {**other.parts, "binary": entry.parts["binary"]}).pack()
         )
         seen = outcomes()
-        with pytest.warns(layers.CacheWarning):
+        with pytest.warns(CacheWarning):
             assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
         assert seen == ["error"]
         assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
@@ -220,7 +221,7 @@ class TestBuilt:
         entry = Entry.unpack(store.get(address))
         store.put(address, Entry(entry.key, entry.metadata, {**entry.parts, "binary": b"no binary"}).pack())
         seen = outcomes()
-        with pytest.warns(layers.CacheWarning, match="goes on"):
+        with pytest.warns(CacheWarning, match="goes on"):
             assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert seen == ["error", "hit"]
@@ -292,7 +293,7 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     doubled()(cl.CommandQueue(context), x=x)
     kcl.flush(1)
-warned = [one for one in said if one.category is kcl.cache.layers.CacheWarning]
+warned = [one for one in said if one.category is kcl.cache.layer.CacheWarning]
 print(x.tolist(), "kcl.drivers.pocl.client" in sys.modules, len(warned))
 """
 

@@ -25,6 +25,7 @@ from project import NUMBERS, Run
 from conftest import PLATFORMS
 from kcl import option
 from kcl.cache import flight, layers, makers
+from kcl.cache.layer import CacheWarning, Found
 from kcl.generate.stage import Given
 
 LEAD = """
@@ -279,7 +280,7 @@ class TestJoin:
             plant = {"link": lambda: place.symlink_to(tmp_path / "t"), "fifo": lambda: os.mkfifo(place)}
             plant.get(kind, place.mkdir)()
         layers.reset()
-        with pytest.warns(layers.CacheWarning, match="wait for other processes"):
+        with pytest.warns(CacheWarning, match="wait for other processes"):
             assert layers.binary().join("d" * 64, "matmul") is None
         assert not (tmp_path / "t").exists()
 
@@ -351,7 +352,7 @@ class TestThreads:
         kernels = [add(sizes=(8,)), add(sizes=(8,))]
         values = {"x": x, "a": 1}
         assert kernels[0]._generate.key() is not None
-        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
+        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
         found = []
 
@@ -471,7 +472,7 @@ class TestWhoBuilds:
         values = {"x": x, "a": 1}
         assert kernel._generate.key() is not None
         held = flight.join(kernel._generate.together(Given(values), None), "add")
-        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: layers.Found(None, "miss", "", 0))
+        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
 
         def launch():

@@ -10,6 +10,7 @@ import pytest
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.layer import CacheWarning
 from kcl.cache.stores.base import address
 from kcl.errors import CacheFault
 
@@ -38,7 +39,7 @@ class TestLookUp:
         layers.binary().delete(PLACE)
         assert layers.binary().look_up(PLACE, KEY).outcome == "miss"
 
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layers.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_damaged(self):
         """A damaged entry is set aside, is a miss, and is one no longer when it was made again."""
         layer = layers.binary()
@@ -88,7 +89,7 @@ class TestFaults:
             for _ in range(3):
                 layers.binary().publish(PLACE, entry())
         assert layers.binary().look_up(PLACE, KEY).entry == entry()
-        assert len([one for one in said if one.category is layers.CacheWarning]) <= 2
+        assert len([one for one in said if one.category is CacheWarning]) <= 2
 
     def test_strict(self, tmp_path, monkeypatch):
         """Under `KCL_STRICT=fault` it is raised."""

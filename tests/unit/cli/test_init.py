@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from kcl import option, settings
 from kcl.cache import layers
+from kcl.cache.layer import CacheWarning
 from kcl.cli import main
 
 
@@ -105,7 +106,7 @@ class TestRefused:
         assert done.exit_code == 1
         assert "clone" in done.output
         assert not os.path.exists(settings.settings_file())
-        with pytest.warns(layers.CacheWarning, match="clone"):
+        with pytest.warns(CacheWarning, match="clone"):
             assert not layers.binary().place.startswith(str(checkout))
         with warnings.catch_warnings():  # once
             warnings.simplefilter("error")

@@ -13,6 +13,7 @@ import pytest
 import kcl
 from kcl.cache import layers
 from kcl.cache.key import Key, Part
+from kcl.cache.layer import CacheWarning
 from kcl.generate import rows, run
 from kcl.generate.frontends.loopy import LoopyResult
 from kcl.generate.stage import _REUSED
@@ -125,7 +126,7 @@ class TestPointer:
         entry.parts["invoker.py"] = b"import no_such_module_of_anybody"
         entry.metadata["code"] = "another Python"
         layer.publish(pointed.digest, entry)
-        with pytest.warns(layers.CacheWarning, match="no_such_module"):
+        with pytest.warns(CacheWarning, match="no_such_module"):
             assert scaled(queue, load(REFACTORED).scaled) == [2.0] * 4
         assert [outcome for outcome, _reason in seen] == ["miss", "error"]
         assert "equal result could not be used" in seen[1][1]

@@ -16,6 +16,7 @@ import pytest
 
 import kcl
 from kcl.cache import layers
+from kcl.cache.layer import CacheWarning
 from kcl.record import declarations, manifest
 
 
@@ -365,7 +366,7 @@ class TestWithoutPure:
     @pytest.fixture
     def warned(self, recwarn):
         """Return the warnings of kcl: (text, file, line)."""
-        kind = layers.CacheWarning
+        kind = CacheWarning
         return lambda: [(str(one.message), one.filename, one.lineno) for one in recwarn if one.category is kind]
 
     def test_ignored(self, warned):

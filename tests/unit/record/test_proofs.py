@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcl.cache import layers
+from kcl.cache.layer import Layer
 from kcl.record import beside, proofs
 
 SAID = proofs.Warned("builtins", "UserWarning", "said", "", 3)
@@ -57,8 +58,8 @@ class TestFinding:
         stored("driver.py", "a")
         new_process()
         seen = []
-        look_up = layers.Layer.look_up
-        monkeypatch.setattr(layers.Layer, "look_up", lambda *given: (seen.append(1), look_up(*given))[1])
+        look_up = Layer.look_up
+        monkeypatch.setattr(Layer, "look_up", lambda *given: (seen.append(1), look_up(*given))[1])
         group = proofs.group("driver.py")
         for digest in "abcd":
             proofs.find(digest, group)
@@ -94,7 +95,7 @@ class TestWriting:
         """A run that proved nothing new publishes nothing."""
         stored("driver.py", "a")
         new_process()
-        monkeypatch.setattr(layers.Layer, "publish", None)
+        monkeypatch.setattr(Layer, "publish", None)
         group = proofs.group("driver.py")
         proofs.find("a", group)
         proofs.add("a", (), group)

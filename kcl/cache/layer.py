@@ -1,0 +1,277 @@
+"""A layer: one level of the line, with its switches, its stores in their order, and what happens when one fails.
+
+No fault of a store passes this module, unless `KCL_STRICT=fault` asks for it: it is counted, said once, and the
+look-up is a miss.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sqlite3
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from kcl import caches, events, process, settings
+from kcl.cache import places
+from kcl.cache.stores.memory import Memory
+from kcl.cache.verified import entry_at
+from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+    from kcl.cache.flight import Flight
+    from kcl.cache.key import Key
+    from kcl.cache.quarantine import Quarantine
+    from kcl.cache.stores.base import Store
+
+T = TypeVar("T")
+
+_FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
+_UNKNOWN = frozenset({"loopy", "opencl"})
+_MEMORY_LIMIT = 64 << 20
+_UNPACKED = 256  # entries
+
+
+class CacheWarning(UserWarning):
+    """Something about the cache that the user should know, said once per cause."""
+
+
+class Found(NamedTuple):
+    """What a layer holds for a key: an entry, or the reason why there is none."""
+
+    entry: Entry | None
+    outcome: str
+    reason: str
+    size: int
+
+
+class Layer:
+    """A level of the line: memory above its stores, in their order. Thread-safe.
+
+    An entry is read from the first store that has it, and written to all of them. `keeps_read` says whether memory
+    keeps what was read from a store too, beside what was made here.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        owners: dict[str, str],
+        stores: list[Store],
+        chosen: settings.Settings,
+        keeps_read: bool = True,
+        place: str = "",
+    ) -> None:
+        self.name = name
+        self.stores = stores
+        self.place = place or stores[0].location
+        self.notes: list[str] = []
+        self.memory = Memory(_MEMORY_LIMIT)
+        self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # what the blobs in memory hold, verified before
+        self._keeps_read = keeps_read
+        self.strict = chosen.strict
+        self.promote = chosen.promote
+        self.ahead = chosen.ahead
+        self.verify = chosen.verify
+        self.verify_results = chosen.verify_results
+        self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
+        self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
+        self._off: dict[frozenset[str], str] = {}
+
+    def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
+        """Return why the layer is off for a kernel of these front ends; empty where it is on.
+
+        A recipe of which it is not known what it will return is off as soon as one of its front ends is.
+        """
+        found = self._off.get(front_ends)
+        if found is None:
+            kinds = sorted(front_ends or _UNKNOWN)
+            owners = next((self._by_owner[kind] for kind in kinds if self._by_owner.get(kind)), "")
+            found = self._off[front_ends] = self._by_name or owners
+        return found
+
+    @property
+    def disk(self) -> Store | None:
+        """The first store; None where no store can be used."""
+        return self.stores[0] if self.stores else None
+
+    @property
+    def state(self) -> str:
+        """Say where the layer's files lie, or why it is off, for all kernels or for some."""
+        off = {kind: self.off(frozenset({kind})) for kind in sorted(_UNKNOWN)}
+        if all(off.values()):
+            return f"off: {self.off()}"
+        some = [f"off for {kind} recipes: {reason}" for kind, reason in off.items() if reason]
+        return f"{self.place} ({some[0]})" if some else self.place
+
+    def look_up(self, address: str, key: Key) -> Found:
+        """Return the verified entry of `key`, from memory or from a store; a bad one is set aside and reported."""
+        blob = self.memory.get(address)
+        if blob is None:
+            faults: list[Exception] = []
+            blob = next(self._each("read", lambda store: store.get(address), faults), None)
+            if blob is None and faults:
+                return Found(None, "error", str(faults[0]), 0)
+            if blob is None:
+                return Found(None, "miss", "not in the cache", 0)
+        known = self._unpacked.get(address)
+        if known is not None and known[0] is blob and known[1].key == key:
+            return Found(known[1], "hit", "", len(blob))
+        try:
+            entry = entry_at(address, blob, key)
+        except Exception as error:
+            self.set_aside(address, blob, error)
+            return Found(None, "error", f"damaged entry set aside: {error}", 0)
+        if self._keeps_read:
+            self.memory.put(address, blob)
+            if len(self._unpacked) >= _UNPACKED:
+                self._unpacked.clear()
+            self._unpacked[address] = blob, entry
+        return Found(entry, "hit", "", len(blob))
+
+    def read(self, address: str) -> Entry | None:
+        """Return the verified entry at an address, None where there is none; raises DamagedEntry, or as a store does.
+
+        This is for entries that nobody asked for yet: nothing is set aside.
+        """
+        blob = self.memory.get(address)
+        if blob is None:
+            blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
+        return None if blob is None else entry_at(address, blob)
+
+    def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> Flight | None:
+        """Wait for the thread or process that is making the entry of a key, or take the lead: look again then.
+
+        `before_waiting` is called before a wait, maybe several times. None where others would not see the entry, or
+        where waiting fails.
+        """
+        from kcl.cache import flight
+
+        if not self.stores:
+            return None
+        try:
+            return flight.join(digest, kernel, before_waiting)
+        except _FAULTS as error:
+            self.fault("wait for other processes", error)
+            return None
+
+    def publish(self, address: str, entry: Entry) -> int:
+        """Store `entry` in memory and in the stores; returns its size in bytes, 0 where it could not be packed."""
+        try:
+            blob = entry.pack()
+        except (TypeError, ValueError) as error:
+            self.fault("pack", error)
+            return 0
+        self.memory.put(address, blob)
+        for _done in self._each("write", lambda store: store.put(address, blob)):
+            continue
+        return len(blob)
+
+    def delete(self, address: str) -> None:
+        """Remove an entry from memory and from the stores."""
+        self.memory.delete(address)
+        for _done in self._each("delete", lambda store: store.delete(address)):
+            continue
+
+    def remember(self, address: str, blob: bytes) -> None:
+        """Keep entry bytes in memory only."""
+        self.memory.put(address, blob)
+
+    def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
+        """Move a bad entry into quarantine, so that it never costs a second miss."""
+        self.fault("verify", error)
+        self.delete(address)
+        if self.stores:
+            try:
+                _quarantine().put(address, blob, f"{self.name}: {error}")
+            except _FAULTS as failure:
+                events.logger().debug("quarantine: %s", failure)
+
+    def fault(self, action: str, error: Exception) -> None:
+        """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""
+        if "fault" in self.strict:
+            if isinstance(error, CacheFault):
+                raise error
+            raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
+        cause = f"{self.name}: {_cause(error)}"
+        if isinstance(error, DamagedEntry):
+            warn_once(cause, f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}")
+        else:
+            warn_once(cause, f"kcl goes on without its {self.name} cache here: could not {action}: {error}")
+
+    def _each(self, action: str, use: Callable[[Store], T], faults: list[Exception] | None = None) -> Iterator[T]:
+        """Use the stores in their order, and yield what is not None; a fault is said, and added to `faults`."""
+        for store in list(self.stores):
+            try:
+                found = use(store)
+            except _FAULTS as error:
+                if isinstance(error, UnusableDirectory):
+                    self.notes.append(f"memory only: {error}")
+                    self.stores.remove(store)
+                if faults is not None:
+                    faults.append(error)
+                self.fault(action, error)
+            else:
+                if found is not None:
+                    yield found
+
+
+def _cause(error: Exception) -> str:
+    """Return what two errors of one cause have in common: not the numbers, not the paths, nor who speaks of it."""
+    said, number = str(error), getattr(error, "errno", None)
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in said:
+        return "not allowed"
+    if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in said:
+        return "no space"
+    words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", said)
+    return f"{type(error).__name__}: {words}"
+
+
+class State:
+    """The causes that were warned about."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.warned: set[str] = set()
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
+
+    def on_change(self) -> None:
+        """Warn again: files lie elsewhere now."""
+        self.warned.clear()
+
+
+_state = process.own(State)
+
+
+def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
+    """Warn about `cause` once in this process; never raises, not even where warnings are errors.
+
+    `stacklevel` counts from the caller, as that of `warnings.warn` does: 1 is the caller's own line.
+    """
+    state = _state()
+    with state.lock:
+        if cause in state.warned:
+            return
+        state.warned.add(cause)
+    events.logger().info("%s", message)
+    try:
+        warnings.warn(message, CacheWarning, stacklevel=stacklevel + 1)
+    except CacheWarning:
+        pass
+
+
+def _why_off(owner: str) -> str:
+    state = caches.state(owner)
+    return "" if state.on else state.reason
+
+
+def _quarantine() -> Quarantine:
+    from kcl.cache.quarantine import Quarantine
+
+    return Quarantine(places.own(places.QUARANTINE))
