@@ -84,15 +84,9 @@ def fresh(tmp_path, monkeypatch):
 
 
 def _forget():
-    from kcl import events, option
-    from kcl.cache import layers
-    from kcl.drivers.pocl import completing
+    from kcl import process
 
-    completing.reset()
-    option.reset()
-    layers.reset()
-    events.reset()
-    events._hooks.clear()
+    process.reset()
 
 
 @pytest.fixture(scope="session")

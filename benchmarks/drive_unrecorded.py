@@ -18,7 +18,7 @@ _on_first = events.on_first
 
 def emit(event: Event, key: Key | None = None, entries: Iterable[str] = ()) -> None:  # noqa: ARG001
     """Count for `kcl.stats()` alone."""
-    row = events._counters.setdefault(event.layer, events._empty_row())
+    row = events._state().counters.setdefault(event.layer, events._empty_row())
     row[events._COLUMNS[event.outcome]] += 1
 
 

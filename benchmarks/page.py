@@ -21,35 +21,35 @@ from goals import ALLOCATING_CASES
 # why a goal may fall short, by the beginning of its title: the first that fits
 WHY = {
     "warm start": (
-        "what kcl does for a kernel stands in the budget below, beside what pyopencl and PoCL do: two entries are "
-        "read, verified and parsed, two keys are made, an invoker is unmarshalled. It grows with the kernels, as the "
-        "floor does"
+        "the budget below has kcl's work for a kernel beside the work of pyopencl and PoCL: kcl reads, verifies and "
+        "parses two entries, makes two keys, and unmarshals an invoker. It grows with the kernels, as the floor does"
     ),
     "second run": "a process that starts at once shares the cores with the helper of the first one",
     "PoCL's cache": "as for the warm start; PoCL unpacks the libraries in each process",
-    "cold": "observing a recipe, keys, entries and the handing over to the helper are beside what loopy does",
-    "the helper": "the helper is nice, and takes what the other processes of the machine leave",
+    "cold": "observing a recipe, keys, entries and the hand-over to the helper are added to the work of loopy",
+    "the helper": "the helper runs at a low priority, so other processes of the machine slow it down",
     "one kernel": "hashing and parsing grow with the text, and the imports of the process's first kernel are in it",
     "call, outputs allocated": (
-        "names and layouts of the arguments are compared, an array is made of the buffer and events are left, beside "
-        "what the typed call does"
+        "kcl compares names and layouts of the arguments, makes an array of the buffer and leaves events, beside the "
+        "work of the typed call"
     ),
     "call": "the table that `make bench` prints has all sides of each case",
     "look-ups": "each layer finds an entry in a tree, whose pages and inodes leave the system's cache if many",
-    "8 processes": "where a helper is slower than a process waits for it, that process builds for itself",
-    "the same": "eight processes share the cores of the machine, also for what each of them has to do by itself",
+    "8 processes": "a process that has waited long enough for a slow helper builds for itself",
+    "the same": "eight processes share the cores of the machine, also for the work that each of them does by itself",
     "bytes on disk": (
-        "an entry holds the driver's binary, which has what PoCL's directory has; source, invoker and key come on top. "
-        "What compression saves, and what a verified read costs then, is in the last table of this page"
+        "an entry holds the driver's binary, which has the contents of PoCL's directory; source, invoker and key come "
+        "on top. The last table of this page has the saving of compression and the cost of a verified read"
     ),
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",
     "direct key": "it is computed from code, and a process that is disturbed computes it no faster",
-    "observation": "what is heard of a recipe's reads and calls costs a little for each of them",
+    "observation": "observing costs a little for each read and each call of a recipe",
     "import kcl": "importing kcl imports no pyopencl",
 }
 
 
+HEADLINE = 42  # kernels of the program that the first sentence is about
 BEGIN, END = "<!-- measured: written by make bench-report -->\n", "<!-- end of measured -->\n"
 SUMMARY = {
     "loopy later / kcl later": "later runs: loopy / kcl",
@@ -62,6 +62,7 @@ SUMMARY = {
 def written(document: dict[str, Any]) -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     tables: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+        "headline.inc": headline,
         "run.inc": run,
         "goals.inc": goals,
         "short.inc": short,
@@ -91,6 +92,20 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
             found = (processes.ratios(one, what)[name] for one in some)
             yield f"| {words} | " + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found) + " |"
     yield ""
+
+
+def headline(document: dict[str, Any]) -> Iterator[str]:
+    """Say in one sentence how much faster a warm start is."""
+    some = document["parts"].get("processes", {}).get("kernels", [])
+    for figures in (one for one in some if one["count"] == HEADLINE):
+        times, least, most = processes.ratios(figures)["loopy later / kcl later"]
+        yield (
+            f"**{times:.1f} times faster**: the warm start of a program with {HEADLINE} loopy kernels, with kcl "
+            f"against loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair "
+            f"{least:.1f} and {most:.1f})."
+        )
+        return
+    yield "Not measured."
 
 
 def run(document: dict[str, Any]) -> Iterator[str]:
@@ -144,17 +159,17 @@ def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
             for one in allocating
         ]
         yield (
-            "What the typed call takes of the executor's time where a buffer is allocated for it by hand, and no array "
-            f"made: {', '.join(shares)}."
+            "The typed call's share of the executor's time, with a buffer allocated by hand and no array: "
+            f"{', '.join(shares)}."
         )
     if "storm" in parts:
         yield (
-            "What the other processes of a storm need where they find everything, in times of one process alone: "
+            "The time of the other processes of a storm when they find everything, in times of one process alone: "
             f"{storm.share(parts['storm']):.2f}."
         )
     if "direct_key" in parts:
         yield (
-            "What `dis` alone takes to read the code of the same recipes, in the best process: "
+            "The time of `dis` alone to read the code of the same recipes, in the best process: "
             f"{direct_key.best(parts['direct_key'], 'dis')[0]:.3g} microseconds a recipe."
         )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcl import option
     from kcl.cache.layers import CacheWarning
     from kcl.drivers.pocl.completing import flush
     from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
@@ -42,7 +41,7 @@ _HOMES = {
     "flush": "kcl.drivers.pocl.completing",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
-    "option": "kcl",
+    "option": "kcl.settings",
     "report": "kcl.inspect.report",
     "stats": "kcl.events",
 }
@@ -80,10 +79,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'kcl' has no attribute {name!r}")
     import importlib
 
-    if home == "kcl":
-        value: Any = importlib.import_module(f"kcl.{name}")
-    else:
-        value = getattr(importlib.import_module(home), name)
+    module = importlib.import_module(home)
+    value: Any = module if name == "option" else getattr(module, name)
     globals()[name] = value
     return value
 

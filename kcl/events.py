@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import time
 from collections import deque
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -63,19 +63,65 @@ class Collected(NamedTuple):
 
 Hook = Callable[[Event], object]
 
-_lock = threading.RLock()
-_hooks: list[Hook] = []
-_counters: dict[str, dict[str, float]] = {}
-_tallies: dict[tuple[str, str], dict[str, float]] = {}
-_uses: dict[str, tuple[int, float]] = {}
-_noted: deque[Noted] = deque(maxlen=1024)
-_made: dict[str, float] = {}  # question and place of what could not wait -> how often
-_begin: Callable[[], object] | None = None
+_beginnings: list[Callable[[], object]] = []  # one at most; every cache has the same
 _PLACES = 10_000
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
 OTHERS = "(others)"  # what stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
+
+
+class State:
+    """The hooks of a cache, its counters, and what its journal is to keep."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.hooks: list[Hook] = []
+        self.counters: dict[str, dict[str, float]] = {}
+        self.tallies: dict[tuple[str, str], dict[str, float]] = {}
+        self.uses: dict[str, tuple[int, float]] = {}
+        self.noted: deque[Noted] = deque(maxlen=1024)
+        self.made: dict[str, float] = {}  # question and place of what could not wait -> how often
+
+    def after_fork(self) -> None:
+        """Leave to the parent what the parent has collected; a thread that is not here may hold the lock."""
+        self.lock = threading.RLock()
+        self.take()
+
+    def tally(self, event: Event) -> dict[str, float]:
+        """Return the counters of an event's layer and kernel; the caller holds the lock."""
+        place = (event.layer, event.kernel)
+        if place not in self.tallies and len(self.tallies) >= _PLACES:
+            place = (event.layer, OTHERS)
+        return self.tallies.setdefault(place, _empty_row())
+
+    def within(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
+        """Return the texts of a key that has none yet, in their order as long as there is room for them."""
+        if any(noted.texts and noted.key == key for noted in self.noted):
+            return _NO_TEXTS
+        room = TEXTS - sum(len(text) for noted in self.noted for text in noted.texts.values())
+        kept = {}
+        for name, text in texts.items():
+            if len(text) <= room:
+                kept[name] = text
+                room -= len(text)
+        return kept
+
+    def collected(self) -> Collected:
+        """Return a copy of what was collected; the caller holds the lock."""
+        tallies = {place: dict(row) for place, row in self.tallies.items()}
+        return Collected(tallies, dict(self.uses), tuple(self.noted))
+
+    def take(self) -> Collected:
+        """Return what was collected, and forget it; the caller holds the lock."""
+        found = self.collected()
+        self.tallies.clear()
+        self.uses.clear()
+        self.noted.clear()
+        return found
+
+
+_state = process.own(State)
 
 
 @functools.cache
@@ -91,13 +137,14 @@ def add_hook(hook: Hook) -> Callable[[], None]:
 
     An exception that a hook raises is logged and goes no further.
     """
-    with _lock:
-        _hooks.append(hook)
+    state = _state()
+    with state.lock:
+        state.hooks.append(hook)
 
     def remove() -> None:
-        with _lock:
-            if hook in _hooks:
-                _hooks.remove(hook)
+        with state.lock:
+            if hook in state.hooks:
+                state.hooks.remove(hook)
 
     return remove
 
@@ -107,22 +154,24 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapp
 
     `texts` explain a miss that stores nothing (see `Noted`); they are collected once a key, while there is room.
     """
-    now = time.time()
-    with _lock:
-        begin = None if _tallies else _begin
-        for row in (_counters.setdefault(event.layer, _empty_row()), _tally(event)):
+    now, state = time.time(), _state()
+    uses = state.uses
+    with state.lock:
+        is_first = not state.tallies
+        for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
             row[_COLUMNS[event.outcome]] += 1
             row["seconds"] += event.seconds
             row["saved"] += event.saved
             row["bytes"] += event.bytes
         for digest in entries:
-            if digest in _uses or len(_uses) < _PLACES:
-                _uses[digest] = _uses.get(digest, (0, 0.0))[0] + 1, now
+            if digest in uses or len(uses) < _PLACES:
+                uses[digest] = uses.get(digest, (0, 0.0))[0] + 1, now
         if event.outcome != "hit":
-            _noted.append(Noted(now, event, key, _within(texts, key) if texts else texts))
-        hooks = tuple(_hooks)
-    if begin is not None:
-        begin()
+            state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts))
+        hooks = tuple(state.hooks)
+    if is_first:
+        for begin in tuple(_beginnings):
+            begin()
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in hooks:
         try:
@@ -134,9 +183,10 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapp
 def made(question: str, place: str) -> None:
     """Count a question that only loopy could answer, asked at a place of the program."""
     name = f"{question} ({place})"
-    with _lock:
-        if name in _made or len(_made) < _PLACES:
-            _made[name] = _made.get(name, 0) + 1
+    state = _state()
+    with state.lock:
+        if name in state.made or len(state.made) < _PLACES:
+            state.made[name] = state.made.get(name, 0) + 1
 
 
 def stats() -> dict[str, dict[str, float]]:
@@ -144,75 +194,39 @@ def stats() -> dict[str, dict[str, float]]:
 
     Under "made" stand the questions that had loopy imported, each with the line that asked and how often it did.
     """
-    with _lock:
-        counted = {layer: dict(_counters.get(layer, _empty_row())) for layer in ("generator", "binary")}
-        return {**counted, "made": dict(_made)}
+    state = _state()
+    with state.lock:
+        counted = {layer: dict(state.counters.get(layer, _empty_row())) for layer in ("generator", "binary")}
+        return {**counted, "made": dict(state.made)}
 
 
 def reset() -> None:
     """Set every counter of this process to zero; hooks stay."""
-    with _lock:
-        _counters.clear()
-        _made.clear()
-    taken()
+    state = _state()
+    with state.lock:
+        state.counters.clear()
+        state.made.clear()
+        state.take()
 
 
 def collected() -> Collected:
     """Return what was collected since the start of this process, or since it was taken."""
-    with _lock:
-        return _collected()
+    state = _state()
+    with state.lock:
+        return state.collected()
 
 
 def taken() -> Collected:
     """Hand over what was collected, and begin anew."""
-    with _lock:
-        found = _collected()
-        _tallies.clear()
-        _uses.clear()
-        _noted.clear()
-    return found
+    state = _state()
+    with state.lock:
+        return state.take()
 
 
 def on_first(begin: Callable[[], object]) -> None:
     """Call `begin` with the first event of this process, of a forked child, and after each `taken`."""
-    global _begin
-    _begin = begin
-
-
-def _collected() -> Collected:
-    return Collected({place: dict(row) for place, row in _tallies.items()}, dict(_uses), tuple(_noted))
-
-
-def _within(texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
-    """Return the texts of a key that has none yet, in their order as long as there is room for them."""
-    if any(noted.texts and noted.key == key for noted in _noted):
-        return _NO_TEXTS
-    room = TEXTS - sum(len(text) for noted in _noted for text in noted.texts.values())
-    kept = {}
-    for name, text in texts.items():
-        if len(text) <= room:
-            kept[name] = text
-            room -= len(text)
-    return kept
-
-
-def _tally(event: Event) -> dict[str, float]:
-    place = (event.layer, event.kernel)
-    if place not in _tallies and len(_tallies) >= _PLACES:
-        place = (event.layer, OTHERS)
-    return _tallies.setdefault(place, _empty_row())
+    _beginnings[:] = [begin]
 
 
 def _empty_row() -> dict[str, float]:
     return {"hits": 0, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.0, "saved": 0.0, "bytes": 0}
-
-
-def _after_fork() -> None:
-    """What the parent has collected is the parent's to tell; and a thread that is not here may hold the lock."""
-    global _lock
-    _lock = threading.RLock()
-    taken()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

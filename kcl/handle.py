@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = "_kcl_bindings"
 _ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
-_lock = threading.RLock()  # a signal handler may launch in the same thread
 
 
 class Bindings:
@@ -316,11 +315,7 @@ def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
         build = line.stage_of(_context(holder))
-        with _lock:
-            bindings = getattr(holder, _ATTRIBUTE, None)
-            if bindings is None:
-                bindings = Bindings(build)
-                setattr(holder, _ATTRIBUTE, bindings)
+        bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build))  # one step: another thread may be faster
     return bindings
 
 

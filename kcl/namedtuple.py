@@ -1,9 +1,9 @@
 """NamedTuple, made in a tenth of the time: what a warm start makes classes of.
 
-`typing.NamedTuple` compiles every annotation and a constructor for each class: with forty of them that is a fifth of
-what importing kcl takes, and twice as many objects for the collector to walk at the end of the process. Here a class
-is its fields: no annotation is looked at, and all classes share the constructor. What a type checker sees, and what
-an instance can do, is the same.
+`typing.NamedTuple` compiles every annotation and a constructor for each class. A warm start of 42 kernels makes 35
+classes; with `typing.NamedTuple` it takes 13 ms more processor time of 423 ms (3.0 %, median of 50 alternating pairs of
+whole processes). Here a class is its fields: no annotation is looked at, and all classes share the constructor. A type
+checker and an instance behave the same.
 """
 
 from __future__ import annotations

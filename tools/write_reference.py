@@ -32,8 +32,8 @@ SAMPLES = ("", "0", "1", "no", "true", "x")
 
 # What is neither a setting of kcl nor a switch of another cache.
 OTHERS = (
-    ("`XDG_CACHE_HOME`", "Root of all files where `KCL_CACHE_DIR` is not set; a relative path is ignored."),
-    ("`POCL_CACHE_DIR`", "PoCL's own directory; the helper process reads there what PoCL compiled."),
+    ("`XDG_CACHE_HOME`", "Root of all files if `KCL_CACHE_DIR` is not set; a relative path is ignored."),
+    ("`POCL_CACHE_DIR`", "PoCL's own directory; the helper process reads PoCL's compiled code there."),
     ("`CUDA_CACHE_PATH`, `CUDA_CACHE_MAXSIZE`", "NVIDIA's own directory and its size; left to the driver."),
     ("`PYOPENCL_BUILD_OPTIONS`", "Options that pyopencl adds to every build: part of the program key."),
     ("`_LOOPY_SKIP_ARG_CHECKS`", "loopy leaves argument checks out of its invokers: part of the generator key."),
@@ -54,14 +54,13 @@ def environment() -> str:
     for setting in settings.SETTINGS:
         cells = f"`{setting.variable}`", f"`{setting.key}`", setting.values, setting.default, setting.effect
         lines.append(row(*cells))
-    lines += ["", "`KCL_NO_CACHE`: a name that is no layer switches all of them off, with a warning. A call of"]
-    lines += [
-        "`kcl.option.cache_dir(path)` wins over `KCL_CACHE_DIR`, that over the cache of a recorded checkout, that over"
-    ]
-    lines += ["`cache_dir` of the settings file, and that over `XDG_CACHE_HOME`. The file is `kcl/config.toml` below"]
-    lines += ["`$XDG_CONFIG_HOME` or `~/.config`; a variable, be it empty, wins over it.", ""]
+    lines += ["", "An unknown name of a layer in `KCL_NO_CACHE` switches all layers off, with a warning.", ""]
+    lines += ["The first of these that is set decides the place of the files: a call of `kcl.option.cache_dir(path)`,"]
+    lines += ["`KCL_CACHE_DIR`, the cache of a recorded checkout, `cache_dir` of the settings file, `XDG_CACHE_HOME`."]
+    lines += ["The settings file is `kcl/config.toml` below `$XDG_CONFIG_HOME` or `~/.config`. A variable, even an"]
+    lines += ["empty one, wins over it.", ""]
     lines += ["## Switches of the caches below", ""]
-    lines += ["Each is parsed as its owner parses it. A value that the owner would reject counts as off.", ""]
+    lines += ["kcl parses each variable as its owner does. A value that the owner would reject counts as off.", ""]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
     for name, cache in sorted(caches.ROWS.items()):
         for switch in switches(cache):
@@ -70,12 +69,12 @@ def environment() -> str:
             lines.append(
                 row(f"`{switch.variable}`", cache.title, ", ".join(off), ", ".join(on), EFFECTS.get(name, "none"))
             )
-    lines += ["", "Not set, each of them is on. A switch that is flipped by a call counts too where its module is"]
+    lines += ["", "A cache without its variable is on. A switch that a call flips counts too, if its module is"]
     lines += ["loaded: " + "; ".join(dict.fromkeys(f"`{cache.flag[3]}`" for _, cache in flagged())) + ".", ""]
     lines += places()
     lines += ["## Variables that change code", ""]
-    lines += ["The driver generates other code while every OpenCL string stays the same, so each of them that is set"]
-    lines += ["is a part of the program key.", "", *head("variable", "read by")]
+    lines += ["With these variables the driver generates other code while every OpenCL string stays the same. So each"]
+    lines += ["of them that is set is a part of the program key.", "", *head("variable", "read by")]
     for _, cache in sorted(caches.ROWS.items()):
         lines += [row(f"`{variable}`", cache.title) for variable in cache.code_variables]
     lines += ["", "## Others", "", *head("variable", "effect"), *[row(*other) for other in OTHERS], ""]
@@ -91,10 +90,10 @@ def switches(cache: caches.Row) -> list[caches.Switch]:
 def places() -> list[str]:
     """Write where the foreign caches lie, and when their owners read that."""
     lines = ["## Where the caches below lie", ""]
-    lines += ["The first that can be filled in decides: a variable that is set (`?`: that may be empty), or the"]
-    lines += ["default. `user:NAME` is the user's cache directory as platformdirs finds it, which ignores a relative"]
-    lines += ["`XDG_CACHE_HOME`; `tmp:NAME` is a directory of the user among those for temporary files. By its name a"]
-    lines += ["command knows a cache. Neighbours are shown, and touched only where they are named.", ""]
+    lines += ["The first place with a value decides: a variable that is set (`?`: it may be empty), or the default."]
+    lines += ["`user:NAME` is the user's cache directory of platformdirs, which ignores a relative `XDG_CACHE_HOME`."]
+    lines += ["`tmp:NAME` is a directory of the user among the temporary files. The first column has the names for"]
+    lines += ["commands. Neighbours are shown. A command changes a neighbour only if you name it.", ""]
     lines += head("name", "cache", "Linux", "macOS", "Windows", "read")
     for name, cache in sorted(caches.ROWS.items()):
         linux, macos, windows = (("no cache",) if found == () else found or ("as on Linux",) for found in cache.places)
@@ -116,10 +115,8 @@ def flagged() -> list[tuple[str, caches.Row]]:
 def command_line() -> str:
     """Write the page of commands, from click's own description of them."""
     lines = [MADE, "# Command line", ""]
-    lines += [
-        "`kcl` and `python -m kcl` are the same. What `--json` prints is meant to be relied on: members may be added,"
-    ]
-    lines += ["but none goes or comes to mean something else. Times are in seconds since 1970, spans in seconds.", ""]
+    lines += ["`kcl` and `python -m kcl` are the same. You may rely on the output of `--json`: later versions may add"]
+    lines += ["members, but remove none and change no meaning. Times are in seconds since 1970, spans in seconds.", ""]
     context = click.Context(cli.main, info_name="kcl", **cli.main.context_settings)
     lines += described(cli.main, context, "kcl")
     for name in cli.main.list_commands(context):
@@ -156,7 +153,7 @@ def printed(said: Printed) -> list[str]:
 
 def member(field: Field) -> str:
     """Write a member of an object."""
-    asked = "" if field.always else ", where it is asked for"
+    asked = "" if field.always else ", if you ask for it"
     return row(f"`{field.name}`", field.type.replace("<", "`").replace(">", "`") + asked, field.words)
 
 

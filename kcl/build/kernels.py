@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import sys
 from collections.abc import Callable
 from threading import get_ident
@@ -20,6 +19,7 @@ from typing import Any
 
 import pyopencl as cl
 
+from kcl import process
 from kcl.caches import postponed
 
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
@@ -28,6 +28,7 @@ _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # bes
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
+    _state()
     asked = postponed.module(_MODULE)
     # One thread at a time, so that each puts back what was there, and not while the module is imported. A signal
     # handler, or what is finalised meanwhile, may make a kernel in the same thread.
@@ -99,10 +100,12 @@ def _functions(
     return enqueue, set_args
 
 
-def _after_fork() -> None:
-    """A thread that is not here may have left its answer."""
-    _put_back(sys.modules.get(_MODULE) or cl)
+class State:
+    """What a thread may have left in pyopencl's module."""
+
+    def after_fork(self) -> None:
+        """Put back what a thread that is not here has left."""
+        _put_back(sys.modules.get(_MODULE) or cl)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_state = process.shared(State)

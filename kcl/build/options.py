@@ -62,9 +62,8 @@ def build_options(context: cl.Context, driver: Driver, options: Sequence[str]) -
 def parsed(text: str, beside: str, quotes_stay: bool) -> BuildOptions:
     """Read the text of build options; `beside` is what the driver adds to it, which counts in the device's identity.
 
-    `quotes_stay` says that the driver takes quotes for a part of a path.
-
-    Raises UnknownInput for what drivers would read in different ways.
+    `quotes_stay` says that the driver takes the quotes around an include directory for a part of its path. Raises
+    UnknownInput for what drivers would read in different ways.
     """
     found, added = _Sorted(_words(text), quotes_stay), _Sorted(_words(beside), quotes_stay)
     return BuildOptions(

@@ -15,9 +15,9 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import events
-from kcl.build.stage import Program
+from kcl.build.stage import Program, Wanted
+from kcl.cache.lookup import disprove
 from kcl.errors import WrongEntry
-from kcl.events import Event
 from kcl.generate.rows import Ready
 from kcl.launch import Launcher
 
@@ -42,7 +42,7 @@ def verified(
     Says nothing where the arguments cannot be copied or launched, or where the kernel differs from itself.
     """
     started = time.perf_counter()
-    slots, layer = found.stored, found.build.layer
+    slots = found.stored
     try:
         computed = run(bind(found), queue, arguments)
         reference = bind(found.build.from_source(ready.code.text))
@@ -62,12 +62,7 @@ def verified(
         return None
     name = ready.code.text.kernel
     error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
-    seconds = time.perf_counter() - started
-    events.emit(Event(layer.name, name, slots[0].key.digest, "error", str(error), seconds, 0), slots[0].key)
-    for slot in slots:
-        entry = layer.look_up(slot.address, slot.key).entry
-        if entry is not None:
-            layer.set_aside(slot.address, entry.pack(), error)
+    disprove(found.build, Wanted(ready.code.text), slots, error, time.perf_counter() - started)
     return found.build.rebuilt(ready.code.text, ready.digest, slots)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import caches, settings
+from kcl import caches, process, settings
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options
@@ -311,17 +311,31 @@ def _look(slots: list[Slot], entries: list[Entry], outcome: str, reason: str) ->
     return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
 
 
-# The context of a living Build lives, so its handle is nobody else's: comparing handles is safe here.
-_builds: weakref.WeakSet[Build] = weakref.WeakSet()
-_lock = threading.RLock()  # a signal handler may launch in the same thread
+class State:
+    """The stages of the contexts that are in use.
+
+    The context of a living Build lives, so its handle is nobody else's: comparing handles is safe here.
+    """
+
+    def __init__(self) -> None:
+        self.builds: weakref.WeakSet[Build] = weakref.WeakSet()
+        self.lock = threading.RLock()  # a signal handler may launch in the same thread
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
+
+
+_state = process.own(State)
 
 
 def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> Build:
     """Return the stage of a context, or make it with its driver."""
-    with _lock:
-        for build in tuple(_builds):
+    state = _state()
+    with state.lock:
+        for build in tuple(state.builds):
             if build.context == context:
                 return build
         build = Build(context, driver_of(context))
-        _builds.add(build)
+        state.builds.add(build)
         return build

@@ -8,21 +8,29 @@
     header-digest  = SHA-256 of magic format header-length body-length header
     total-digest   = SHA-256 of magic ... header-digest header body
     header         = JSON with nothing around it, UTF-8 ("surrogatepass"):
-                     {"key": [[name, value], ...], "metadata": {...}, "parts": see `kcl.cache.pieces`}
+                     {"key": [[name, value], ...], "metadata": {...}, "parts": parts}
+    parts          = [[name, size] or [name, size, [stored, ...]], ...]
     body           = the bytes of the parts, in the order of "parts"
 
 Lengths and digests are checked before anything is parsed or decompressed. The header has a digest of its own, so that a
 listing need not read the binaries. Same entry, same bytes, for one release of zlib. Format 1 had no pieces.
+
+A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
+many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it, and saves
+more than two kilobytes, for to start zlib costs as much as to decompress one: in programs the text of symbols and the
+padding, seldom the code, and not what is left at the end. Any other part lies as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
+import zlib
 from collections.abc import Mapping
+from operator import le
 from typing import Any, BinaryIO
 
-from kcl.cache import pieces, plainjson
 from kcl.cache.key import Key
 from kcl.errors import DamagedEntry
 from kcl.namedtuple import NamedTuple
@@ -31,10 +39,16 @@ MAGIC = b"kclentry"
 FORMAT = 2
 HEADER_LIMIT = 64 << 20
 ENTRY_LIMIT = 1 << 30
+PIECE = 16 << 10
+PIECES_LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
+_WORTH = 0.5
+_LEAST = 2 << 10
 
 _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
+
+Stored = dict[str, list[int]]  # how many bytes the pieces of a part take, for those that lie in pieces
 
 
 class Header(NamedTuple):
@@ -57,7 +71,7 @@ class Entry:
 
     def pack(self) -> bytes:
         """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for what JSON cannot hold."""
-        described, body = pieces.lay_out(self.parts)
+        described, body = _lay_out(self.parts)
         header = _encode_header(self, described)
         if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
             raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above the limit of {ENTRY_LIMIT}")
@@ -84,7 +98,7 @@ class Entry:
         header, stored = _decode_header(header_bytes, len(blob) - header_end, expected)
         if expected is not None and header.key != expected:
             raise DamagedEntry(f"the entry is that of another key: {header.key.digest}, not {expected.digest}")
-        return cls(header.key, header.metadata, pieces.cut(blob, header_end, header.sizes, stored))
+        return cls(header.key, header.metadata, _cut(blob, header_end, header.sizes, stored))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -133,9 +147,9 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
     # Inside of a text the quotation marks would be escaped.
     middle = header.find(b',"metadata":{')
     try:
-        document = plainjson.loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
-        metadata, (sizes, stored) = document["metadata"], pieces.read(document["parts"])
-        if type(metadata) is dict and end + pieces.length(sizes, stored) == size:
+        document = _loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
+        metadata, (sizes, stored) = document["metadata"], _read_parts(document["parts"])
+        if type(metadata) is dict and end + _body_length(sizes, stored) == size:
             return header[7:middle], metadata, sizes
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
@@ -145,7 +159,7 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
 def key_from(encoded: bytes) -> Key:
     """Return the key whose JSON `peek` found."""
     try:
-        return _decode_key(plainjson.loads(encoded.decode("utf-8", "surrogatepass")), None)
+        return _decode_key(_loads(encoded.decode("utf-8", "surrogatepass")), None)
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
 
@@ -179,8 +193,6 @@ def _check_header_digest(fixed: bytes, header: bytes) -> None:
 
 
 def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
-    import json
-
     for part in entry.key.parts:
         if not (isinstance(part.name, str) and isinstance(part.value, str)):
             raise TypeError(f"a key holds texts only: {part!r}")
@@ -194,18 +206,33 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, pieces.Stored]:
+def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, Stored]:
     try:
         # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
-        document = plainjson.loads(header.decode("utf-8", "surrogatepass"))
+        document = _loads(header.decode("utf-8", "surrogatepass"))
         key = _decode_key(document.pop("key"), expected)
-        metadata, (sizes, stored) = document.pop("metadata"), pieces.read(document.pop("parts"))
-        fits = not document and type(metadata) is dict and pieces.length(sizes, stored) == body_length
+        metadata, (sizes, stored) = document.pop("metadata"), _read_parts(document.pop("parts"))
+        fits = not document and type(metadata) is dict and _body_length(sizes, stored) == body_length
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     if not fits:
         raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
     return Header(key, metadata, sizes), stored
+
+
+def _loads(text: str) -> Any:
+    """Return the value of a text with nothing around it; raise ValueError for any other, NaN and infinities too."""
+    value, end = _scan(text)
+    if end != len(text):
+        raise ValueError(f"after the JSON value, at character {end}, something follows")
+    return value
+
+
+def _refuse(found: str) -> Any:
+    raise ValueError(f"JSON does not have {found}")
+
+
+_scan = json.JSONDecoder(parse_constant=_refuse).raw_decode
 
 
 def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
@@ -215,3 +242,92 @@ def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
     if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
         raise TypeError("a key is a list of pairs of texts")
     return Key((name, value) for name, value in parts)
+
+
+def _lay_out(parts: Mapping[str, bytes]) -> tuple[list[tuple[Any, ...]], bytes]:
+    """Return what describes the parts, and the body that they make."""
+    described: list[tuple[Any, ...]] = []
+    body: list[bytes] = []
+    room = PIECES_LIMIT
+    for name, part in parts.items():
+        pieces = _pieces(part) if _LEAST < len(part) <= room else []
+        if pieces:
+            described.append((name, len(part), list(map(len, pieces))))
+            room -= len(part)
+        else:
+            described.append((name, len(part)))
+        body += pieces or [part]
+    return described, b"".join(body)
+
+
+def _read_parts(described: Any) -> tuple[dict[str, int], Stored]:
+    """Return the size of each part, and its pieces; raises TypeError or ValueError for what describes no parts."""
+    if type(described) is not list:
+        raise TypeError(f"parts are a list, not {type(described).__name__}")
+    sizes: dict[str, int] = {}
+    stored: Stored = {}
+    for name, size, *pieces in described:
+        if type(name) is not str or type(size) is not int or size < 0 or name in sizes or len(pieces) > 1:
+            raise TypeError(f"not a part: {name!r}, {size!r}")
+        sizes[name] = size
+        if pieces:
+            stored[name] = found = pieces[0]
+            if type(found) is not list or len(found) != -(-size // PIECE) or not set(map(type, found)) <= {int}:
+                raise TypeError(f"not the pieces of {size} bytes in {name!r}")
+            if found and not (min(found) > 0 and all(map(le, found, _piece_lengths(size)))):
+                raise ValueError(f"a piece of {name!r} is larger than what it holds")
+    if sum([sizes[name] for name in stored]) > PIECES_LIMIT:
+        raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
+    return sizes, stored
+
+
+def _body_length(sizes: Mapping[str, int], stored: Stored) -> int:
+    """Return how many bytes the body has."""
+    return sum([sum(stored[name]) if name in stored else size for name, size in sizes.items()])
+
+
+def _cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> dict[str, bytes]:
+    """Return the parts of the body that begins at `start`; raises DamagedEntry for a piece that does not unpack."""
+    parts = {}
+    for name, size in sizes.items():
+        if name in stored:
+            found = []
+            for whole, piece in zip(_piece_lengths(size), stored[name], strict=True):
+                one = blob[start : start + piece]
+                found.append(one if piece == whole else _unpacked(one, whole))
+                start += piece
+            parts[name] = b"".join(found)
+        else:
+            parts[name] = blob[start : start + size]
+            start += size
+    return parts
+
+
+def _piece_lengths(size: int) -> list[int]:
+    """Return how long the pieces of so many bytes are."""
+    whole, rest = divmod(size, PIECE)
+    return [PIECE] * whole + [rest] * (rest > 0)
+
+
+def _pieces(part: bytes) -> list[bytes]:
+    """Cut a part into pieces, compressed where that is worth it; there are none where it is not worth it anywhere."""
+    whole = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
+    small = [zlib.compress(piece) for piece in whole]
+    stored = [one if _is_worth(len(one), len(piece)) else piece for one, piece in zip(small, whole, strict=True)]
+    return stored if sum(map(len, stored)) < len(part) else []
+
+
+def _is_worth(small: int, whole: int) -> bool:
+    return small < _WORTH * whole and small + _LEAST < whole
+
+
+def _unpacked(piece: bytes, whole: int) -> bytes:
+    """Decompress a piece, and no more than it may hold."""
+    reader = zlib.decompressobj()
+    try:
+        found = reader.decompress(piece, whole)
+    except zlib.error as error:
+        raise DamagedEntry(f"a piece of the entry cannot be decompressed: {error}") from error
+    if len(found) != whole or not reader.eof or reader.unused_data:
+        raise DamagedEntry(f"a piece of the entry does not hold the {whole} bytes that it should")
+    return found

@@ -22,8 +22,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kcl import events, option, trust
+from kcl import events, process
+from kcl.cache import places
 from kcl.cache.makers import Maker, Makers
+from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl
@@ -33,12 +35,30 @@ STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all ha
 _HEIRS = 3
 _SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-_makers = Makers()  # by the path of the lock file
-# Descriptors of this process. A forked child closes its copies, which would keep the locks when the parent has died.
-_ours: set[int] = set()
-# Processes that were stopped for as long and not seen to go on: who leads one key often leads the next one too.
-_left_behind: set[str] = set()
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class State:
+    """What this process knows of flights.
+
+    `makers` are by the path of the lock file. `ours` are descriptors of this process: a forked child closes its copies,
+    which would keep the locks when the parent has died. `left_behind` are processes that were stopped for as long and
+    not seen to go on: who leads one key often leads the next one too.
+    """
+
+    def __init__(self) -> None:
+        self.makers = Makers()
+        self.ours: set[int] = set()
+        self.left_behind: set[str] = set()
+
+    def after_fork(self) -> None:
+        """Close the copies of the parent's descriptors."""
+        while self.ours:
+            with suppress(OSError):
+                os.close(self.ours.pop())
+
+
+_state = process.own(State)
 
 
 class Flight:
@@ -96,11 +116,11 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
     while one of those that wait for it takes the lead, and the others wait for that one. `before_waiting` is called
     before a wait, maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
     """
-    path = os.path.join(option.folder("kcl"), "flight", digest)
-    maker = _makers.lead(path)
+    path = os.path.join(places.own(places.FLIGHT), digest)
+    maker = _state().makers.lead(path)
     if maker is None:
         before_waiting()
-        _makers.wait(path, what)
+        _state().makers.wait(path, what)
         return Flight(by="another thread")
     try:
         flight = _among_processes(path, Waiting(what, before_waiting))
@@ -131,7 +151,7 @@ def _join(path: str, waiting: Waiting) -> Flight:
     """Take the lock of a file, or wait for its holder."""
     while True:
         descriptor = os.open(path, _OPEN_FLAGS, 0o600)
-        _ours.add(descriptor)
+        _state().ours.add(descriptor)
         try:
             locked = waiting.until_locked(descriptor)
             if locked and _is_at(path, descriptor):
@@ -146,18 +166,8 @@ def _join(path: str, waiting: Waiting) -> Flight:
 
 
 def _close(descriptor: int) -> None:
-    _ours.discard(descriptor)
+    _state().ours.discard(descriptor)
     os.close(descriptor)
-
-
-def _after_fork() -> None:
-    while _ours:
-        with suppress(OSError):
-            os.close(_ours.pop())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Waiting:
@@ -196,10 +206,10 @@ class Waiting:
             self._shown = 2 * waited
         if not is_stopped(self.holder):
             self._stopped = waited
-            _left_behind.discard(self.holder)
+            _state().left_behind.discard(self.holder)
         elif waited - self._stopped > STOPPED_SECONDS:
-            _left_behind.add(self.holder)
-        return waited > LONGEST_SECONDS or self.holder in _left_behind
+            _state().left_behind.add(self.holder)
+        return waited > LONGEST_SECONDS or self.holder in _state().left_behind
 
 
 def _lock(descriptor: int) -> bool:

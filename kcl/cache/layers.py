@@ -7,7 +7,6 @@ look-up is a miss.
 from __future__ import annotations
 
 import errno
-import os
 import re
 import sqlite3
 import threading
@@ -15,13 +14,15 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import caches, events, option, settings
-from kcl.cache.entry import Entry
+from kcl import caches, events, process, settings
+from kcl.cache import places
 from kcl.cache.stores.memory import Memory
+from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
     from kcl.cache.flight import Flight
     from kcl.cache.key import Key
     from kcl.cache.quarantine import Quarantine
@@ -109,7 +110,7 @@ class Layer:
         if known is not None and known[0] is blob and known[1].key == key:
             return Found(known[1], "hit", "", len(blob))
         try:
-            entry = Entry.unpack(blob, key)
+            entry = entry_at(address, blob, key)
         except Exception as error:
             self.set_aside(address, blob, error)
             return Found(None, "error", f"damaged entry set aside: {error}", 0)
@@ -119,6 +120,16 @@ class Layer:
                 self._unpacked.clear()
             self._unpacked[address] = blob, entry
         return Found(entry, "hit", "", len(blob))
+
+    def read(self, address: str) -> Entry | None:
+        """Return the verified entry at an address, None where there is none; raises what the disk raises, DamagedEntry.
+
+        This is for entries that nobody asked for yet: nothing is set aside.
+        """
+        blob = self.memory.get(address)
+        if blob is None and self.disk is not None:
+            blob = self.disk.get(address)
+        return None if blob is None else entry_at(address, blob)
 
     def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> Flight | None:
         """Wait for the thread or process that is making the entry of a key, or take the lead: look again then.
@@ -206,19 +217,36 @@ def _cause(error: Exception) -> str:
     return f"{type(error).__name__}: {words}"
 
 
-_lock = threading.RLock()
-_layers: dict[str, Layer] = {}
-_warned: set[str] = set()
+class State:
+    """The layers that were opened, and the causes that were warned about."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.layers: dict[str, Layer] = {}
+        self.warned: set[str] = set()
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
+
+    def on_change(self) -> None:
+        """Forget every layer, so that the next look-up reads switches and places again."""
+        with self.lock:
+            self.layers.clear()
+            self.warned.clear()
+
+
+_state = process.own(State)
 
 
 def generator() -> Layer:
     """Return the generator layer; its switches and its place are read at the first call."""
-    return _layers.get("generator") or _open("generator")
+    return _state().layers.get("generator") or _open("generator")
 
 
 def binary() -> Layer:
     """Return the binary layer; its switches and its place are read at the first call."""
-    return _layers.get("binary") or _open("binary")
+    return _state().layers.get("binary") or _open("binary")
 
 
 def unopened(name: str) -> Layer:
@@ -227,19 +255,17 @@ def unopened(name: str) -> Layer:
 
     if name == "binary":
         return _binary(settings.read())
-    return Layer(name, _OWNERS, Directory(option.folder("pytools")), settings.read())
+    return Layer(name, _OWNERS, Directory(places.dictionaries()), settings.read())
 
 
 def opened() -> dict[str, Layer]:
     """Return the layers that were used so far."""
-    return dict(_layers)
+    return dict(_state().layers)
 
 
 def reset() -> None:
-    """Forget every layer, so that the next look-up reads switches and places anew."""
-    with _lock:
-        _layers.clear()
-        _warned.clear()
+    """Forget every layer, so that the next look-up reads switches and places again."""
+    _state().on_change()
 
 
 def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
@@ -247,18 +273,16 @@ def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
 
     `stacklevel` counts from the caller, as that of `warnings.warn` does: 1 is the caller's own line.
     """
-    with _lock:
-        if cause in _warned:
+    state = _state()
+    with state.lock:
+        if cause in state.warned:
             return
-        _warned.add(cause)
+        state.warned.add(cause)
     events.logger().info("%s", message)
     try:
         warnings.warn(message, CacheWarning, stacklevel=stacklevel + 1)
     except CacheWarning:
         pass
-
-
-option.on_change(reset)
 
 
 def _why_off(owner: str) -> str:
@@ -267,13 +291,14 @@ def _why_off(owner: str) -> str:
 
 
 def _open(name: str) -> Layer:
-    with _lock:
-        if name not in _layers:
+    state = _state()
+    with state.lock:
+        if name not in state.layers:
             chosen = settings.read()
             for text in chosen.rejected:
                 warn_once(text, text)
-            _layers[name] = _generator(chosen) if name == "generator" else _binary(chosen)
-        return _layers[name]
+            state.layers[name] = _generator(chosen) if name == "generator" else _binary(chosen)
+        return state.layers[name]
 
 
 def _generator(chosen: settings.Settings) -> Layer:
@@ -282,15 +307,15 @@ def _generator(chosen: settings.Settings) -> Layer:
 
     from kcl.cache.stores.directory import Directory
     from kcl.cache.stores.persistentdict import Rows, supported
-    from kcl.trust import is_network
+    from kcl.settings.trust import is_network
 
-    folder = option.folder("pytools")
+    folder = places.dictionaries()
     notes = []
     if not supported(pytools.version.VERSION):
         notes.append(f"directory store: pytools {pytools.version.VERSION_TEXT} is not known to this kcl")
     elif is_network(folder):
         notes.append("directory store: SQLite is not safe on a network file system")
-    disk = Directory(os.path.join(folder, "kcl-generated-v1")) if notes else Rows(folder)
+    disk = Directory(places.generated(), notes_use=True) if notes else Rows(folder)
     layer = Layer("generator", _OWNERS, disk, chosen)
     layer.notes += notes
     return layer
@@ -299,7 +324,7 @@ def _generator(chosen: settings.Settings) -> Layer:
 def _binary(chosen: settings.Settings) -> Layer:
     from kcl.cache.stores.directory import Directory
 
-    disk = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+    disk = Directory(places.binaries(), notes_use=True)
     # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
     return Layer("binary", dict.fromkeys(_OWNERS, "pyopencl"), disk, chosen, keeps_read=False)
 
@@ -307,4 +332,4 @@ def _binary(chosen: settings.Settings) -> Layer:
 def _quarantine() -> Quarantine:
     from kcl.cache.quarantine import Quarantine
 
-    return Quarantine(os.path.join(option.folder("kcl"), "quarantine"))
+    return Quarantine(places.own(places.QUARANTINE))

@@ -167,6 +167,20 @@ def find(stage: Stage[Job], job: Job) -> Look:
         return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), error)
 
 
+def disprove(stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEntry, seconds: float) -> None:
+    """Set entries aside that were found wrong after the look-up: a value that was made of them computes another result.
+
+    It is an error of its own, which took some `seconds` to find.
+    """
+    slots = tuple(slots)
+    look = Look("error", str(error), slots[0].key)
+    events.emit(_event(stage, job, look, seconds), look.key)
+    for slot in slots:
+        entry = stage.layer.look_up(slot.address, slot.key).entry
+        if entry is not None:
+            stage.layer.set_aside(slot.address, entry.pack(), error)
+
+
 def _first(stage: Stage[Job], job: Job, started: float) -> Look:
     """Find; count the look-up where what the user wrote raises, and demand a hit where only that will do."""
     try:

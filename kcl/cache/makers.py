@@ -17,14 +17,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
 
-from kcl import events
+from kcl import events, process
 
 LONGEST_SECONDS = 60.0
 _SHOWN_SECONDS = 3.0
 _SLICE_SECONDS = 0.1
 
-# The maker that each thread waits for, by the thread's number.
-_awaited: dict[int, Maker] = {}
+
+class State:
+    """The maker that each thread waits for, by the thread's number."""
+
+    def __init__(self) -> None:
+        self.awaited: dict[int, Maker] = {}
+
+
+_state = process.own(State)
 
 
 class Maker:
@@ -51,25 +58,26 @@ class Maker:
     def wait(self, what: str) -> bool:
         """Wait until the maker lands, and tell whether it did; `what` names the kernel to people."""
         me = get_ident()
-        outer = _awaited.get(me)  # that of the call which a signal handler interrupted
-        _awaited[me] = self
+        awaited = _state().awaited
+        outer = awaited.get(me)  # that of the call which a signal handler interrupted
+        awaited[me] = self
         try:
             return not self._waits_for(me) and self._lands(what)
         finally:
             if outer is None:
-                _awaited.pop(me, None)
+                awaited.pop(me, None)
             else:
-                _awaited[me] = outer
+                awaited[me] = outer
 
     def _waits_for(self, thread: int) -> bool:
         """Tell whether the maker is this thread, or waits for it through others."""
         maker: Maker | None = self
-        for _ in range(len(_awaited) + 1):
+        for _ in range(len(_state().awaited) + 1):
             if maker is None:
                 return False
             if maker.thread == thread:
                 return True
-            maker = _awaited.get(maker.thread)
+            maker = _state().awaited.get(maker.thread)
         return False
 
     def _lands(self, what: str) -> bool:

@@ -6,12 +6,11 @@ import os
 import time
 from contextlib import suppress
 
-from kcl import trust
+from kcl.cache import places
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
+from kcl.settings import trust
 
-_SUFFIX = ".damaged"
-_REASON = ".reason.txt"
 _SIZE_LIMIT = 64 << 20
 
 
@@ -31,8 +30,8 @@ class Quarantine:
             trust.make_trusted(self.location)
             name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
             path = os.path.join(self.location, name)
-            publish(path + _REASON, f"{address}\n{reason}\n".encode("utf-8", "backslashreplace"))
-            publish(path + _SUFFIX, blob[:_SIZE_LIMIT])
+            publish(path + places.REASON, f"{address}\n{reason}\n".encode("utf-8", "backslashreplace"))
+            publish(path + places.DAMAGED, blob[:_SIZE_LIMIT])
         self._collect()
 
     def _collect(self) -> None:
@@ -41,13 +40,13 @@ class Quarantine:
                 return
             stems = {_stem(name) for name in os.listdir(self.location)} - {""}
             for stem in sorted(stems, reverse=True)[self.keep :]:
-                for suffix in (_SUFFIX, _REASON):
+                for suffix in (places.DAMAGED, places.REASON):
                     with suppress(OSError):
                         os.unlink(os.path.join(self.location, stem + suffix))
 
 
 def _stem(name: str) -> str:
-    for suffix in (_SUFFIX, _REASON):
+    for suffix in (places.DAMAGED, places.REASON):
         if name.endswith(suffix):
             return name.removesuffix(suffix)
     return ""

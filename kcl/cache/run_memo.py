@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
-from kcl import events, option
+from kcl import events
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry
 
 KEPT = 64
-_DAY = 86400.0
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
@@ -29,7 +28,7 @@ class Remembered:
     """One such entry, of the runs that have a key: see `read` and `write`. Thread-safe."""
 
     def __init__(self, folder: str, key: Key) -> None:
-        self._store = Directory(os.path.join(option.folder("kcl"), folder))
+        self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
         self._place = address(key.digest, label=folder)
 
@@ -39,15 +38,10 @@ class Remembered:
             blob = self._store.get(self._place)
             if blob is None:
                 return {}
-            left = Entry.unpack(blob, self._key).metadata
+            return entry_at(self._place, blob, self._key).metadata
         except _FAULTS as error:
             events.logger().info("what the last run left cannot be read: %r", error)
             return {}
-        with suppress(OSError):
-            path = os.path.join(self._store.location, self._place)
-            if time.time() - os.stat(path).st_mtime > _DAY:
-                os.utime(path)  # it is in use
-        return left
 
     def write(self, left: Mapping[str, Any]) -> None:
         """Leave something for the next run, and remove what was not used for long. Raises nothing."""
@@ -58,12 +52,7 @@ class Remembered:
             events.logger().info("what this run would leave for the next one is lost: %r", error)
 
     def _forget_oldest(self) -> None:
-        found = []
-        for place, item in self._store.items():
-            try:
-                found.append((item.stat(follow_symlinks=False).st_mtime, place))
-            except FileNotFoundError:
-                continue  # another process was faster
+        found = [(known.used or 0.0, place) for place in self._store.scan() if (known := self._store.stat(place))]
         for _moment, place in sorted(found, reverse=True)[KEPT:]:
             self._store.delete(place)
 

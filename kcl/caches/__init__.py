@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from kcl import settings
+from kcl import process, settings
 from kcl.caches.table import ROWS, Row
 from kcl.caches.table import Switch as Switch  # part of a row
 from kcl.namedtuple import NamedTuple
@@ -44,8 +44,9 @@ def row(name: str) -> Row:
 
 def state(name: str) -> State:
     """Tell whether the cache `name` is on, by its owner's own parser, as of now."""
-    if not _first:
-        _first.update(os.environ)
+    first = _first().environment
+    if not first:
+        first.update(os.environ)
     said = switched_off(ROWS[name], os.environ)
     if said is not None:
         return State(False, said)
@@ -78,13 +79,17 @@ def place_in(row: Row, environment: Mapping[str, str]) -> Place:
     return Place("", "")
 
 
-# The environment when kcl first asked for a switch: a layer was used, hence a driver was loaded.
-_first: dict[str, str] = {}
+class First:
+    """The environment when kcl first asked for a switch: a layer was used, hence a driver was loaded."""
+
+    def __init__(self) -> None:
+        self.environment: dict[str, str] = {}
+
+    def on_change(self) -> None:
+        self.environment.clear()  # layers read their switches anew then
 
 
-def forget() -> None:
-    """Forget when kcl first asked for a switch."""
-    _first.clear()
+_first = process.own(First)
 
 
 def changed() -> bool:
@@ -109,7 +114,7 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
         start = {name: value for name, _, value in pairs}
     except OSError:
         start = now
-    return start, dict(_first) or now, now
+    return start, dict(_first().environment) or now, now
 
 
 def directory(name: str) -> str:
@@ -214,44 +219,44 @@ def skips_argument_checks() -> bool:
     return bool(os.environ.get("_LOOPY_SKIP_ARG_CHECKS"))
 
 
-# loopy's switch is global to the process, so one thread's miss must not look like the user's wish to another.
-_loopy_lock = threading.RLock()
-_loopy_wish: list[bool] = []
-_loopy_thread = 0  # who has the lock
+class LoopySwitch:
+    """What kcl did to loopy's switch, which all threads share: one thread's miss is not the user's wish to another."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.wishes: list[bool] = []
+        self.thread = 0  # the thread that holds the lock
+
+    def after_fork(self) -> None:
+        """Put the switch back where a thread that is not here had switched loopy's caches off."""
+        if self.wishes and self.thread != threading.get_ident():
+            self.lock = threading.RLock()
+            sys.modules["loopy"].CACHING_ENABLED = self.wishes[0]  # type: ignore[attr-defined]
+            self.wishes.clear()
+
+
+_loopy_switch = process.shared(LoopySwitch)
 
 
 @contextmanager
 def loopy_disk_caches_off() -> Iterator[None]:
     """Run loopy without its own disk caches, which return stale code for a changed generator; one thread at a time."""
-    global _loopy_thread
     import loopy
 
-    with _loopy_lock:
-        _loopy_thread = threading.get_ident()
-        _loopy_wish.append(bool(loopy.CACHING_ENABLED))
+    switch = _loopy_switch()
+    with switch.lock:
+        switch.thread = threading.get_ident()
+        switch.wishes.append(bool(loopy.CACHING_ENABLED))
         loopy.CACHING_ENABLED = False
         try:
             yield
         finally:
-            loopy.CACHING_ENABLED = _loopy_wish.pop()
-
-
-def _after_fork() -> None:
-    """A thread that is not here may hold the lock, and have switched loopy's caches off."""
-    global _loopy_lock
-    if _loopy_wish and _loopy_thread != threading.get_ident():
-        _loopy_lock = threading.RLock()
-        sys.modules["loopy"].CACHING_ENABLED = _loopy_wish[0]  # type: ignore[attr-defined]
-        _loopy_wish.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+            loopy.CACHING_ENABLED = switch.wishes.pop()
 
 
 def kcl_switched_loopy_off() -> bool:
     """Tell whether kcl itself keeps loopy's caches off at this moment."""
-    return bool(_loopy_wish)
+    return bool(_loopy_switch().wishes)
 
 
 def _flipped_by_call(row: Row) -> str | None:
@@ -261,7 +266,8 @@ def _flipped_by_call(row: Row) -> str | None:
     loaded = sys.modules.get(module)
     if loaded is None or getattr(loaded, attribute, None) is not off_value:
         return None
-    if module == "loopy" and _loopy_wish and _loopy_wish[0]:
+    wishes = _loopy_switch().wishes
+    if module == "loopy" and wishes and wishes[0]:
         return None
     return words
 
@@ -305,11 +311,25 @@ def with_usable_cache(load: Callable[[], object]) -> None:
             load()
 
 
+class PrivateDirectories:
+    """The directories that modules were imported with."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def at_exit(self) -> None:
+        import shutil
+
+        for path in self.paths:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+_private_directories = process.shared(PrivateDirectories)
+
+
 def _private_directory() -> str:
-    import atexit
-    import shutil
     import tempfile
 
     path = tempfile.mkdtemp(prefix="kcl-private-")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    _private_directories().paths.append(path)
     return path

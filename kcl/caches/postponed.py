@@ -12,16 +12,33 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 import threading
 from types import ModuleType
 from typing import Any
 
+from kcl import process
 from kcl.caches import with_usable_cache
 
-# Held while a module is made what it is, and by who changes one meanwhile; whoever holds it may ask for something.
-lock = threading.RLock()
+
+class State:
+    """The lock: held while a module is executed, and by those who change one; a holder may ask for something."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    def after_fork(self) -> None:
+        self.lock = threading.RLock()  # a thread that is not here may hold the old one: what it had begun is done again
+
+
+_state = process.shared(State)
+
+
+def __getattr__(name: str) -> Any:
+    """Return the `lock` as it is now, which `kcl.build.kernels` takes too."""
+    if name != "lock":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _state().lock
 
 
 def module(name: str) -> ModuleType:
@@ -62,7 +79,7 @@ class _Postponed(ModuleType):
 
 def _execute(found: ModuleType) -> None:
     """Make the module what it is; where that fails it is tried again when somebody asks the next time."""
-    with lock:
+    with _state().lock:
         if not isinstance(found, _Postponed):
             return
         spec: Any = found.__spec__
@@ -74,13 +91,3 @@ def _execute(found: ModuleType) -> None:
                 delattr(found, name)
             raise
         found.__class__ = ModuleType  # type: ignore[assignment]
-
-
-def _after_fork() -> None:
-    """A thread that is not here may hold the lock: what it had begun is done again."""
-    global lock
-    lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -8,9 +8,11 @@ from contextlib import suppress
 
 import click
 
-from kcl import settings, settings_file, trust
+from kcl import settings
+from kcl.cache import places
 from kcl.cli import output
 from kcl.errors import CacheFault
+from kcl.settings import file, trust
 
 _MARKS = (".git", ".hg", ".jj", ".svn")
 _FILES = {
@@ -46,7 +48,7 @@ def _do() -> None:
     elif _is_known(folder, recorded.get(checkout)):
         click.echo(f"{folder} is in use already")
     elif token := next((token for token in recorded.values() if _is_known(folder, token)), None):
-        settings_file.record(settings.settings_file(), checkout, token)  # the checkout was moved
+        file.record(settings.settings_file(), checkout, token)  # the checkout was moved
         click.echo(f"{folder} is recorded anew: it was at another place")
     else:
         raise ValueError(
@@ -65,7 +67,7 @@ def _make(checkout: str, folder: str) -> None:
         for name, text in {**_FILES, "token": token + "\n"}.items():
             with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
                 stream.write(text)
-        settings_file.record(settings.settings_file(), checkout, token)
+        file.record(settings.settings_file(), checkout, token)
     except BaseException:
         for name in (*_FILES, "token"):
             with suppress(OSError):
@@ -84,27 +86,27 @@ def _undo() -> None:
         raise ValueError(f"no checkout that is recorded in {settings.settings_file()} lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        removal.quiet(os.path.join(folder, "kcl"))
+        removal.quiet(os.path.join(folder, places.KCL))
         item = removal.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
         if item is not None:
             removal.remove(item)
             click.echo(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
     elif os.path.lexists(folder):
         output.complain(f"{folder} is left alone: it is not the one that was recorded")
-    settings_file.forget(settings.settings_file(), checkout)
+    file.forget(settings.settings_file(), checkout)
     click.echo(f"{checkout} is no longer recorded in {settings.settings_file()}")
 
 
 def _recorded() -> dict[str, str]:
     """Return the checkouts of the settings file, and say what is wrong with it."""
-    said = settings_file.load(settings.settings_file(), [setting.key for setting in settings.SETTINGS])
+    said = file.load(settings.settings_file(), [setting.key for setting in settings.SETTINGS])
     for fault in said.faults:
         output.complain(fault)
     return said.checkouts
 
 
 def _is_known(folder: str, token: str | None) -> bool:
-    return token is not None and not os.path.islink(folder) and not settings_file.token_fault(folder, token)
+    return token is not None and not os.path.islink(folder) and not file.token_fault(folder, token)
 
 
 def _above() -> list[str]:

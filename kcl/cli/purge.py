@@ -9,7 +9,8 @@ import time
 
 import click
 
-from kcl import caches, option
+from kcl import caches
+from kcl.cache import places
 from kcl.cli import completion, output
 from kcl.errors import CacheFault
 from kcl.inspect import removal
@@ -121,7 +122,7 @@ def _show(items: list[removal.Item], rows: removal.Rows) -> None:
 def _remove(names: list[str], items: list[removal.Item], rows: removal.Rows, refusals: list[removal.Refusal]) -> None:
     """Remove what was shown, kcl's work in the background first; add to `refusals` what could not be removed."""
     if set(names) & set(removal.OWN):
-        if not removal.quiet(option.folder("kcl")):
+        if not removal.quiet(places.own()):
             output.complain("kcl's helper process still works: what it makes may reappear")
         for machine in removal.elsewhere():
             output.complain(f"jobs of the machine {machine} are removed; its helper may still write what it makes")

@@ -7,15 +7,16 @@ from typing import Any
 
 import click
 
-from kcl import caches, option, settings, trust
-from kcl.cache import layers
+from kcl import caches, settings
+from kcl.cache import layers, places
+from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
 from kcl.inspect.history import journal, notes
 from kcl.inspect.inventory import tally
+from kcl.settings import trust
 
-_ROWS = "pdict-v5-kcl-generated-v1"
 _HEAD = ("layer", "state", "entries", "size", "newest", "hit rate", "saved", "directory")
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
@@ -57,7 +58,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "on": on,
         "reason": layer.off(),
         "directory": layer.place,
-        "why": option.reason(),
+        "why": settings.reason(),
         "entries": 0,
         "bytes": 0,
         "oldest": 0.0,
@@ -78,11 +79,11 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
 def _own(name: str, directory: str) -> contents.Contents:
     """Count a layer's entries: the rows and files of all Python versions."""
     if name == "binary":
-        return tally.of(directory)
+        return tally.of(Directory(directory))
     names = os.listdir(directory) if os.path.isdir(directory) else []
-    mine = [os.path.join(directory, each) for each in names if each.startswith(_ROWS)]
+    mine = [os.path.join(directory, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]
     rows = contents.of([path for path in mine if not os.path.isdir(path)], "rows")
-    files = tally.of(os.path.join(directory, "kcl-generated-v1"))
+    files = tally.of(Directory(places.generated()))
     oldest = min(filter(None, (rows.oldest, files.oldest)), default=0.0)
     fault = rows.fault or files.fault
     return contents.Contents(
@@ -134,12 +135,12 @@ def _fault(directory: str) -> str:
 
 def _pending() -> dict[str, Any]:
     """Say how many programs wait for their entry to be completed, since when, and whether a helper is at it."""
-    folder = os.path.join(option.folder("kcl"), "pending")
+    folder = places.own(places.PENDING)
     if not os.path.isdir(folder):
         return {"programs": 0, "since": 0.0, "helper": False}
     from kcl.drivers.pocl.jobs import Queue
 
-    queue = Queue(option.folder("kcl"))
+    queue = Queue(places.own())
     try:
         jobs = queue.jobs()
         return {"programs": len(jobs), "since": jobs[0].written if jobs else 0.0, "helper": queue.has_helper()}

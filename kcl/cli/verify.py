@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from kcl import settings
-from kcl.cache.entry import Entry
 from kcl.cache.stores.base import digest_of
+from kcl.cache.verified import entry_at
 from kcl.cli import output
 from kcl.cli.ls import in_words
 from kcl.errors import DamagedEntry
@@ -65,7 +65,7 @@ def _whole(layer: str, faults: list[Fault]) -> int:
     for place, address, blob in inventory.blobs(layer, faults):
         count += 1
         try:
-            _check_place(Entry.unpack(blob).key.digest, address)
+            entry_at(address, blob)
         except (DamagedEntry, ValueError) as error:
             count -= 1
             faults.append(Fault(layer, place, str(error)))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcl import process
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.generate.code import Code, from_entry, instantiate, to_entry
@@ -56,8 +57,16 @@ class Base(NamedTuple):
 
 
 _KEPT = 256
-# What was made ready of the entries that memory holds: a recipe that is called for every launch finds it again.
-_readied: dict[str, tuple[Entry, str, Ready]] = {}
+
+
+class State:
+    """What was made ready of the entries that memory holds: a recipe that is called for every launch finds it again."""
+
+    def __init__(self) -> None:
+        self.readied: dict[str, tuple[Entry, str, Ready]] = {}
+
+
+_state = process.own(State)
 
 
 def base_of(entry: Entry) -> Base:
@@ -80,16 +89,17 @@ def belongs_elsewhere(entry: Entry, directory: str) -> bool:
 
 def ready(entry: Entry, directory: str) -> Ready:
     """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
-    known = _readied.get(entry.key.digest)
+    readied = _state().readied
+    known = readied.get(entry.key.digest)
     if known is not None and known[0] is entry and known[1] == directory:
         return known[2]
     generated, code = from_entry(entry)
     options = tuple(_located(option, directory) for option in generated.text.options)
     generated = generated.with_options(options)
     found = Ready(generated, instantiate(generated, code), generated.digest)
-    if len(_readied) >= _KEPT:
-        _readied.clear()
-    _readied[entry.key.digest] = entry, directory, found
+    if len(readied) >= _KEPT:
+        readied.clear()
+    readied[entry.key.digest] = entry, directory, found
     return found
 
 

@@ -18,21 +18,15 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from kcl import caches, option
+from kcl import caches, settings
+from kcl.cache import places
 from kcl.drivers.pocl.jobs import STATES, Queue, node
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.namedtuple import NamedTuple
 
-OWN = ("generator", "binary", "kept")
-_FOLDERS = {"generator": "pytools", "binary": "pyopencl", "kept": "kcl"}
-# What kcl calls its own in the folders that it shares; `kept` is what belongs to no entry.
-_NAMES = {
-    "generator": re.compile(r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
-    "binary": re.compile(r"kcl-binary-v\d+"),
-    "kept": re.compile(r"flight|journal|listing|notes|orders|pending|quarantine|readings|restless|tuning"),
-}
+OWN = tuple(places.OWN)
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0
 _START_SECONDS = 1.0
@@ -149,7 +143,7 @@ def remove_rows(rows: Rows) -> None:
     """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`."""
     for folder, name in _found("generator", []):
         path = os.path.join(folder, name)
-        if not name.endswith(".sqlite") or os.path.islink(path):
+        if not name.endswith(places.DATABASE) or os.path.islink(path):
             continue
         with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
             connection.executemany("DELETE FROM dict WHERE keyhash=?", [(address,) for address in rows.addresses])
@@ -159,7 +153,7 @@ def remove_rows(rows: Rows) -> None:
 
 def sweep() -> None:
     """Remove the directories of kcl that are empty now."""
-    folder = option.folder("kcl")
+    folder = places.own()
     with suppress(OSError):
         if not os.path.islink(folder):
             os.rmdir(folder)
@@ -189,7 +183,7 @@ def quiet(folder: str, patience: float = _PATIENCE) -> bool:
 
 def elsewhere() -> list[str]:
     """Return the other machines that have jobs in this directory: their helpers cannot be ended from here."""
-    pending = os.path.join(option.folder("kcl"), "pending")
+    pending = places.own(places.PENDING)
     found = []
     for name in _names(pending):
         if name != node() and any(_names(os.path.join(pending, name, state)) for state in STATES):
@@ -214,7 +208,8 @@ def _end(queue: Queue) -> None:
             command = stream.read()
     except OSError:  # no such system: it ends by itself when it has no jobs
         return
-    if b"kcl.drivers.pocl.helper" in command and os.fsencode(queue.folder.rpartition("/pending/")[0]) in command:
+    folder = queue.folder.rpartition(f"/{places.PENDING}/")[0]
+    if b"kcl.drivers.pocl.helper" in command and os.fsencode(folder) in command:
         with suppress(OSError):
             os.kill(process, signal.SIGTERM)
 
@@ -233,14 +228,15 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
         else:
             yield from (os.path.split(path) for path in files)
         return
-    folder = option.folder(_FOLDERS[name])
+    shared, pattern = places.OWN[name]
+    folder = settings.folder(shared)
     if os.path.islink(folder):
         refusals.append(Refusal(name, folder, _LINK))
         return
     if fault := _unreadable(folder):
         refusals.append(Refusal(name, folder, fault))
     for entry in _names(folder):
-        if not _NAMES[name].fullmatch(entry):
+        if not re.fullmatch(pattern, entry):
             continue
         if os.path.islink(os.path.join(folder, entry)):
             refusals.append(Refusal(name, os.path.join(folder, entry), _LINK))
@@ -269,8 +265,7 @@ def _names(folder: str) -> list[str]:
 def _entry_files(listed: list[inventory.Listed]) -> Iterator[Item]:
     """Yield the files of those entries that are files."""
     for each in listed:
-        place = "kcl-binary-v1" if each.layer == "binary" else "kcl-generated-v1"
-        path = os.path.join(option.folder(_FOLDERS[each.layer]), place, each.address)
+        path = os.path.join(places.binaries() if each.layer == "binary" else places.generated(), each.address)
         item = measured(each.layer, *os.path.split(path))
         if item is not None:
             yield item

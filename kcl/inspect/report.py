@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import sys
 from collections.abc import Callable
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, process, settings
 from kcl.cache import layers
 
 _MOST = 5  # questions in a report
@@ -46,9 +44,41 @@ def _is_numeric(cells: list[str]) -> bool:
     return bool(cells) and all(cell.replace(".", "", 1).isdigit() for cell in cells)
 
 
-option.on_change(caches.forget)  # layers read their switches anew then
+class Asked:
+    """What `KCL_REPORT` asks for: it is read once."""
 
-_asked = False
+    def __init__(self) -> None:
+        self.report = settings.read().report
+
+
+class Table:
+    """The table is printed at exit."""
+
+    def at_exit(self) -> None:
+        _print(report)
+
+
+class Journal:
+    """The journal is written at exit."""
+
+    def __init__(self) -> None:
+        self.finalized = False
+
+    def at_exit(self) -> None:
+        _write_journal()
+
+
+class Explanation:
+    """The misses are explained at exit."""
+
+    def at_exit(self) -> None:
+        _print(_explained)
+
+
+_asked = process.own(Asked)
+_table = process.own(Table)
+_journal = process.own(Journal)
+_explanation = process.own(Explanation)
 
 
 def at_exit() -> None:
@@ -56,31 +86,29 @@ def at_exit() -> None:
 
     The variable is read at the first call.
     """
-    global _asked, _explains
-    if not _asked:
-        _asked = True
-        events.on_first(_keep_journal)
-        asked = settings.read().report
-        _explains = "explain" in asked
-        if "table" in asked:
-            atexit.register(_print, report)
+    events.on_first(_keep_journal)
+    _print_table()
 
 
-_explains = False
-_registered = -1
+def _print_table() -> None:
+    if "table" in _asked().report:
+        _table()
 
 
 def _keep_journal() -> None:
-    """See that what this process collects is written when it ends."""
-    global _registered
-    if _registered < 0:
-        atexit.register(_write_journal)
-        if _explains:
-            atexit.register(_print, _explained)  # before the journal is written, which takes the misses away
-    if _registered != os.getpid() and "multiprocessing.util" in sys.modules:
+    """See that what this process collects is written when it ends.
+
+    States with `at_exit` end in the opposite order: the misses are explained before the journal is written, which takes
+    them away, and the table is printed last.
+    """
+    _print_table()  # in a forked child, too
+    journal = _journal()
+    if "explain" in _asked().report:
+        _explanation()
+    if not journal.finalized and "multiprocessing.util" in sys.modules:
         # Its forked children end without atexit, and have forgotten what their parent registered.
         sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
-    _registered = os.getpid()
+    journal.finalized = True
 
 
 def _write_journal() -> None:

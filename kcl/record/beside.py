@@ -10,7 +10,7 @@ import hashlib
 import sys
 from typing import Any
 
-from kcl import caches
+from kcl import caches, process
 from kcl.cache.key import Part, common
 from kcl.record import kept
 from kcl.record.callables import distributions, readings
@@ -19,16 +19,25 @@ FORMAT = "2"  # of the generator key; the version and the files of kcl stand bes
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 _FOR_SOURCE = ("numpy", "pyopencl")  # what the invoker of a kcl.Source depends on
 
-_parts: dict[bool, tuple[Part, ...]] = {}
-_structures: tuple[int, str] = (0, "")
+
+class State:
+    """The parts that were found, and what is known of the structures: how many names there were, and the text."""
+
+    def __init__(self) -> None:
+        self.parts: dict[bool, tuple[Part, ...]] = {}
+        self.structures: tuple[int, str] = (0, "")
+
+
+_state = process.own(State)
 
 
 def parts(with_loopy: bool) -> tuple[Part, ...]:
     """Return the parts that stand in every key of the generator layer; memoised."""
-    found = _parts.get(with_loopy)
+    known = _state().parts
+    found = known.get(with_loopy)
     if found is None:
         kept.load()
-        found = _parts[with_loopy] = tuple([common(part) for part in _find(with_loopy)])
+        found = known[with_loopy] = tuple([common(part) for part in _find(with_loopy)])
     return found
 
 
@@ -101,15 +110,15 @@ def _text(value: Any) -> str:
 
 def _registered() -> str:
     """Return the structures that a program registered with a name in C, which no dtype holds."""
-    global _structures
     module: Any = sys.modules.get("pyopencl.compyte.dtypes")
     if module is None:
         return ""
     named = module.TYPE_REGISTRY.dtype_to_name
-    if _structures[0] != len(named):
+    state = _state()
+    if state.structures[0] != len(named):
         found = _named(named)
-        _structures = len(named), f"structures {found}" if found else ""
-    return _structures[1]
+        state.structures = len(named), f"structures {found}" if found else ""
+    return state.structures[1]
 
 
 def _named(names: dict[Any, str]) -> list[tuple[str, str]]:
@@ -126,4 +135,4 @@ def _named(names: dict[Any, str]) -> list[tuple[str, str]]:
 
 def reset() -> None:
     """Forget what was found, so that the next key is found anew."""
-    _parts.clear()
+    _state().parts.clear()

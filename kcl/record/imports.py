@@ -15,12 +15,26 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from kcl import process
+
 _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 
 launching: Callable[[], Any]
-_lock = threading.Lock()
-_import: Callable[..., Any] | None = None
-_watched: Any = None
+_import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
+
+
+class State:
+    """The lock of those who replace functions, and the loopy whose functions are replaced."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.watched: Any = None
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()  # a thread that is not here may hold the old one
+
+
+_state = process.shared(State)
 
 
 def install(launcher: Callable[[], Any]) -> None:
@@ -30,7 +44,7 @@ def install(launcher: Callable[[], Any]) -> None:
     """
     global _import, launching
     launching = launcher
-    with _lock:
+    with _state().lock:
         if _import is None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
@@ -90,20 +104,19 @@ def watch() -> None:
 
     A function of loopy itself is let through.
     """
-    global _watched
     from kcl.record import table
 
-    loopy = sys.modules.get("loopy")
-    if loopy is None or loopy is _watched or not hasattr(loopy, "untag_inames"):
+    state, loopy = _state(), sys.modules.get("loopy")
+    if loopy is None or loopy is state.watched or not hasattr(loopy, "untag_inames"):
         return
-    with _lock:
-        if loopy is _watched:
+    with state.lock:
+        if loopy is state.watched:
             return
         for name in sorted(table.MAKERS | table.TRANSFORMATIONS | {"GlobalArg"}):
             function = getattr(loopy, name, None)
             if isinstance(function, FunctionType):
                 setattr(loopy, name, _watching(name, function))
-        _watched = loopy
+        state.watched = loopy
 
 
 def _watching(name: str, function: FunctionType) -> Any:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import kcl
-from kcl import option
-from kcl.cache import layers
+from kcl import process
+from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered, driver_name
 from kcl.record.callables import readings
@@ -19,37 +20,50 @@ from kcl.record.callables import readings
 _MODULES = ("bytecode", "code", "distributions", "readings", "references", "scan")
 _FEW = 64
 
-_remembered: Remembered | None = None
+
+class State:
+    """Where the readings of this driver lie, None before they were read; and those that lay there."""
+
+    def __init__(self) -> None:
+        self.remembered: Remembered | None = None
+        self.before: dict[str, Any] = {}
+
+    def on_change(self) -> None:
+        self.remembered = None
+
+
+_state = process.own(State)
 
 
 def load() -> None:
     """Read what the last run left, once in a process. Raises nothing."""
-    global _remembered
-    if _remembered is not None or layers.generator().off():
+    state = _state()
+    if state.remembered is not None or layers.generator().off():
         return
     key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
-    _remembered = remembered = Remembered("readings", key)
+    state.remembered = remembered = Remembered(places.READINGS, key)
     try:
-        readings.before = dict(remembered.read().get("readings", ()))
+        state.before = dict(remembered.read().get("readings", ()))
     except (TypeError, ValueError):
-        readings.before = {}
+        state.before = {}
+    readings.before = state.before
 
 
 def write() -> None:
     """Write the readings of this process where some are new; of those that it had no use for, few. Raises nothing."""
-    remembered, used, before = _remembered, readings.now, readings.before
+    state, used = _state(), readings.now
+    remembered, before = state.remembered, state.before
     if remembered is not None and not used.keys() <= before.keys():
         idle = {place: found for place, found in before.items() if place not in used}
         for place in list(idle)[: -len(used) - _FEW]:
             del idle[place]
-        readings.before = {**idle, **used}
-        remembered.write({"readings": list(readings.before.items())})
+        readings.before = state.before = {**idle, **used}
+        remembered.write({"readings": list(state.before.items())})
 
 
 def reset() -> None:
     """Forget which directory they were read from; what this process has read stays true."""
-    global _remembered
-    _remembered = None
+    _state().on_change()
 
 
 def _version() -> str:
@@ -63,6 +77,3 @@ def _version() -> str:
             continue
         found.append(f"{name} {status.st_size} {status.st_mtime_ns}")
     return ", ".join(found)
-
-
-option.on_change(reset)

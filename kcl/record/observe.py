@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 
 _UNKNOWABLE = {
@@ -75,16 +76,29 @@ class Observed:
         return next((refusal.what for refusal in self.refusals), "")
 
 
+class State:
+    """What kcl did to the interpreter: whether the audit hook is there, and the functions that are wrapped now."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.installed = False
+        self.watchers = 0  # recipes that run now
+        self.wrapped: list[tuple[Any, str, Any]] = []
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()  # a thread that is not here may hold the old one
+
+
+_patches = process.shared(State)
 _state = threading.local()
-_installed = False
 
 
 @contextmanager
 def observing() -> Iterator[Observed]:
     """Collect what this thread does until the block ends, and what the threads do that it starts."""
-    global _installed
-    if not _installed:
-        _installed = True
+    patches = _patches()
+    if not patches.installed:
+        patches.installed = True
         sys.addaudithook(_hook)
     before = getattr(_state, "observed", None)
     observed, watching = Observed(), False
@@ -172,16 +186,13 @@ def _is_of_import(frame: FrameType, name: str) -> bool:
 
 
 _GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy", "kcl")
-_lock = threading.Lock()
-_watchers = 0
-_wrapped: list[tuple[Any, str, Any]] = []
 
 
 def _begin_watching() -> None:
     """Wrap the functions of `os` for the first recipe that runs; whoever is interrupted here watches nothing."""
-    global _watchers
-    with _lock:
-        if not _watchers:
+    patches = _patches()
+    with patches.lock:
+        if not patches.watchers:
             # In Python 3.10 pathlib has a class of its own that holds functions of os.
             accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
             for owner in filter(None, (os, accessor)):
@@ -192,17 +203,17 @@ def _begin_watching() -> None:
                 _replace(owner, name, _observing(getattr(owner, name)))
             for name in ("__getitem__", "__iter__", "__len__"):
                 _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
-        _watchers += 1  # last: what was wrapped in part is wrapped again
+        patches.watchers += 1  # last: what was wrapped in part is wrapped again
 
 
 def _end_watching() -> None:
     """Take the wrappers off after the last recipe."""
-    global _watchers
-    with _lock:
-        _watchers -= 1
-        while _wrapped and not _watchers:
-            setattr(*_wrapped[-1])
-            _wrapped.pop()
+    patches = _patches()
+    with patches.lock:
+        patches.watchers -= 1
+        while patches.wrapped and not patches.watchers:
+            setattr(*patches.wrapped[-1])
+            patches.wrapped.pop()
 
 
 def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any] | None = None) -> None:
@@ -218,7 +229,7 @@ def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., A
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
-    _wrapped.append((owner, name, vars(owner)[name]))  # as it was kept: a static method, say
+    _patches().wrapped.append((owner, name, vars(owner)[name]))  # as it was kept: a static method, say
     setattr(owner, name, value)
 
 

@@ -7,13 +7,11 @@ of everything that decides beside it.
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
 import time
 from typing import Any
 
-from kcl import option
+from kcl import process
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -35,10 +33,33 @@ class Warned(NamedTuple):
 
 _TYPES = [str, str, str, str, int]  # of a warning's fields
 _LOOPY = frozenset({"loopy"})
-_lock = threading.Lock()
-_writes_at_exit = False
-_proven: dict[str, tuple[Warned, ...]] = {}
-_groups: dict[str, Group] = {}
+
+
+class State:
+    """The proofs that this process read and made, by the digest of the record, and their groups by name."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.proven: dict[str, tuple[Warned, ...]] = {}
+        self.groups: dict[str, Group] = {}
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()  # a thread that is not here may hold the old one
+
+    def on_change(self) -> None:
+        self.proven.clear()
+        self.groups.clear()
+
+
+class Unwritten:
+    """There are proofs to write at exit."""
+
+    def at_exit(self) -> None:
+        write()
+
+
+_state = process.own(State)
+_unwritten = process.own(Unwritten)
 
 
 class Group:
@@ -54,7 +75,9 @@ class Group:
         """Read what earlier runs proved, once. Raises nothing."""
         if self._before is None:
             self._before = self._stored()
-            _proven.update({digest: tuple([Warned(*one) for one in said]) for digest, said in self._before.items()})
+            _state().proven.update(
+                {digest: tuple([Warned(*one) for one in said]) for digest, said in self._before.items()}
+            )
 
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
@@ -73,7 +96,7 @@ class Group:
 
     def write(self) -> None:
         """Publish what is new, with what other processes have published meanwhile."""
-        with _lock:
+        with _state().lock:
             new, self._new = self._new, {}
         if not new:
             return
@@ -86,25 +109,24 @@ class Group:
 
 def group(name: str) -> Group:
     """Return the group of the calls in a file of this name."""
-    return _groups.get(name) or _groups.setdefault(name, Group(name))
+    groups = _state().groups
+    return groups.get(name) or groups.setdefault(name, Group(name))
 
 
 def find(digest: str, where: Group) -> tuple[Warned, ...] | None:
     """Return the warnings of a record that was carried out without an error, None where that is not proven."""
-    found = _proven.get(digest)
+    proven = _state().proven
+    found = proven.get(digest)
     if found is None:
         where.read()
-        found = _proven.get(digest)
+        found = proven.get(digest)
     return found
 
 
 def add(digest: str, warned: tuple[Warned, ...], where: Group) -> None:
     """Note that a record was carried out without an error."""
-    global _writes_at_exit
-    if not _writes_at_exit:
-        _writes_at_exit = True
-        atexit.register(write)
-    _proven[digest] = warned
+    _unwritten()
+    _state().proven[digest] = warned
     where.add(digest, warned)
 
 
@@ -112,22 +134,10 @@ def write() -> None:
     """Publish the proofs of all groups that are not published yet. Raises nothing unless `KCL_STRICT=fault`."""
     if layers.generator().off(_LOOPY):
         return
-    for one in list(_groups.values()):
+    for one in list(_state().groups.values()):
         one.write()
-
-
-def _after_fork() -> None:
-    """A thread that is not here may hold the lock."""
-    global _lock
-    _lock = threading.Lock()
 
 
 def reset() -> None:
     """Forget all proofs."""
-    _proven.clear()
-    _groups.clear()
-
-
-option.on_change(reset)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    _state().on_change()

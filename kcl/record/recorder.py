@@ -9,7 +9,6 @@ recorded. Whatever fails in here is a fault of kcl: the call is carried out, and
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-from kcl import events
+from kcl import events, process
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import beside, proofs, table, texts, unmade
@@ -41,7 +40,20 @@ class _State(threading.local):
 
 
 _state = _State()
-_waiting: weakref.WeakSet[Record] = weakref.WeakSet()
+
+
+class _Waiting:
+    """The records that wait."""
+
+    def __init__(self) -> None:
+        self.records: weakref.WeakSet[Record] = weakref.WeakSet()
+
+    def after_fork(self) -> None:
+        for record in list(self.records):
+            record.lock = threading.RLock()  # a thread that is not here may have been carrying the record out
+
+
+_waiting = process.shared(_Waiting)
 
 
 @contextmanager
@@ -221,7 +233,7 @@ def made(question: str, place: CallSite) -> None:
 
 def settle() -> None:
     """Carry out every record that waits, before something changes what it would meet."""
-    for record in list(_waiting):
+    for record in list(_waiting().records):
         make(record)
 
 
@@ -301,7 +313,7 @@ def _answer(record: Record, group: Group) -> Any:
             from kcl.record import warned
 
             warned.again(found, record.place)
-        _waiting.add(record)
+        _waiting().records.add(record)
         return unmade.new(record, _gives_unit(record))
     from kcl.record import warned
 
@@ -351,13 +363,3 @@ def _own(value: Any, question: str) -> Any:
 def _group_of(code: Any) -> Group:
     """Return the group of the calls that stand in one file."""
     return proofs.group(code.co_filename.rpartition("/")[2])
-
-
-def _after_fork() -> None:
-    """A thread that is not here may have been carrying a record out."""
-    for record in list(_waiting):
-        record.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -11,16 +11,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kcl import process
 from kcl.record import conditions
 from kcl.record.proofs import Warned
 from kcl.record.record import CallSite
 from kcl.settings import PACKAGE
 
-_registries: dict[str, dict[Any, Any]] = {}
 _OWN = PACKAGE + os.sep
-_lock = threading.RLock()
-_hearers = 0  # threads that listen now
-_before: Any = None  # what shows warnings else
+
+
+class State:
+    """What kcl did to the functions that show warnings, and which warnings it gave again."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.hearers = 0  # threads that listen now
+        self.before: Any = None  # what shows warnings else
+        self.registries: dict[str, dict[Any, Any]] = {}
+
+    def after_fork(self) -> None:
+        self.lock = threading.RLock()  # a thread that is not here may hold the old one
+
+
+_state = process.shared(State)
 
 
 class _Hearing(threading.local):
@@ -60,41 +73,31 @@ def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
 
 
 def _install() -> None:
-    global _hearers, _before
-    with _lock:
-        _hearers += 1
+    state = _state()
+    with state.lock:
+        state.hearers += 1
         filters: Any = warnings.filters
         if _FILTER not in filters:
             filters.insert(0, _FILTER)
         if warnings.showwarning is not _show:
-            _before, warnings.showwarning = warnings.showwarning, _show
+            state.before, warnings.showwarning = warnings.showwarning, _show
 
 
 def _remove() -> None:
-    global _hearers
-    with _lock:
-        _hearers -= 1
-        if not _hearers:
+    state = _state()
+    with state.lock:
+        state.hearers -= 1
+        if not state.hearers:
             filters: Any = warnings.filters
             if _FILTER in filters:
                 filters.remove(_FILTER)
             if warnings.showwarning is _show:
-                warnings.showwarning = _before
-
-
-def _after_fork() -> None:
-    """A thread that is not here may hold the lock."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+                warnings.showwarning = state.before
 
 
 def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
     if _hearing.heard is None:
-        _before(message, category, filename, lineno, file, line)
+        _state().before(message, category, filename, lineno, file, line)
     else:
         _hearing.heard.append(warnings.WarningMessage(message, category, filename, lineno, file, line))
 
@@ -137,7 +140,7 @@ def _below_loopy(file: str) -> str:
 def _give(one: Warned, place: CallSite, category: type[Warning], file: str) -> None:
     if one.file:
         line, module = one.line, one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        registry = _registries.setdefault(module, {})
+        registry = _state().registries.setdefault(module, {})
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
         registry = place.names.setdefault("__warningregistry__", {})

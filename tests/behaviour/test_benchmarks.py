@@ -33,7 +33,7 @@ PARTS = (
     "recording",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
-TABLES = ("run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
+TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 

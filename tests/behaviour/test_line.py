@@ -49,12 +49,11 @@ WARM_MODULES = [
     "kcl.cache.makers",
     "kcl.record.manifest",
     "kcl.namedtuple",
-    "kcl.option",
+    "kcl.process",
     "kcl.generate.origins",
     "kcl.generate.origins.recorded",
-    "kcl.cache.pieces",
+    "kcl.cache.places",
     "kcl.line",
-    "kcl.cache.plainjson",
     "kcl.caches.postponed",
     "kcl.build.preprocessor",
     "kcl.build.program",
@@ -77,7 +76,7 @@ WARM_MODULES = [
     "kcl.cache.stores.generatordict",
     "kcl.cache.stores.memory",
     "kcl.cache.stores.persistentdict",
-    "kcl.trust",
+    "kcl.settings.trust",
 ]
 AHEAD_MODULES = ["kcl.drivers.pocl.prebuild", "kcl.drivers.pocl.orders"]  # on PoCL, with two processors
 
@@ -139,7 +138,7 @@ class TestImports:
         assert not GENERATORS & {name.partition(".")[0] for name in modules}
         expected = sorted(WARM_MODULES + (AHEAD_MODULES if platform_name == "pocl" else []))
         assert [name for name in modules if name.partition(".")[0] == "kcl"] == expected
-        needless = {"click", "rich", "asyncio", "subprocess", "importlib.metadata", "json", "pytools.py_codegen"}
+        needless = {"click", "rich", "asyncio", "subprocess", "importlib.metadata", "pytools.py_codegen"}
         assert not needless & set(modules) - _own(warm)
 
     def test_import_of_kcl(self, child):

@@ -779,7 +779,7 @@ class TestFaults:
         """Proofs of a strange form prove nothing."""
         unit()
         proofs.write()
-        (group,) = [one for one in proofs._groups.values() if one._before]
+        (group,) = [one for one in proofs._state().groups.values() if one._before]
         key, layer = group._key, layers.generator()
         for strange in ({"proven": []}, {"proven": {"a": 1}}, {"proven": {"a": [["short"]]}}, {}):
             from kcl.cache.entry import Entry

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 
 import pytest
+from house import NAMES, PACKAGE, imported, importing, inside, modules, parsed, places
 
 from conftest import ROOT
-
-PACKAGE = ROOT / "kcl"
 
 # The rooms, from the ground up: a module imports only what lies in its own room or above it in this list, also inside
 # of functions and for types.
 ROOMS = [
     "errors",
+    "process",
     "namedtuple",
-    "trust",
-    "settings_file",
     "settings",
-    "option",
     "events",
     "launch",
     "caches",
@@ -38,53 +34,6 @@ ROOMS = [
     "cli",
     "__main__",
 ]
-
-
-def modules():
-    """Return path and dotted name below kcl of every module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-        yield path, name
-
-
-NAMES = {name for _path, name in modules()}
-
-
-@functools.cache
-def parsed(path):
-    """Return the syntax tree of a module."""
-    return ast.parse(path.read_text())
-
-
-def imported(path, name):
-    """Yield (module of kcl, whether for types only, line) for every import in a module."""
-    tree = parsed(path)
-    typing = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-        for node in ast.walk(block)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}:{node.lineno}: relative import"
-            found = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for dotted in found:
-            yield dotted, id(node) in typing, node.lineno
-
-
-def inside(dotted):
-    """Return the module of kcl that an imported name lies in, None for another package's."""
-    package, _, rest = dotted.partition(".")
-    if package != "kcl":
-        return None
-    while rest and rest not in NAMES:
-        rest = rest.rpartition(".")[0]
-    return rest or "__init__"
 
 
 def room(name):
@@ -136,36 +85,9 @@ class TestImportOrder:
             visit(name)
 
 
-def places(pattern):
-    """Return the modules whose code, without comments and texts, matches."""
-    return {name for path, name in modules() if re.search(pattern, _code(path))}
-
-
-@functools.cache
-def _code(path):
-    return ast.unparse(_without_texts(ast.parse(path.read_text())))
-
-
-def _without_texts(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node.value = ""
-    return tree
-
-
-def importing(*packages):
-    """Return the modules that import one of these packages, anywhere."""
-    return {
-        name
-        for path, name in modules()
-        for dotted, typing, _line in imported(path, name)
-        if dotted.partition(".")[0] in packages and not typing
-    }
-
-
 class TestFences:
     def test_environment(self):
-        """The environment is read in config and adapters only."""
+        """The environment is read in the settings and in the rows of foreign caches only."""
         readers = places(r"(?<!type\()\bos\.(environ|environb|getenv|getenvb)\b|from os import [^\n]*environ")
         assert readers <= {"settings", "caches", "caches.table"}
 

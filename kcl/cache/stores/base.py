@@ -13,6 +13,9 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
+from kcl.namedtuple import NamedTuple
+
+SIZE_LIMIT = 1 << 30  # bytes of an entry
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60
 _DIGEST_LENGTH = 64
@@ -20,11 +23,24 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _HEX = frozenset("0123456789abcdef")
 
 
-class Store(Protocol):
-    """Bytes by address, in one place.
+class Stat(NamedTuple):
+    """What a store knows of the bytes at an address without reading them.
 
-    `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the layer above catches
-    them. Methods may be called from several threads. `put` replaces what is there, whole or not at all.
+    `size` is their number. `used` is the time of their last use in seconds since the epoch, to a day or so, the time
+    they were put counts as one; None where a store does not know.
+    """
+
+    size: int
+    used: float | None
+
+
+Head = tuple[Stat, bytes]  # what a listing reads of an entry: its stat and its first bytes
+
+
+class Reader(Protocol):
+    """What a listing needs of a store.
+
+    `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the caller catches them.
     """
 
     name: str
@@ -33,14 +49,24 @@ class Store(Protocol):
     def get(self, address: str) -> bytes | None:
         """Return the bytes at an address, or ``None`` if there are none; create nothing."""
 
+    def scan(self) -> Iterator[str]:
+        """Yield the addresses that hold something; other users of the store may add and delete meanwhile."""
+
+    def stat(self, address: str) -> Stat | None:
+        """Return size and last use of the bytes at an address, or ``None`` if there are none; this is no use."""
+
+
+class Store(Reader, Protocol):
+    """Bytes by address, in one place.
+
+    Methods may be called from several threads. `put` replaces what is there, whole or not at all.
+    """
+
     def put(self, address: str, blob: bytes) -> None:
         """Keep the bytes at an address."""
 
     def delete(self, address: str) -> None:
         """Forget the address; it is no error if nothing is there."""
-
-    def scan(self) -> Iterator[str]:
-        """Yield the addresses that hold something; other users of the store may add and delete meanwhile."""
 
 
 def address(digest: str, folder: str = "", label: str = "") -> str:

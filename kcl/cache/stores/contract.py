@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from kcl.cache.stores.base import Store, address
+from kcl.cache.stores.base import Stat, Store, address
 
 
 def example(number: int, folder: str = "", label: str = "") -> str:
@@ -44,8 +45,9 @@ class StoreContract:
         assert list(store.scan()) == []
 
     def test_nothing_is_made_by_reading(self, store: Store, tmp_path: Path) -> None:
-        """Neither construction nor get, delete and scan create a file."""
+        """Neither construction nor get, stat, delete and scan create a file."""
         store.get(example(1, "device", "axpy"))
+        store.stat(example(1, "device", "axpy"))
         store.delete(example(1))
         list(store.scan())
         assert list(tmp_path.rglob("*")) == []
@@ -77,6 +79,24 @@ class StoreContract:
         for number, place in enumerate(sorted(addresses)):
             store.put(place, b"%d" % number)
         assert sorted(store.scan()) == sorted(addresses)
+
+    def test_stat(self, store: Store) -> None:
+        """A stat tells the size, and the time of the last use or None; it makes nothing, and raises for no address."""
+        assert store.stat(example(1)) is None
+        before = time.time()
+        store.put(example(1, "device", "axpy"), b"a longer blob")
+        store.put(example(2), b"")
+        for place, size in ((example(1, "device", "axpy"), 13), (example(2), 0)):
+            found = store.stat(place)
+            assert found is not None
+            assert found.size == size
+            assert found.used is None or before - 5.0 <= found.used <= time.time() + 5.0
+        store.put(example(2), b"replaced")
+        assert (store.stat(example(2)) or Stat(0, None)).size == 8
+        store.delete(example(2))
+        assert store.stat(example(2)) is None
+        with pytest.raises(ValueError, match="not the address"):
+            store.stat("../" + "0" * 64)
 
     def test_delete_during_scan(self, store: Store) -> None:
         """Deleting while scanning is allowed."""

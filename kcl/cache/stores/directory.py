@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kcl import trust
-from kcl.cache.stores.base import digest_of
+from kcl.cache import places
+from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.settings import trust
 
-SIZE_LIMIT = 1 << 30
-TEMPORARY_PREFIX = ".kcl-tmp-"  # no address starts with a full stop
 TEMPORARY_AGE = 3600.0
+NOTED = 86400.0  # seconds; a use is noted again after that
 
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 # O_NONBLOCK: opening a FIFO must not wait for its writer
@@ -27,13 +27,16 @@ class Directory:
     """Keep each blob in the file ``root/<address>``, mode 0600, in directories of mode 0700.
 
     Nothing is created before the first `put`. A reader sees an old entry, a new one or none, never a part of one,
-    and takes no lock. There is no fsync: a crash may lose entries, and whoever reads verifies.
+    and takes no lock. There is no fsync: a crash may lose entries, and whoever reads verifies. With `notes_use` a `get`
+    sets the file's time of modification, at most once a day: `stat` tells it as the time of the last use. Without, that
+    is the time of the last `put`.
     """
 
     name = "directory"
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], notes_use: bool = False) -> None:
         self.location = os.path.abspath(root)
+        self._notes_use = notes_use
         self._trusted = False
         self._swept = False
 
@@ -44,18 +47,13 @@ class Directory:
             return None
         self._check_folder(address)
         path = f"{self.location}/{address}"
-        try:
-            descriptor = os.open(path, _READ)
-        except FileNotFoundError:
+        found = _read(path, SIZE_LIMIT)
+        if found is None:
             return None
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
-                raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
-            raise
-        try:
-            return _read(descriptor, path)
-        finally:
-            os.close(descriptor)
+        if self._notes_use and not 0.0 <= time.time() - found[0].st_mtime <= NOTED:
+            with suppress(OSError):  # a directory that can be read only is no fault
+                os.utime(path)
+        return found[1]
 
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; whoever renames last wins, and both are right."""
@@ -73,6 +71,26 @@ class Directory:
         if not self._swept:
             self._swept = True
             self._sweep()
+
+    def head(self, address: str, length: int) -> Head | None:
+        """Return the stat and the first bytes of the file, which is checked as `get` checks it; this is no use."""
+        digest_of(address)
+        if not (self._trusted or self._check()):
+            return None
+        self._check_folder(address)
+        found = _read(f"{self.location}/{address}", length)
+        return None if found is None else (Stat(found[0].st_size, found[0].st_mtime), found[1])
+
+    def stat(self, address: str) -> Stat | None:
+        digest_of(address)
+        if not (self._trusted or self._check()):
+            return None
+        self._check_folder(address)
+        try:
+            status = os.lstat(f"{self.location}/{address}")
+        except FileNotFoundError:
+            return None
+        return Stat(status.st_size, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
 
     def delete(self, address: str) -> None:
         digest_of(address)
@@ -95,6 +113,15 @@ class Directory:
             except ValueError:
                 continue
             yield address, item
+
+    def stamps(self) -> dict[str, list[int]]:
+        """Return for each address what tells whether the file is still the same."""
+        found = {}
+        for address, item in self.items():
+            with suppress(FileNotFoundError):
+                status = item.stat(follow_symlinks=False)
+                found[address] = [status.st_mtime_ns, status.st_size, status.st_ino]
+        return found
 
     def _check(self) -> bool:
         self._trusted = trust.check(self.location)
@@ -137,7 +164,7 @@ class Directory:
         """Remove what killed writers left behind, by prefix and age only."""
         with suppress(OSError):
             for item, _ in self._files():
-                if not item.name.startswith(TEMPORARY_PREFIX):
+                if not item.name.startswith(places.TEMPORARY):
                     continue
                 with suppress(OSError):
                     if time.time() - item.stat(follow_symlinks=False).st_mtime > TEMPORARY_AGE:
@@ -146,7 +173,7 @@ class Directory:
 
 def publish(path: str, blob: bytes) -> None:
     """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
-    temporary = os.path.join(os.path.dirname(path), TEMPORARY_PREFIX + os.urandom(8).hex())
+    temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
     descriptor = os.open(temporary, _WRITE, 0o600)
     try:
         try:
@@ -187,17 +214,34 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
-def _read(descriptor: int, path: str) -> bytes:
-    """Check the opened file, then read it whole: what is checked and what is read are the same file."""
-    status = os.fstat(descriptor)
+def _read(path: str, length: int) -> tuple[os.stat_result, bytes] | None:
+    """Return the status of a file and its first bytes; raise `DamagedEntry` for one that is not ours alone."""
+    try:
+        descriptor = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
+            raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        return status, _read_checked(descriptor, path, status, length)
+    finally:
+        os.close(descriptor)
+
+
+def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int) -> bytes:
+    """Check the opened file, then read so much of it: what is checked and what is read are the same file."""
     fault = trust.file_fault(status)
     if fault is None and status.st_size > SIZE_LIMIT:
         fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
     if fault is not None:
         raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
-    blob = os.read(descriptor, status.st_size)
-    while len(blob) < status.st_size:
-        more = os.read(descriptor, status.st_size - len(blob))
+    wanted = min(status.st_size, length)
+    blob = os.read(descriptor, wanted)
+    while len(blob) < wanted:
+        more = os.read(descriptor, wanted - len(blob))
         if not more:
             break  # truncated meanwhile: the lengths in the entry will tell
         blob += more

@@ -18,17 +18,15 @@ from weakref import WeakValueDictionary
 
 from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
-from kcl import trust
+from kcl import process
 from kcl.errors import DamagedEntry
+from kcl.settings import trust
 
 T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
-
-_alive: WeakValueDictionary[int, GeneratorDict] = WeakValueDictionary()
-_held: list[GeneratorDict] = []
 
 
 class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
@@ -51,7 +49,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self._process = os.getpid()
         self._patience = PATIENCE
         self._writable = False
-        _alive[id(self)] = self
+        _state().alive[id(self)] = self
 
     def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:  # at exit the module may be empty
         # after a fork the mutex may be held by a thread that is not here, and the connection is the parent's
@@ -71,6 +69,13 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         if not rows:
             raise NoSuchEntryError(key)
         return self._bytes(rows[0][0])
+
+    def size(self, key: str) -> int:
+        """Return the number of bytes under a key; raise `NoSuchEntryError` (a `KeyError`)."""
+        rows = self._read("SELECT length(key_value) FROM dict WHERE keyhash=?", key)
+        if not rows:
+            raise NoSuchEntryError(key)
+        return int(rows[0][0])
 
     def store(self, key: str, value: bytes, _skip_if_present: bool = False) -> None:
         """Keep bytes under a key; make the file, mode 0600, where it is missing."""
@@ -200,17 +205,25 @@ def _uri(path: str) -> str:
     return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=rw"
 
 
-def _before_fork() -> None:
-    """Let running statements end: a child must not inherit the locks inside of SQLite in a locked state."""
-    for rows in list(_alive.values()):
-        if rows.mutex.acquire(timeout=PATIENCE):
-            _held.append(rows)
+class State:
+    """The dictionaries that are in use, and those whose statements a thread that forks holds back."""
+
+    def __init__(self) -> None:
+        self.alive: WeakValueDictionary[int, GeneratorDict] = WeakValueDictionary()
+        self.held: list[GeneratorDict] = []
+
+    def before_fork(self) -> None:
+        """Let running statements end: a child must not inherit the locks inside of SQLite in a locked state."""
+        for rows in list(self.alive.values()):
+            if rows.mutex.acquire(timeout=PATIENCE):
+                self.held.append(rows)
+
+    def after_fork_in_parent(self) -> None:
+        """Let statements go on."""
+        while self.held:
+            self.held.pop().mutex.release()
+
+    after_fork = after_fork_in_parent
 
 
-def _after_fork() -> None:
-    while _held:
-        _held.pop().mutex.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+_state = process.shared(State)  # dictionaries live as long as their layers, whichever cache is in use

@@ -6,11 +6,14 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from threading import RLock
 
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores.base import Stat, digest_of
 
 
 class Memory:
-    """Keep the most recently used blobs up to a number of bytes; safe to use from several threads."""
+    """Keep the most recently used blobs up to a number of bytes; safe to use from several threads.
+
+    It knows the order of uses and not their times.
+    """
 
     name = "memory"
     location = "memory"
@@ -48,6 +51,12 @@ class Memory:
         with self._lock:
             addresses = list(self._blobs)
         return iter(addresses)
+
+    def stat(self, address: str) -> Stat | None:
+        digest_of(address)
+        with self._lock:
+            blob = self._blobs.get(address)
+        return None if blob is None else Stat(len(blob), None)
 
     def _drop(self, address: str) -> None:
         blob = self._blobs.pop(address, None)

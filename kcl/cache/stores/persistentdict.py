@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import trust
-from kcl.cache.stores.base import digest_of
+from kcl.cache import places
+from kcl.cache.stores.base import Stat, digest_of
 from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.settings import trust
 
 if TYPE_CHECKING:
     from kcl.cache.stores.generatordict import GeneratorDict
 
 T = TypeVar("T")
-
-IDENTIFIER = "kcl-generated-v1"
-ASIDE = ".damaged-1"
 
 # Releases of pytools whose PersistentDict was found to fit `GeneratorDict`: 2026.1.1 by all of
 # tests/unit/cache/stores/test_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1
@@ -46,21 +44,21 @@ def filename(container_dir: str, identifier: str, version: tuple[int, ...]) -> s
     """Return the path that this release of pytools gives to the file of a PersistentDict."""
     python = ".".join(str(part) for part in sys.version_info)
     hyphen = "-" if tuple(version) >= _HYPHEN else ""
-    return os.path.join(container_dir, f"pdict-v5-{identifier}{hyphen}{python}.sqlite")
+    return os.path.join(container_dir, places.dictionary(identifier, hyphen + python))
 
 
 class Rows:
     """Keep each blob as a row of one SQLite file, in the directory and under the name that pytools uses.
 
-    Rows hold the bytes of entries and are never unpickled. The file is opened at the first `get` and made at the
-    first `put`. A busy file is waited for at most a second (`sqlite3.OperationalError`). A damaged file is renamed
-    to ``...damaged-1``, once per process, and reported by `DamagedEntry`: a `get` finds nothing then, a `put` has
-    kept its row in a new file.
+    Rows hold the bytes of entries and are never unpickled. The table has no place for the time of a use. The file is
+    opened at the first `get` and made at the first `put`. A busy file is waited for at most a second
+    (`sqlite3.OperationalError`). A damaged file is renamed to ``...damaged-1``, once per process, and reported by
+    `DamagedEntry`: a `get` finds nothing then, a `put` has kept its row in a new file.
     """
 
     name = "persistentdict"
 
-    def __init__(self, container_dir: str | os.PathLike[str], identifier: str = IDENTIFIER) -> None:
+    def __init__(self, container_dir: str | os.PathLike[str], identifier: str = places.GENERATED) -> None:
         import pytools  # noqa: F401  # before its submodule: see `kcl.cache.layers`
         from pytools.version import VERSION
 
@@ -109,6 +107,15 @@ class Rows:
                 digest_of(address)
                 yield address
 
+    def stat(self, address: str) -> Stat | None:
+        digest_of(address)
+        rows = self._open()
+        if rows is None:
+            return None
+        with suppress(KeyError):
+            return Stat(self._guard(rows.size, address), None)
+        return None
+
     def _open(self) -> GeneratorDict | None:
         """Return the dictionary on the file as it lies there now; ``None`` where there is none."""
         try:
@@ -140,7 +147,8 @@ class Rows:
             if self._set_aside or not self._is_damage(error):
                 raise
             self._put_aside()
-            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {self.location}{ASIDE}") from error
+            aside = self.location + places.ASIDE
+            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {aside}") from error
 
     def _is_damage(self, error: sqlite3.Error) -> bool:
         if not isinstance(error, sqlite3.OperationalError):
@@ -158,7 +166,7 @@ class Rows:
         with suppress(FileNotFoundError):
             if rows is None or not rows.usable(os.lstat(self.location)):
                 return
-            os.replace(self.location, self.location + ASIDE)
+            os.replace(self.location, self.location + places.ASIDE)
         for suffix in ("-journal", "-wal", "-shm"):  # they would be applied to the new file
             with suppress(FileNotFoundError):
                 os.unlink(self.location + suffix)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kcl import process
 from kcl.settings import PACKAGE
 
 if TYPE_CHECKING:
@@ -27,9 +28,17 @@ _IGNORED = frozenset(
 _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
-_left_behind: set[str] = set()
-_last_starts: dict[str, float] = {}
-_queues: dict[str, Queue] = {}
+
+class State:
+    """Helpers that were stopped when a process waited for them, when each folder's helper was started, and queues."""
+
+    def __init__(self) -> None:
+        self.left_behind: set[str] = set()
+        self.last_starts: dict[str, float] = {}
+        self.queues: dict[str, Queue] = {}  # each remembers that its directory was checked
+
+
+_state = process.own(State)
 
 
 def request(root: str, address: str, job: Entry, environment: Mapping[str, str]) -> None:
@@ -81,7 +90,7 @@ def wait(
             return queue.state(digest) is None
         waiting.holder = str(queue.holder() or "the helper")
         if waiting.is_over():
-            _left_behind.add(waiting.holder)
+            _state().left_behind.add(waiting.holder)
             return False
         if time.monotonic() + pause > end:
             return False
@@ -160,7 +169,7 @@ def _is_left_behind(helper: str) -> bool:
     """Tell whether we have waited in vain for a helper that is stopped, and still is."""
     from kcl.cache.flight import is_stopped
 
-    return helper in _left_behind and is_stopped(helper)
+    return helper in _state().left_behind and is_stopped(helper)
 
 
 def _directory() -> str:
@@ -173,23 +182,24 @@ def _directory() -> str:
 def _queue(folder: str) -> Queue:
     from kcl.drivers.pocl.jobs import Queue
 
-    if folder not in _queues:  # it remembers that the directory was checked
-        _queues[folder] = Queue(folder)
-    return _queues[folder]
+    queues = _state().queues
+    if folder not in queues:
+        queues[folder] = Queue(folder)
+    return queues[folder]
 
 
 def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:
     """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
     if _started_lately(queue) or queue.has_helper():
         return
-    _last_starts[queue.folder] = time.monotonic()
+    _state().last_starts[queue.folder] = time.monotonic()
     command = _command(os.path.abspath(folder))
     if command is not None:
         _spawn(command, environment)
 
 
 def _started_lately(queue: Queue) -> bool:
-    return time.monotonic() - _last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
+    return time.monotonic() - _state().last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
 
 
 def _command(folder: str) -> list[str] | None:

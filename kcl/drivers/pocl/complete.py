@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
 from kcl.drivers.pocl.private import BITCODE, PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
@@ -215,8 +216,9 @@ def _parsed(text: str, beside: str) -> BuildOptions:
 def _published(store: Directory, entry: Entry) -> Entry | None:
     """Return the entry that is there already, if it is one of the same key with a binary."""
     try:
-        blob = store.get(str(entry.metadata["address"]))
-        found = None if blob is None else Entry.unpack(blob, entry.key)
+        address = str(entry.metadata["address"])
+        blob = store.get(address)
+        found = None if blob is None else entry_at(address, blob, entry.key)
     except DamagedEntry:
         return None
     return found if found is not None and "binary" in found.parts else None

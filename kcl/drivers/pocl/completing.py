@@ -7,7 +7,6 @@ for a size of launch which the entry lacks made the hit a partial one, and the e
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kcl import caches, events, option, settings
+from kcl import caches, events, process, settings
 from kcl.build.driver import Promise
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -42,11 +41,30 @@ class Loaded(NamedTuple):
 
 Thing = TypeVar("Thing", Promise, Loaded)
 
-_lock = threading.RLock()
-# By address: a program may be launched, or loaded, in any number of contexts.
-_kept: dict[str, Promise] = {}
-_loaded: dict[str, Loaded] = {}
-_registered = 0  # the process that hands over what is left when it ends
+
+class State:
+    """The programs that were launched and loaded, by address: each may be so in any number of contexts."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.promises: dict[str, Promise] = {}
+        self.loaded: dict[str, Loaded] = {}
+
+    def take(self) -> tuple[tuple[Promise, ...], tuple[Loaded, ...]]:
+        """Return what was collected, and forget it."""
+        with self.lock:
+            found = tuple(self.promises.values()), tuple(self.loaded.values())
+            self.promises.clear()
+            self.loaded.clear()
+        return found
+
+    def at_exit(self) -> None:
+        """Hand over what is left."""
+        if layers.binary().promote != "off":
+            _hand_over(self)
+
+
+_state = process.own(State)
 
 
 def launched(jobs: tuple[Promise, ...]) -> None:
@@ -54,7 +72,7 @@ def launched(jobs: tuple[Promise, ...]) -> None:
     if layers.binary().promote == "background":
         _request(jobs)
     elif jobs:
-        _keep(_kept, jobs)
+        _keep(_state().promises, jobs)
 
 
 def loaded(address: str, entry: Entry, options: str) -> None:
@@ -63,7 +81,7 @@ def loaded(address: str, entry: Entry, options: str) -> None:
     if place is not None and layers.binary().promote != "off":
         about = entry.metadata
         sizes = about["specialisations"]
-        _keep(_loaded, (Loaded(address, entry.key, about["kernel"], place, sizes, options),))
+        _keep(_state().loaded, (Loaded(address, entry.key, about["kernel"], place, sizes, options),))
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
@@ -74,8 +92,8 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     and batch schedulers: call it in one process, after the launches. Any fault of the cache is said once, as elsewhere.
     Thread-safe.
     """
-    _hand_over()
-    folder = option.folder("kcl")
+    _hand_over(_state())
+    folder = settings.folder("kcl")
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
     try:
         from kcl.drivers.pocl import client
@@ -92,33 +110,18 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
 
 def reset() -> None:
     """Forget what was launched and loaded."""
-    with _lock:
-        _kept.clear()
-        _loaded.clear()
+    _state().take()
 
 
 def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
-    global _registered
-    with _lock:
+    with _state().lock:
         kept.update({one.address: one for one in new})
-        if layers.binary().promote != "off" and _registered != os.getpid():
-            _registered = os.getpid()
-            atexit.register(_at_exit, _registered)
 
 
-def _at_exit(process: int) -> None:
-    """Hand over what is left; a child that was forked meanwhile leaves it to its parent."""
-    if process == os.getpid():
-        _hand_over()
-
-
-def _hand_over() -> None:
-    with _lock:
-        jobs, programs = tuple(_kept.values()), tuple(_loaded.values())
-        _kept.clear()
-        _loaded.clear()
+def _hand_over(state: State) -> None:
+    promises, programs = state.take()
     try:
-        _request(jobs + _partial(programs))
+        _request(promises + _partial(programs))
     except (OSError, CacheFault, ValueError) as error:
         layers.binary().fault("complete entries", error)
 
@@ -128,7 +131,7 @@ def _request(jobs: tuple[Promise, ...]) -> None:
         try:
             from kcl.drivers.pocl import client
 
-            client.request(option.folder("kcl"), job.address, job.entry, settings.environment())
+            client.request(settings.folder("kcl"), job.address, job.entry, settings.environment())
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 
@@ -168,18 +171,6 @@ def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:
     about = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)
-
-
-def _after_fork() -> None:
-    """Leave to the parent what is the parent's; a thread that is not here may hold the lock."""
-    global _lock
-    _lock = threading.RLock()
-    _kept.clear()
-    _loaded.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _draw(done: int, total: int) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches, option, settings
+from kcl import caches, process, settings
 from kcl.cache import layers
 from kcl.drivers.plain import Plain
 from kcl.drivers.pocl import completing
@@ -27,7 +27,15 @@ _PATIENCE = 2.0
 _PATIENCE_IN_ALL = 10.0
 _STRICT_PATIENCE = 60.0
 
-_waited = 0.0
+
+class State:
+    """How long this process has waited for entries that a helper completes, in seconds."""
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+
+
+_state = process.own(State)
 
 
 class Pocl(Plain):
@@ -59,21 +67,21 @@ class Pocl(Plain):
 
     def awaited(self, slot: Slot, kernel: str) -> bool:
         """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
-        global _waited
-        layer, folder, digest = layers.binary(), option.folder("kcl"), slot.key.digest
+        state = _state()
+        layer, folder, digest = layers.binary(), settings.folder("kcl"), slot.key.digest
         started = time.monotonic()
         try:
             from kcl.drivers.pocl import client
 
             if not client.pending(folder, digest):
                 return False
-            patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - _waited)
+            patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - state.waited)
             return client.wait(folder, digest, patience, settings.environment(), kernel)
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
         finally:
-            _waited += time.monotonic() - started
+            state.waited += time.monotonic() - started
 
     def prebuilt(self, build: Build, slots: list[Slot]) -> Prebuilt | None:
         """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""

@@ -13,13 +13,14 @@ import sys
 import time
 from contextlib import suppress
 
-from kcl import settings, trust
+from kcl import settings
 from kcl.drivers.pocl import jobs
 from kcl.drivers.pocl.client import driver_variables
 from kcl.drivers.pocl.complete import Task, Workshop
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
 from kcl.drivers.pocl.opencl import Library
 from kcl.drivers.pocl.private import PrivateCache
+from kcl.settings import trust
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5

@@ -18,8 +18,10 @@ import sys
 import time
 from contextlib import suppress
 
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
 from kcl.namedtuple import NamedTuple
 
@@ -44,7 +46,7 @@ class Queue:
     """The jobs of this node below one kcl folder."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = os.path.join(os.path.abspath(folder), "pending", node())
+        self.folder = os.path.join(os.path.abspath(folder), places.PENDING, node())
         self._files = Directory(self.folder)
 
     def add(self, entry: Entry) -> None:
@@ -65,7 +67,7 @@ class Queue:
         """Return what a job asks for; ``None`` if it is gone or damaged, and then it is dropped."""
         try:
             blob = self._files.get(f"{job.state}/{job.digest}")
-            return None if blob is None else Entry.unpack(blob)
+            return None if blob is None else entry_at(f"{job.state}/{job.digest}", blob)
         except DamagedEntry:
             self.drop(job)
             return None

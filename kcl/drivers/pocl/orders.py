@@ -6,10 +6,10 @@ programs. A process that has read it writes a new one, with its journal, if it a
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from kcl import option
+from kcl import process
+from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import KEPT, Remembered, driver_name
 from kcl.cache.stores.base import digest_of
@@ -56,30 +56,41 @@ def _addresses(listed: Any) -> list[str]:
     return listed
 
 
-_orders: dict[str, Order] = {}  # those of the last first programs
+class State:
+    """The orders of the last first programs."""
+
+    def __init__(self) -> None:
+        self.orders: dict[str, Order] = {}
+
+    def after_fork(self) -> None:
+        """Leave to the parent what the parent asked for."""
+        self.orders.clear()
+
+    def on_change(self) -> None:
+        """Forget what was asked for: orders lie elsewhere now."""
+        self.orders.clear()
+
+
+_state = process.own(State)
 
 
 def of(first: str, options: str) -> Order:
     """Return the order that begins with the program at an address, built with these options."""
     key = Key([Part("driver", driver_name()), Part("first program", first), Part("build options", options)])
     # No lock: a launch may come in between, from a signal handler or a finaliser in the same thread.
-    order = _orders.setdefault(key.digest, Order(Remembered("orders", key)))
-    for oldest in list(_orders)[:-KEPT]:
-        _orders.pop(oldest, None)
+    orders = _state().orders
+    order = orders.setdefault(key.digest, Order(Remembered(places.ORDERS, key)))
+    for oldest in list(orders)[:-KEPT]:
+        orders.pop(oldest, None)
     return order
 
 
 def write() -> None:
     """Write the orders of this process. Raises nothing."""
-    for order in list(_orders.values()):
+    for order in list(_state().orders.values()):
         order.write()
 
 
 def reset() -> None:
     """Forget what was asked for."""
-    _orders.clear()
-
-
-option.on_change(reset)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=reset)  # what the parent asked for is the parent's
+    _state().on_change()

@@ -23,12 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import events
+from kcl import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
-from kcl.cache.stores.base import digest_of
 from kcl.drivers.pocl import orders
-from kcl.errors import DamagedEntry
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
@@ -141,13 +139,8 @@ class Ahead:
     def _make(self, place: str) -> None:
         """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
         with suppress(Exception):
-            blob = self.layer.memory.get(place)
-            if blob is None and self.layer.disk is not None:
-                blob = self.layer.disk.get(place)
-            if blob is not None:
-                entry = Entry.unpack(blob)
-                if entry.key.digest != digest_of(place):
-                    raise DamagedEntry(f"the entry at {place} is that of another key")
+            entry = self.layer.read(place)
+            if entry is not None:
                 self._made[place] = Made(entry, compiler.of_binaries(self._context, [self._device], [entry]))
                 self._unbuilt.append(place)
         if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more
@@ -207,43 +200,44 @@ def _goes_on() -> bool:
     return threading.main_thread().is_alive()
 
 
-class _Step:
-    """What the second thread does inside of the driver, and whoever forks waits for."""
+class State:
+    """The lock of what the second thread does inside of the driver, which a thread that forks takes first."""
 
-    lock = threading.Lock()
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.forks = threading.local()  # `held`: for each fork that a thread is about to do, whether it has the lock
+
+    def before_fork(self) -> None:
+        """Wait until the second thread is between two programs, as far as that takes less than a second."""
+        held = self._held()
+        held.append(False)
+        held[-1] = self.lock.acquire(timeout=_FORK_SECONDS)
+
+    def after_fork_in_parent(self) -> None:
+        """Let the second thread go on."""
+        held = self._held()
+        if held and held.pop():
+            self.lock.release()
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: another thread is not here."""
+        self.lock = threading.Lock()
+        self._held().clear()
+
+    def _held(self) -> list[bool]:
+        held: list[bool] = self.forks.__dict__.setdefault("held", [])
+        return held
+
+
+_state = process.shared(State)
+
+
+class _Step:
+    """What the second thread does inside of the driver."""
 
     def __enter__(self) -> None:
-        if not self.lock.acquire(timeout=2 * _FORK_SECONDS):
+        if not _state().lock.acquire(timeout=2 * _FORK_SECONDS):
             raise TimeoutError("a process that was to be forked holds the lock")
 
     def __exit__(self, *_unused: Any) -> None:
-        self.lock.release()
-
-
-class _Forks(threading.local):
-    """Whether this thread holds the lock of the steps, for each fork that it is about to do: they may be nested."""
-
-    def __init__(self) -> None:
-        self.held: list[bool] = []
-
-
-_forks = _Forks()
-
-
-def _before_fork() -> None:
-    _forks.held.append(False)
-    _forks.held[-1] = _Step.lock.acquire(timeout=_FORK_SECONDS)
-
-
-def _after_fork() -> None:
-    if _forks.held and _forks.held.pop():
-        _Step.lock.release()
-
-
-def _in_child() -> None:
-    _Step.lock = threading.Lock()  # a thread that is not here may hold the other one
-    _forks.held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+        _state().lock.release()

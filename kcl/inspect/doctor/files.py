@@ -9,24 +9,25 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from kcl import caches, option, trust
+from kcl import caches, settings
+from kcl.cache import places
 from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
+from kcl.settings import trust
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
 _LARGEST = 256 << 20  # bytes of a database that is checked
 _LOCK_AGE = 60.0  # pyopencl waits no longer
 _OLD = 3600.0
-_FOLDERS = ("pytools", "pyopencl", "kcl")
 
 
 def directories() -> Iterator[Finding]:
     """Find directories that cannot be written, belong to others, or lie on a network file system."""
     check, said = "directories", set()
-    for path in dict.fromkeys(option.folder(name) for name in _FOLDERS):
+    for path in dict.fromkeys(settings.folder(name) for name in places.FOLDERS):
         try:
             trust.check(path)
         except (OSError, CacheFault) as error:
@@ -49,8 +50,8 @@ def directories() -> Iterator[Finding]:
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
-    places = [option.folder("kcl"), *(caches.directory(name) for name in caches.names())]
-    for path in filter(None, places):
+    folders = [places.own(), *(caches.directory(name) for name in caches.names())]
+    for path in filter(None, folders):
         there = _nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
@@ -102,9 +103,9 @@ def locks() -> Iterator[Finding]:
 
 def pending() -> Iterator[Finding]:
     """Find programs whose entries nobody completes."""
-    if not os.path.isdir(os.path.join(option.folder("kcl"), "pending")):
+    if not os.path.isdir(places.own(places.PENDING)):
         return
-    queue = Queue(option.folder("kcl"))
+    queue = Queue(places.own())
     try:
         jobs = queue.jobs()
         old = [job for job in jobs if job.written < time.time() - _OLD]
@@ -152,7 +153,7 @@ def _inodes(path: str) -> float:
 
 
 def _fault_of_database(path: str) -> str:
-    if not path.endswith(".sqlite") or os.path.getsize(path) > _LARGEST:
+    if not path.endswith(places.DATABASE) or os.path.getsize(path) > _LARGEST:
         return ""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as database:

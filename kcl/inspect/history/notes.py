@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kcl import events, option
+from kcl import events
+from kcl.cache import places
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
@@ -63,4 +64,4 @@ def read() -> list[Note]:
 
 
 def _store() -> Directory:
-    return Directory(os.path.join(option.folder("kcl"), "notes"))
+    return Directory(places.own(places.NOTES))

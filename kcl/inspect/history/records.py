@@ -14,13 +14,14 @@ hence no classes here, which take long to make.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import events, option
-from kcl.cache import plainjson
+from kcl import events, process
+from kcl.cache import places
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
@@ -35,7 +36,17 @@ FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, Attr
 Counters = dict[str, float]
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 
-_run = ("", 0)
+
+class Run:
+    """The name of this process in the journal, and its process id."""
+
+    def __init__(self) -> None:
+        self.name, self.process = os.urandom(8).hex(), os.getpid()
+
+    after_fork = __init__
+
+
+_run = process.own(Run)
 
 
 def write() -> bool:
@@ -64,7 +75,7 @@ def write() -> bool:
 
 def store() -> Directory:
     """Return the directory of the records."""
-    return Directory(os.path.join(option.folder("kcl"), "journal"))
+    return Directory(places.own(places.JOURNAL))
 
 
 def put(
@@ -81,22 +92,19 @@ def put(
     counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
     indices: dict[tuple[str, str], int] = {}
     missed, listed = [*missed], []
-    for *fields, key, driver, process, _texts in missed:
+    for *fields, key, driver, pid, _texts in missed:
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
-        listed.append([*fields, parts, driver, process])
+        listed.append([*fields, parts, driver, pid])
     lines = head, counted, uses, {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
-    blob = b"\n".join(plainjson.dumps(line).encode() for line in lines)
+    blob = b"\n".join(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
 
 def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
     """Return look-ups of this process that were no hits, with the fields of `kcl.inspect.history.journal.Missed`."""
-    global _run
-    if _run[1] != os.getpid():
-        _run = (os.urandom(8).hex(), os.getpid())
-    driver = driver_name()
+    run, driver = _run(), driver_name()
     return [
-        (moment, _run[0], event.layer, event.kernel, event.outcome, event.reason, key, driver, _run[1], texts)
+        (moment, run.name, event.layer, event.kernel, event.outcome, event.reason, key, driver, run.process, texts)
         for moment, event, key, texts in noted
     ]
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcl.cache import layers
+from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered
 from kcl.cache.stores.base import digest_of
@@ -38,7 +38,7 @@ def missed(recipe: str, kernel: str, rows: Sequence[str], texts: Mapping[str, st
 
 
 def _missed(recipe: str, kernel: str, rows: Sequence[str], text: str, record: Mapping[str, Any]) -> None:
-    remembered = Remembered("restless", Key([Part("recipe", recipe)]))
+    remembered = Remembered(places.RESTLESS, Key([Part("recipe", recipe)]))
     process = f"{os.getpid()} {_STARTED}"
     left = remembered.read()
     if left.get("text") != text:

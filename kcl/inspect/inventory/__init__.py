@@ -1,7 +1,7 @@
 """The inventory: what lies in the layers, by the headers of the entries; writes nothing.
 
-Loads neither pytools nor pyopencl, so that a listing starts at once. It reads the files of every Python version and of
-both stores of the generator layer.
+Loads neither pytools nor pyopencl, so that a listing starts at once. It asks stores: those of every Python version, and
+both sorts of the generator layer.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any
 
-from kcl import option, settings, trust
+from kcl import settings
+from kcl.cache import places
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores.base import Head, Reader, Stat
+from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
+from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
 from kcl.inspect.inventory.listing import KINDS, Summary
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 _HEAD = 4096  # holds most headers; what is longer is read again
-_ROWS = "pdict-v5-kcl-generated-v1"
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_READ |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
-_PATIENCE = 1.0
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
 CODE, BASE, POINTER, PROOFS, BINARY = KINDS
@@ -122,11 +122,11 @@ def entries(
     """
     told: list[Fault] = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
-        for place in _places(layer, told):
+        for store in stores(layer, told):
             named = None
             if kernels is not None:
-                named = {found.address for found in _of_place(layer, place, told) if found.kernel in kernels}
-            for found in _headers(layer, place, told, named):
+                named = {found.address for found in _of_store(layer, store, told) if found.kernel in kernels}
+            for found in _headers(layer, store, told, named):
                 if all_rows or found.kind in (CODE, BINARY):
                     yield found
 
@@ -136,47 +136,50 @@ def read(layer: str, address: str) -> Entry:
     blob = next((blob for blob in _blobs(layer, address) if blob is not None), None)
     if blob is None:
         raise KeyError(address)
-    entry = Entry.unpack(blob)
-    if entry.key.digest != digest_of(address):
-        raise DamagedEntry(f"the entry at {address} is that of another key: {entry.key.digest}")
-    return entry
+    return entry_at(address, blob)
 
 
 def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
     """Yield where each entry of a layer lies, its address and its bytes; what cannot be read is added to `faults`."""
-    for place in _places(layer, faults):
+    for store in stores(layer, faults):
         try:
-            if place.endswith(".sqlite"):
-                yield from _all_rows(place)
-                continue
-            store = Directory(place)
             for address in store.scan():
-                path = os.path.join(place, address)
                 try:
                     blob = store.get(address)
                 except _FAULTS as error:
-                    faults.append(Fault(layer, path, str(error)))
+                    faults.append(Fault(layer, _where(store, address), str(error)))
                     continue
                 if blob is not None:  # not removed meanwhile
-                    yield path, address, blob
+                    yield _where(store, address), address, blob
         except _FAULTS as error:
-            faults.append(Fault(layer, place, str(error)))
-
-
-def _all_rows(path: str) -> Iterator[tuple[str, str, bytes]]:
-    with _connected(path) as rows:
-        for address, blob in rows.execute("SELECT keyhash, key_value FROM dict"):
-            name = address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
-            yield f"{path}: {name}", name, blob if isinstance(blob, bytes) else b""
+            faults.append(Fault(layer, store.location, str(error)))
 
 
 def file_of(layer: str, address: str) -> str:
     """Return the path of the file that holds an entry, empty where there is none; of a row that is a database."""
-    for place in _places(layer, []):
-        path = place if place.endswith(".sqlite") else os.path.join(place, address)
-        if os.path.isfile(path) and (path != place or any(_of_row(place, address))):
-            return path
+    for store in stores(layer, []):
+        with suppress(sqlite3.Error):
+            if store.stat(address) is not None:
+                path = os.path.join(store.location, address)
+                return path if os.path.isfile(path) else store.location
     return ""
+
+
+def stores(layer: str, faults: list[Fault]) -> list[Reader]:
+    """Return the stores of a layer that are there; none where its directory cannot be used."""
+    is_binary = layer == "binary"
+    folder = places.binaries() if is_binary else places.dictionaries()
+    try:
+        if not trust.check(folder):
+            return []
+        names = sorted(os.listdir(folder))
+    except (OSError, CacheFault) as error:
+        faults.append(Fault(layer, folder, str(error)))
+        return []
+    if is_binary:
+        return [Directory(folder)]
+    found: list[Reader] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
+    return [*found, Directory(places.generated())] if places.GENERATED in names else found
 
 
 def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
@@ -214,171 +217,86 @@ def _name(described: object) -> str:
 
 def _summaries(layer_names: Iterable[str], faults: list[Fault]) -> Iterator[Summary]:
     for layer in layer_names:
-        for place in _places(layer, faults):
-            yield from _of_place(layer, place, faults)
+        for store in stores(layer, faults):
+            yield from _of_store(layer, store, faults)
 
 
-def _of_place(layer: str, place: str, faults: list[Fault]) -> list[Summary]:
-    """Summarise a file or directory: what is known of it, and the headers of what is new."""
-    stamp = listing.stamp_of(place)
-    before, known = listing.load(place, layer)
+def _of_store(layer: str, store: Reader, faults: list[Fault]) -> list[Summary]:
+    """Summarise a store: what is known of it, and the headers of what is new."""
+    stamp = listing.stamp_of(store.location)
+    before, known = listing.load(store.location, layer)
     if stamp and stamp == before:
         return [found for _stamp, found in known.values()]
     try:
-        stamps = _row_stamps(place) if place.endswith(".sqlite") else _file_stamps(place)
+        stamps = _stamps(store)
     except _FAULTS as error:
-        faults.append(Fault(layer, place, str(error)))
+        faults.append(Fault(layer, store.location, str(error)))
         return []
     known = {
         address: known[address] for address in known.keys() & stamps.keys() if known[address][0] == stamps[address]
     }
     new, so_far = stamps.keys() - known.keys(), len(faults)
-    for found in _headers(layer, place, faults, new if known else None):
+    for found in _headers(layer, store, faults, new if known else None):
         if found.address in new:
             known[found.address] = stamps[found.address], found.summary
     if len(known) > listing.FEW and (new or stamp != before):
-        listing.save(place, [] if len(faults) > so_far else stamp, known)  # faults are to be told again
+        listing.save(store.location, [] if len(faults) > so_far else stamp, known)  # faults are to be told again
     return [found for _stamp, found in known.values()]
 
 
-def _headers(layer: str, place: str, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
+def _stamps(store: Reader) -> dict[str, listing.Stamp]:
+    """Return for each address what tells whether the entry is still the same: from the store, or by its stat."""
+    if isinstance(store, (Directory, Database)):
+        return store.stamps()
+    known = {address: store.stat(address) for address in store.scan()}
+    return {address: [one.size, int(1e9 * (one.used or 0.0))] for address, one in known.items() if one is not None}
+
+
+def _headers(layer: str, store: Reader, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
     """Read headers, of all entries or of those with the named addresses."""
     try:
-        if place.endswith(".sqlite"):
-            yield from _rows(place, faults, named)
-        else:
-            yield from _files(layer, place, faults, named)
+        for address in store.scan() if named is None else named:
+            try:
+                found = _header(layer, store, address)
+            except (OSError, DamagedEntry) as error:
+                faults.append(Fault(layer, _where(store, address), str(error)))
+                continue
+            if found is not None:  # not removed meanwhile
+                yield found
     except _FAULTS as error:
-        faults.append(Fault(layer, place, str(error)))
+        faults.append(Fault(layer, store.location, str(error)))
 
 
-def _places(layer: str, faults: list[Fault]) -> list[str]:
-    """Return the files and directories of a layer that are there; none where its directory cannot be used."""
-    is_binary = layer == "binary"
-    folder = os.path.join(option.folder("pyopencl"), "kcl-binary-v1") if is_binary else option.folder("pytools")
-    try:
-        if not trust.check(folder):
-            return []
-        names = sorted(os.listdir(folder))
-    except (OSError, CacheFault) as error:
-        faults.append(Fault(layer, folder, str(error)))
-        return []
-    if is_binary:
-        return [folder]
-    files = [name for name in names if name.startswith(_ROWS) and name.endswith(".sqlite")]
-    return [os.path.join(folder, name) for name in (*files, "kcl-generated-v1") if name in names]
+def _header(layer: str, store: Reader, address: str) -> Listed | None:
+    found = _head(store, address, _HEAD)
+    if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
+        found = _head(store, address, header_end(found[1]))
+    return None if found is None else _listed(layer, address, *found)
+
+
+def _head(store: Reader, address: str, length: int) -> Head | None:
+    """Return stat and first bytes of an entry; a store that has nothing but the contract is asked for all bytes."""
+    if isinstance(store, (Directory, Database)):
+        return store.head(address, length)
+    known, blob = store.stat(address), store.get(address)
+    return None if known is None or blob is None else (known, blob[:length])
+
+
+def _where(store: Reader, address: str) -> str:
+    return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
 
 
 def _blobs(layer: str, address: str) -> Iterator[bytes | None]:
     faults: list[Fault] = []
-    for place in _places(layer, faults):
-        if place.endswith(".sqlite"):
-            yield from _of_row(place, address)
-        else:
-            yield Directory(place).get(address)
+    for store in stores(layer, faults):
+        with suppress(sqlite3.Error):  # it may lie in the file of another Python
+            yield store.get(address)
     if faults:
         raise UnusableDirectory(faults[0].reason)
 
 
-def _of_row(path: str, address: str) -> Iterator[bytes]:
-    with suppress(sqlite3.Error), _connected(path) as rows:  # it may lie in the file of another Python
-        for (blob,) in rows.execute("SELECT key_value FROM dict WHERE keyhash=?", (address,)):
-            yield blob if isinstance(blob, bytes) else b""
-
-
-def _connected(path: str) -> closing[sqlite3.Connection]:
-    trust.check(os.path.dirname(path))
-    fault = trust.file_fault(os.lstat(path))
-    if fault is not None:
-        raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
-    for character in "%?#":
-        path = path.replace(character, f"%{ord(character):02x}")
-    uri = f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=ro"
-    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
-    connection.text_factory = bytes
-    return closing(connection)
-
-
-def _row_stamps(path: str) -> dict[str, listing.Stamp]:
-    """Return what tells whether a row is still the same: replacing one gives it a new number."""
-    with _connected(path) as rows:
-        return {
-            address.decode("utf-8", "replace"): [number, size]
-            for number, address, size in rows.execute("SELECT rowid, keyhash, length(key_value) FROM dict")
-            if isinstance(address, bytes)
-        }
-
-
-def _file_stamps(root: str) -> dict[str, listing.Stamp]:
-    """Return what tells whether a file is still the same."""
-    found = {}
-    for address, item in Directory(root).items():
-        with suppress(FileNotFoundError):
-            status = item.stat(follow_symlinks=False)
-            found[address] = [status.st_mtime_ns, status.st_size, status.st_ino]
-    return found
-
-
-def _rows(path: str, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
-    command = f"SELECT keyhash, length(key_value), substr(key_value, 1, {_HEAD}) FROM dict"
-    with _connected(path) as rows:
-        if named is None:
-            found: Iterable[tuple[bytes, Any, Any]] = rows.execute(command)
-        else:
-            found = (row for address in named for row in rows.execute(f"{command} WHERE keyhash=?", (address,)))
-        for address, size, start in found:
-            name = address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
-            try:
-                digest_of(name)
-                head = _whole_head(rows, name, size, start)
-                listed = _listed("generator", name, head, size, 0.0)
-            except (DamagedEntry, ValueError) as error:
-                faults.append(Fault("generator", f"{path}: {name}", str(error)))
-                continue
-            yield listed
-
-
-def _whole_head(rows: sqlite3.Connection, address: str, size: Any, start: Any) -> bytes:
-    if not isinstance(start, bytes) or not isinstance(size, int):
-        raise DamagedEntry("the row holds no bytes")
-    if size <= _HEAD or header_end(start) <= _HEAD:
-        return start
-    command = "SELECT substr(key_value, 1, ?) FROM dict WHERE keyhash=?"
-    return next((bytes(head) for (head,) in rows.execute(command, (header_end(start), address))), b"")
-
-
-def _files(layer: str, root: str, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
-    for address in Directory(root).scan() if named is None else named:
-        path = f"{root}/{address}"
-        try:
-            found = _listed(layer, address, *_head(path))
-        except FileNotFoundError:
-            continue  # removed meanwhile
-        except (OSError, DamagedEntry) as error:
-            faults.append(Fault(layer, path, str(error)))
-            continue
-        yield found
-
-
-def _head(path: str) -> tuple[bytes, int, float]:
-    """Return the header's bytes, size and time of a file that is ours alone."""
-    descriptor = os.open(path, _READ)
-    try:
-        status = os.fstat(descriptor)
-        fault = trust.file_fault(status)
-        if fault is not None:
-            raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
-        head = os.read(descriptor, _HEAD)
-        if len(head) == _HEAD < header_end(head):
-            head += os.read(descriptor, header_end(head) - _HEAD)
-        return head, status.st_size, status.st_mtime
-    finally:
-        os.close(descriptor)
-
-
-def _listed(layer: str, address: str, head: bytes, size: int, modified: float) -> Listed:
-    key, metadata, sizes = peek(head, size)
-    if not modified:
-        created = metadata.get("created")
-        modified = float(created) if isinstance(created, (int, float)) else 0.0
-    return Listed(layer, address, key, metadata, sizes, size, modified)
+def _listed(layer: str, address: str, stat: Stat, head: bytes) -> Listed:
+    key, metadata, sizes = peek(head, stat.size)
+    created = metadata.get("created")
+    made = float(created) if isinstance(created, (int, float)) else 0.0
+    return Listed(layer, address, key, metadata, sizes, stat.size, stat.used or made)

@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kcl import option
+from kcl.cache import places
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -67,7 +67,7 @@ def stamp_of(place: str) -> Stamp:
     """
     try:
         found = [os.lstat(place)]
-        if not place.endswith(".sqlite"):
+        if not place.endswith(places.DATABASE):
             with os.scandir(place) as items:
                 found += [item.stat(follow_symlinks=False) for item in items if item.is_dir(follow_symlinks=False)]
     except OSError:
@@ -96,7 +96,7 @@ def save(place: str, stamp: Stamp, known: Known) -> None:
 
 
 def _store() -> Directory:
-    return Directory(os.path.join(option.folder("kcl"), "listing"))
+    return Directory(places.own(places.LISTING))
 
 
 def _address(place: str) -> str:

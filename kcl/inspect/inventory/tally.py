@@ -10,33 +10,30 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kcl import option
-from kcl.cache.stores.base import address
+from kcl.cache import places
+from kcl.cache.stores.base import Reader, Stat, address
 from kcl.cache.stores.directory import Directory
-from kcl.caches import contents
 from kcl.caches.contents import Contents
 from kcl.errors import CacheFault
 
 FEW = 256  # entries of a store that is looked at anew each time
 _SETTLED = 2_000_000_000  # ns; a folder that changed so lately can change again without a trace in its time
-_FAULTS = (OSError, CacheFault, ValueError, TypeError, AttributeError)
+_FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError, TypeError, AttributeError)
 _ADDRESS = address("0" * 64, label="tally")
-_ENTRY = r"[^.].*"  # what is being written begins with a full stop
 
 
-def of(root: str) -> Contents:
-    """Count the entries in the folders of a store; raises nothing."""
-    known, found = _load(), {}
-    for folder, stamp in _folders(root):
-        before = known.get(folder)
-        if before is not None and before[:2] == stamp:
-            found[folder] = before
-        else:
-            found[folder] = [*stamp, *contents.of([folder], _ENTRY)[:4]]
+def of(store: Reader) -> Contents:
+    """Count the entries of a store; where none of its folders has changed, it is not asked. Raises nothing."""
+    known, stamps = _load(), _stamps(store.location)
+    found = {folder: known[folder] for folder, stamp in stamps.items() if known.get(folder, [])[:2] == stamp}
+    if len(found) < len(stamps) or not stamps:
+        found |= _counted(store, stamps, found)
     rows = [Contents(*row[2:]) for row in found.values() if row[2]]
     total = Contents(
         sum(row.entries for row in rows),
@@ -45,17 +42,36 @@ def of(root: str) -> Contents:
         max((row.newest for row in rows), default=0.0),
     )
     if total.entries > FEW and found != known:
-        _save({folder: row for folder, row in found.items() if row[1] < time.time_ns() - _SETTLED})
+        _save({folder: row for folder, row in found.items() if 0 < row[1] < time.time_ns() - _SETTLED})
     return total
 
 
-def _folders(root: str) -> list[tuple[str, list[int]]]:
-    found = []
-    with suppress(OSError), os.scandir(root) as items:
-        for item in items:
-            if item.is_dir(follow_symlinks=False):
-                status = item.stat(follow_symlinks=False)
-                found.append((item.path, [status.st_ino, status.st_mtime_ns]))
+def _counted(store: Reader, stamps: Mapping[str, list[int]], left_out: Collection[str]) -> dict[str, list[Any]]:
+    """Count the entries of each folder of a store, without the folders that are known."""
+    of_folder: dict[str, list[Stat]] = {folder: [] for folder in stamps if folder not in left_out}
+    with suppress(*_FAULTS):
+        for place in store.scan():
+            folder = os.path.join(store.location, place.rpartition("/")[0]).rstrip("/")
+            if folder not in left_out and (one := store.stat(place)) is not None:
+                of_folder.setdefault(folder, []).append(one)
+    return {
+        folder: [*stamps.get(folder, (0, 0)), len(held), sum(one.size for one in held), *_times(held)]
+        for folder, held in of_folder.items()
+    }
+
+
+def _times(held: list[Stat]) -> tuple[float, float]:
+    times = [one.used for one in held if one.used is not None]
+    return min(times, default=0.0), max(times, default=0.0)
+
+
+def _stamps(root: str) -> dict[str, list[int]]:
+    """Return what tells whether a directory or one of its folders has changed; nothing where the store is elsewhere."""
+    found = {}
+    with suppress(OSError):
+        for folder in (root, *(item.path for item in os.scandir(root) if item.is_dir(follow_symlinks=False))):
+            status = os.lstat(folder)
+            found[folder] = [status.st_ino, status.st_mtime_ns]
     return found
 
 
@@ -73,4 +89,4 @@ def _save(found: dict[str, list[Any]]) -> None:
 
 
 def _store() -> Directory:
-    return Directory(os.path.join(option.folder("kcl"), "listing"))
+    return Directory(places.own(places.LISTING))

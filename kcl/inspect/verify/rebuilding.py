@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from kcl import settings
+from kcl.cache import places
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Listed
@@ -47,7 +48,7 @@ class Task(NamedTuple):
 def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[Compared]:
     """Build and launch each program from its source and from its stored binary, and compare what they compute."""
     tasks, compared = _tasks(programs, rows)
-    with tempfile.TemporaryDirectory(prefix="kcl-verify-") as folder:
+    with tempfile.TemporaryDirectory(prefix=places.VERIFYING) as folder:
         with open(os.path.join(folder, "tasks.json"), "w", encoding="utf-8") as stream:
             json.dump([task for _program, task in tasks], stream)
         sources = _run(SOURCE, folder, len(tasks))

@@ -180,7 +180,7 @@ class Chains:
 
     def covers(self, name: str, module: ModuleType) -> bool:
         """Tell whether a loaded module counts by its source, so that only what was changed in it is looked at."""
-        if not unloaded.watching or module is self.walk.subject:
+        if not unloaded.is_watching() or module is self.walk.subject:
             return False
         from kcl.record.callables import witness
 
@@ -188,7 +188,7 @@ class Chains:
 
     def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
         """Take note of what was changed at run time in a module that counts by its source."""
-        if not unloaded.watching:
+        if not unloaded.is_watching():
             return
         from kcl.record.callables import witness
 

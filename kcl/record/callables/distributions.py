@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 from kcl.record.callables import readings
 from kcl.settings import PACKAGE
@@ -102,13 +103,20 @@ class _Site:
         return name.endswith(".egg-info") and _name(name) == _normal(top)
 
 
-_sites: dict[str, _Site] = {}
-_paths: tuple[list[str], list[_Site]] = ([], [])
-_places: dict[str, PackagePlace | None] = {}
-_owners: dict[tuple[str, str | None], Owner] = {}
-_homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
-_identities: dict[str, str] = {}
-_contents: dict[str, str] = {}
+class State:
+    """What was found about installed files: memos, each of the function that fills it."""
+
+    def __init__(self) -> None:
+        self.sites: dict[str, _Site] = {}
+        self.paths: tuple[list[str], list[_Site]] = ([], [])
+        self.places: dict[str, PackagePlace | None] = {}
+        self.owners: dict[tuple[str, str | None], Owner] = {}
+        self.homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
+        self.identities: dict[str, str] = {}
+        self.contents: dict[str, str] = {}
+
+
+_state = process.shared(State)
 
 
 def _normal(name: str) -> str:
@@ -121,40 +129,43 @@ def _name(folder: str) -> str:
 
 
 def _site(directory: str) -> _Site:
-    site = _sites.get(directory)
+    sites = _state().sites
+    site = sites.get(directory)
     if site is None:
-        site = _sites[directory] = _Site(directory)
+        site = sites[directory] = _Site(directory)
     return site
 
 
 def _path() -> list[_Site]:
     """List the directories of ``sys.path`` as they are now."""
-    global _paths
-    if _paths[0] != sys.path:
+    state = _state()
+    if state.paths[0] != sys.path:
         sites = [_site(os.path.abspath(entry or os.curdir)) for entry in sys.path]
         if not all(map(os.path.isabs, sys.path)):
             return sites
-        _paths = [*sys.path], sites
-    return _paths[1]
+        state.paths = [*sys.path], sites
+    return state.paths[1]
 
 
 def locate(top: str) -> PackagePlace | None:
     """Find a top-level module where an import would find it, without importing it; memoised."""
-    if _paths[0] != sys.path:
-        _places.clear()
-    place = _places.get(top)
-    if place is None and (top not in _places or _are_stale()):
-        place = _places[top] = _search(top) or _ask(top)
+    state = _state()
+    places = state.places
+    if state.paths[0] != sys.path:
+        places.clear()
+    place = places.get(top)
+    if place is None and (top not in places or _are_stale()):
+        place = places[top] = _search(top) or _ask(top)
     return place
 
 
 def _are_stale() -> bool:
     """Tell whether a directory of ``sys.path`` got or lost a name since it was listed; forget what was listed."""
-    global _paths
+    state = _state()
     stale = [site for site in _path() if site.stamp != _stamp(site.directory)]
     for site in stale:
-        _sites.pop(site.directory, None)
-        _paths = ([], [])
+        state.sites.pop(site.directory, None)
+        state.paths = ([], [])
     return bool(stale)
 
 
@@ -205,11 +216,12 @@ def owner(name: str) -> Owner:
     """Tell whose the module ``name`` is, loaded or not; memoised."""
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None) if module is not None else None
-    known = _owners.get((name, file))
+    owners = _state().owners
+    known = owners.get((name, file))
     if known is None:
         known = _find_owner(name, module, file)
         if known.kind != ABSENT:
-            _owners[name, file] = known
+            owners[name, file] = known
     return known
 
 
@@ -239,7 +251,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     if folder is None:
         return Owner(USER)
     distribution = _name(folder)
-    _homes[distribution] = (site, folder)
+    _state().homes[distribution] = (site, folder)
     return Owner(DISTRIBUTION, distribution)
 
 
@@ -279,10 +291,11 @@ def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) 
 
 def identity(distribution: str) -> str:
     """Return version and record digest of a distribution that `owner` named, and of those it requires; memoised."""
-    known = _identities.get(distribution)
+    identities = _state().identities
+    known = identities.get(distribution)
     if known is None:
         needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution))]
-        known = _identities[distribution] = _identify(distribution) + "".join(needed)
+        known = identities[distribution] = _identify(distribution) + "".join(needed)
     return known
 
 
@@ -301,7 +314,7 @@ def _needed(distribution: str) -> set[str]:
 
 def _requirements(distribution: str) -> list[str]:
     """List the names that a distribution's metadata requires, those of its extras left out."""
-    site, folder = _homes[distribution]
+    site, folder = _state().homes[distribution]
     for file in ("METADATA", "PKG-INFO"):
         try:
             with open(os.path.join(site.directory, folder, file), "rb") as stream:
@@ -314,16 +327,17 @@ def _requirements(distribution: str) -> list[str]:
 
 def _is_installed(distribution: str) -> bool:
     """Tell whether a distribution is installed, and remember where."""
+    homes = _state().homes
     for site in _path():
-        if distribution in _homes:
+        if distribution in homes:
             return True
         if distribution in site.distributions:
-            _homes[distribution] = (site, site.distributions[distribution])
-    return distribution in _homes
+            homes[distribution] = (site, site.distributions[distribution])
+    return distribution in homes
 
 
 def _identify(distribution: str) -> str:
-    site, folder = _homes[distribution]
+    site, folder = _state().homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
     digest = readings.text("record", site.record(folder), _digest_of_record)
     if digest:
@@ -433,7 +447,7 @@ def _find_installed(package: str) -> str:
     folder = site.owner(package, place.path)
     if folder is None:
         return ""
-    _homes[_name(folder)] = (site, folder)
+    _state().homes[_name(folder)] = (site, folder)
     return _identify(_name(folder))
 
 
@@ -447,9 +461,10 @@ def _stated(files: list[tuple[str, str]]) -> Iterator[tuple[str, os.stat_result]
 
 def content(path: str) -> str:
     """Return the digest of a file, or of all source and library files below a directory; memoised."""
-    known = _contents.get(path)
+    contents = _state().contents
+    known = contents.get(path)
     if known is None:
-        known = _contents[path] = _digest(path)
+        known = contents[path] = _digest(path)
     return known
 
 

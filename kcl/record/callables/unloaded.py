@@ -14,6 +14,7 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 from kcl.record.callables import distributions
 from kcl.record.callables.distributions import ABSENT, USER, Owner
@@ -82,8 +83,20 @@ class _Source(NamedTuple):
     path_list: list[str]  # what modules are imported from
 
 
-_sources: dict[str, _Source] = {}
-watching = False  # whether any module counts by its source
+class State:
+    """The source files that were read, by the name of the module, and whether any module counts by its source."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, _Source] = {}
+        self.watching = False
+
+
+_state = process.shared(State)
+
+
+def is_watching() -> bool:
+    """Tell whether any module counts by its source."""
+    return _state().watching
 
 
 def exists(name: str) -> bool:
@@ -93,11 +106,12 @@ def exists(name: str) -> bool:
 
 def _code_of(name: str) -> CodeType | None:
     """Return the code of a module's source file without running it; memoised as long as an import would run it."""
-    known = _sources.get(name)
+    sources = _state().sources
+    known = sources.get(name)
     if known is None or (name not in sys.modules and not _is_fresh(known)):
         path = _find(name)
         stamp = _stamp(path)
-        known = _sources[name] = _Source(path, stamp, _compile(name, path), [*sys.path])
+        known = sources[name] = _Source(path, stamp, _compile(name, path), [*sys.path])
     return known.code
 
 
@@ -191,12 +205,11 @@ class Modules:
 
     def whole(self, name: str, module: ModuleType | None) -> str:
         """Count a module by its source and by what it imports; return its name."""
-        global watching
         self.walk.guards.steady = False
         if module is None:
             from kcl.record.callables import witness
 
-            watching = True
+            _state().watching = True
             witness.watch(name, witness.Watched(lambda: _is_unchanged(name), self.walk.holds))
         if name not in self.seen:
             self.seen.add(name)

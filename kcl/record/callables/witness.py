@@ -17,6 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 
 Facts = dict[str, str]
@@ -42,38 +43,47 @@ class _Thread(threading.local):
     waiting: tuple[ModuleType, ...] = ()
 
 
-_watched: dict[str, Watched] = {}
-_seen: dict[str, Seen] = {}
+class State:
+    """The modules whose imports are attended, and what those that were imported held."""
+
+    def __init__(self) -> None:
+        self.watched: dict[str, Watched] = {}
+        self.seen: dict[str, Seen] = {}
+
+
+_state = process.shared(State)
 _thread = _Thread()
 
 
 def watch(name: str, watched: Watched) -> None:
     """Attend every import of a module that is not loaded now."""
-    if name not in _watched:
-        _watched[name] = watched
+    known = _state().watched
+    if name not in known:
+        known[name] = watched
         if _Finder not in sys.meta_path:
             sys.meta_path.insert(0, _Finder)
 
 
 def covers(name: str) -> bool:
     """Tell whether a module counts by its source: it is not loaded, or it is known what its import gave it."""
-    if name not in _watched:
+    state = _state()
+    if name not in state.watched:
         return False
     module = sys.modules.get(name)
-    seen = _seen.get(name)
+    seen = state.seen.get(name)
     return module is None or (seen is not None and seen.module is module)
 
 
 def facts(name: str) -> Facts | None:
     """Return what a module that is covered held after its import; None where it is not loaded, or only just."""
-    seen = _seen.get(name)
+    seen = _state().seen.get(name)
     return seen.facts if seen is not None and sys.modules.get(name) is seen.module else None
 
 
 @contextmanager
 def holding() -> Iterator[None]:
     """Take the facts of what is imported in the block at its end: a recipe imports one module after the other."""
-    missing = [name for name in _watched if name not in sys.modules]
+    missing = [name for name in _state().watched if name not in sys.modules]
     _thread.held += 1
     try:
         yield
@@ -88,16 +98,17 @@ def _arrived(*modules: ModuleType) -> None:
     if _thread.depth or _thread.held:
         return
     arrived, _thread.waiting = _thread.waiting, ()
+    watched, seen = _state().watched, _state().seen
     fresh = []
     for module in arrived:
         name = module.__name__
-        if sys.modules.get(name) is not module or (name in _seen and _seen[name].module is module):
+        if sys.modules.get(name) is not module or (name in seen and seen[name].module is module):
             continue  # gone again, or executed again
-        if name in _watched and _watched[name].unchanged():
-            _seen[name] = Seen(module, None)
+        if name in watched and watched[name].unchanged():
+            seen[name] = Seen(module, None)
             fresh.append(module)
     for module in fresh:
-        _seen[module.__name__] = Seen(module, _watched[module.__name__].describe(module))
+        seen[module.__name__] = Seen(module, watched[module.__name__].describe(module))
 
 
 class _Finder:
@@ -105,7 +116,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name not in _watched:
+        if name not in _state().watched:
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None) if finder is not _Finder else None

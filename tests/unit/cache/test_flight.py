@@ -45,8 +45,8 @@ WAIT = """
 # On a busy machine the helper that completes PoCL's entries is slower than a process waits for it.
 PATIENT = """
 import sys, driver
-from kcl.drivers.pocl import driver
-driver._PATIENCE = driver._PATIENCE_IN_ALL = 120.0
+from kcl.drivers.pocl import driver as patient
+patient._PATIENCE = patient._PATIENCE_IN_ALL = 120.0
 driver.main(*sys.argv[1:])
 """
 

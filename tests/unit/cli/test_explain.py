@@ -165,6 +165,9 @@ TILED = """\
 import sys
 
 import kcl
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import obtain
+from kcl.generate.stage import Given
 
 
 @kcl.kernel
@@ -183,7 +186,7 @@ def walked(factor=2):
 
 for kernel in (tiled, walked):
     try:
-        kernel()._line.ready({"x": sys.argv[1]} if kernel is tiled else {}, False)
+        obtain(kernel()._generate, Given({"x": sys.argv[1]} if kernel is tiled else {}), Lead(""))
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
 """

@@ -78,7 +78,7 @@ class TestCalls:
             warnings.simplefilter("ignore")
             unit(queue, a=FIRST)
             seen = []
-            events._hooks.append(seen.append)
+            events.add_hook(seen.append)
             before = recorder.carried()
             for number in range(5):
                 assert np.array_equal(unit(queue, a=FIRST + number)[1][0], 2 * (FIRST + number))

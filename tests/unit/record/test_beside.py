@@ -90,7 +90,7 @@ class TestState:
         for name, fields in (("one", "i4"), ("two", "i4"), ("two", "f4")):
             named = {**before, np.dtype([("kcl_field", fields)]): name}
             monkeypatch.setattr(dtypes.TYPE_REGISTRY, "dtype_to_name", named)
-            monkeypatch.setattr(beside, "_structures", (0, ""))
+            monkeypatch.setattr(beside._state(), "structures", (0, ""))
             found.append(beside.state())
         assert len({*found, ""}) == 4
 

@@ -257,7 +257,7 @@ class TestUnknowable:
             seen(lambda: None)
         assert seen(lambda: os.path.exists("x")).unknowable == "looked whether a file is there"
         assert os.stat is before
-        assert observe._watchers == 0
+        assert observe._patches().watchers == 0
 
     def test_kept_by_a_class(self):
         """A class that is made meanwhile and keeps a function of os calls it as ever, like any function in C."""
@@ -282,10 +282,10 @@ class TestHook:
         done = child.json(
             """
             import json, kcl, kcl.record.observe
-            before = kcl.record.observe._installed
+            before = kcl.record.observe._patches().installed
             with kcl.record.observe.observing():
                 pass
-            print(json.dumps([before, kcl.record.observe._installed]))
+            print(json.dumps([before, kcl.record.observe._patches().installed]))
             """
         )
         assert done == [False, True]

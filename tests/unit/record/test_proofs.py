@@ -113,7 +113,7 @@ class TestWriting:
         """With the generator layer off nothing is written at exit."""
         proofs.add("a", (), proofs.group("driver.py"))
         monkeypatch.setenv("KCL_NO_CACHE", "1")
-        new = proofs._groups
+        new = proofs._state().groups
         layers.reset()
         proofs.write()
         assert new

@@ -28,7 +28,7 @@ def recorded():
     from kcl.record import proofs
 
     proofs.reset()
-    recorder._waiting.clear()
+    recorder._waiting().records.clear()
     yield
     proofs.reset()
 

@@ -15,9 +15,10 @@ import pytest
 from conftest import ROOT
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.places import TEMPORARY as TEMPORARY_PREFIX
 from kcl.cache.stores.base import Store
 from kcl.cache.stores.contract import PersistentContract, example
-from kcl.cache.stores.directory import TEMPORARY_PREFIX, Directory
+from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry, UnusableDirectory
 
 PLACE = example(1, "device", "axpy")
@@ -57,6 +58,41 @@ def files(store: Directory) -> list[str]:
 class TestDirectory(PersistentContract):
     def make(self, tmp_path: Path) -> Store:
         return Directory(tmp_path / "pyopencl" / "kcl")
+
+
+class TestUses:
+    @pytest.mark.parametrize("written", [time.time() - 3 * 86400, time.time() + 3 * 86400])
+    def test_noted_once_a_day(self, tmp_path: Path, written: float) -> None:
+        """A get sets the time of a file that was written or used longer ago than a day, or by a wrong clock."""
+        store = Directory(tmp_path / "cache", notes_use=True)
+        store.put(example(1), b"blob")
+        path = tmp_path / "cache" / example(1)
+        os.utime(path, (written, written))
+        store.head(example(1), 2)
+        assert store.stat(example(1)) == (4, pytest.approx(written, abs=0.01))
+        assert store.get(example(1)) == b"blob"
+        assert store.stat(example(1)) == (4, pytest.approx(time.time(), abs=60))
+        os.utime(path, (time.time() - 80000, time.time() - 80000))
+        before = store.stat(example(1))
+        store.get(example(1))
+        assert store.stat(example(1)) == before
+
+    def test_not_noted(self, tmp_path: Path) -> None:
+        """A store that does not note uses changes nothing."""
+        store = Directory(tmp_path / "cache")
+        store.put(example(1), b"blob")
+        os.utime(tmp_path / "cache" / example(1), (1e9, 1e9))
+        store.get(example(1))
+        assert store.stat(example(1)) == (4, 1e9)
+
+    def test_what_is_no_file(self, tmp_path: Path) -> None:
+        """A directory or a link at an address is no entry."""
+        store = Directory(tmp_path / "cache")
+        store.put(example(1), b"blob")
+        (tmp_path / "cache" / example(2)).mkdir()
+        (tmp_path / "cache" / example(3)).symlink_to(tmp_path / "cache" / example(1))
+        assert store.stat(example(2)) is None
+        assert store.stat(example(3)) is None
 
 
 class TestFiles:

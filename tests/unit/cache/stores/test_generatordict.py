@@ -14,9 +14,10 @@ from pytools.persistent_dict import PersistentDict
 from pytools.version import VERSION
 
 from conftest import ROOT
+from kcl.cache.places import GENERATED as IDENTIFIER
 from kcl.cache.stores.contract import example
 from kcl.cache.stores.generatordict import GeneratorDict
-from kcl.cache.stores.persistentdict import IDENTIFIER, Rows, filename, supported
+from kcl.cache.stores.persistentdict import Rows, filename, supported
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from kcl.cache.places import ASIDE
 from kcl.cache.stores.base import Store
 from kcl.cache.stores.contract import PersistentContract, example
-from kcl.cache.stores.persistentdict import ASIDE, Rows
+from kcl.cache.stores.persistentdict import Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 
 

@@ -63,6 +63,7 @@ class TestTaken:
         """Of programs that nobody asks for few are made, and never more than the window holds."""
         assert run(NUMBERS[:1]).builds == {"MainThread": 1, "kcl-ahead": FIRST}
         code = """
+    from kcl.build import stage
     sums = []
     for number in numbers:
         sums += launch([number])

@@ -9,11 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from kcl import caches, option, trust
+from kcl import caches, option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect.doctor import files
+from kcl.settings import trust
 
 
 def only(found):

@@ -325,10 +325,11 @@ class TestProcesses:
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
         (child.directory / "work.py").write_text(
             "import kcl\n"
-            "from kcl import events, option, reporting\n"
+            "from kcl import events, option\n"
+            "from kcl.inspect import report\n"
             "def work(root, name):\n"
             "    option.cache_dir(root)\n"
-            "    reporting.at_exit()\n"
+            "    report.at_exit()\n"
             "    events.emit(events.Event('generator', name, '', 'hit', '', 0.5, 1))\n"
         )
         code = """

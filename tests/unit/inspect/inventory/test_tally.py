@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from kcl import option
+from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.memory import Memory
 from kcl.inspect.inventory import tally
 
 
@@ -33,38 +35,51 @@ class TestOf:
         """Of a small store everything is looked at, and nothing is written; what is being written is no entry."""
         store(tmp_path / "store", ["a", "b"], 3)
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
-        assert tally.of(str(tmp_path / "store"))[:3] == (6, 31, 1e9)
+        assert tally.of(Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
         assert not kept()
-        assert tally.of(str(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
+        assert tally.of(Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
+
+    def test_any_store(self):
+        """A store that is no directory is counted by its scan and stat."""
+        store = Memory()
+        store.put("0" * 64, b"12345")
+        store.put("a/kernel-" + "1" * 64, b"1")
+        assert tally.of(store) == (2, 6, 0.0, 0.0, "")
+
+    def test_without_folders(self, tmp_path):
+        """Entries that lie in no folder are counted too."""
+        store = Directory(tmp_path / "store")
+        store.put("0" * 64, b"12345")
+        assert tally.of(store)[:2] == (1, 5)
 
     def test_large(self, tmp_path):
         """A folder that did not change counts as it was counted; one that did is looked at again."""
         root = tmp_path / "store"
         store(root, ["a", "b"], tally.FEW)
-        assert tally.of(str(root))[:2] == (2 * tally.FEW, 10 * tally.FEW)
+        assert tally.of(Directory(root))[:2] == (2 * tally.FEW, 10 * tally.FEW)
         assert kept()
         # in the place of an entry, without a trace in the folder: what nobody does
         next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of(str(root)).size == 10 * tally.FEW
+        assert tally.of(Directory(root)).size == 10 * tally.FEW
         (root / "b" / ("one-" + "0" * 64)).write_bytes(b"1")
-        assert tally.of(str(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 1)
+        assert tally.of(Directory(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 1)
 
     def test_just_changed(self, tmp_path):
         """What a folder holds that changed a moment ago is not kept: it may change again at the same time."""
         root = tmp_path / "store"
         store(root, ["a"], tally.FEW + 1)
         os.utime(root / "a")
-        tally.of(str(root))
+        tally.of(Directory(root))
         next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of(str(root)).size > 5 * (tally.FEW + 1)
+        assert tally.of(Directory(root)).size > 5 * (tally.FEW + 1)
 
     def test_damaged(self, tmp_path):
         """A summary that is none is made anew."""
         root = tmp_path / "store"
         store(root, ["a"], tally.FEW + 1)
-        tally.of(str(root))
+        tally.of(Directory(root))
         (path,) = [item.path for item in os.scandir(os.path.join(option.folder("kcl"), "listing"))]
         for text in (b"[]", b"{", b'{"x": 1}', b'{"x": [1, 2, "3", 4, 5, 6]}', b""):
             with open(path, "wb") as stream:
                 stream.write(text)
-            assert tally.of(str(root)).entries == tally.FEW + 1
+            assert tally.of(Directory(root)).entries == tally.FEW + 1

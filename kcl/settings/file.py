@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from kcl import trust
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 SIZE_LIMIT = 1 << 20
 CHECKOUT = "checkout"

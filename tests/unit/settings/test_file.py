@@ -1,4 +1,4 @@
-"""kcl.settings_file: the user's settings file, and the caches of checkouts that it records."""
+"""kcl.settings.file: the user's settings file, and the caches of checkouts that it records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from kcl import option, settings, settings_file
+from kcl import option, settings
+from kcl.settings import file as settings_file
 
 TOKEN = "0123456789abcdef" * 2
 
@@ -146,7 +147,7 @@ class TestSettings:
             import json, os, sys
             from kcl import settings
             settings.read()
-            found = {"tomllib", "tomli", "kcl.settings_file", "kcl.trust"} & set(sys.modules)
+            found = {"tomllib", "tomli", "kcl.settings.file", "kcl.settings.trust"} & set(sys.modules)
             print(json.dumps([sorted(found), os.path.exists(settings.settings_file())]))
             """
         assert child.json(code) == [[], False]
@@ -283,11 +284,11 @@ class TestRecord:
             import sys
             from kcl import settings
             settings.read()
-            found = {"tomllib", "tomli", "json", "kcl.settings_file"} & set(sys.modules)
+            found = {"tomllib", "tomli", "json", "kcl.settings.file"} & set(sys.modules)
             print(*sorted(found), len(settings._file()[1]))
             """
         done = child.run(code, XDG_CONFIG_HOME=os.environ["XDG_CONFIG_HOME"])
-        assert done.stdout == "kcl.settings_file 2\n", done.stderr
+        assert done.stdout == "kcl.settings.file 2\n", done.stderr
 
     @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
     def test_keeps_the_rest(self, end):

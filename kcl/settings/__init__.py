@@ -1,7 +1,8 @@
-"""Every variable and setting of kcl, typed, in one place; the reference page is generated from `SETTINGS`.
+"""Settings: every variable of kcl, the user's settings file, and the calls that win over both.
 
-A setting is taken from its variable, else from the user's settings file, else it has its default. This module and
-`kcl.caches` are the only readers of the environment.
+A setting is taken from its variable, else from the user's settings file, else it has its default. Programs know this
+module as `kcl.option`: `cache_dir` and `get_cache_dir` are its public calls. The page of variables is generated from
+`SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import os
 import sys
 from collections.abc import Mapping
 
+from kcl import process
 from kcl.namedtuple import NamedTuple
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__))  # where kcl itself lies
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
 LAYERS = ("generator", "binary")
 
@@ -198,8 +200,8 @@ def from_file() -> dict[str, str]:
 
 def forget() -> None:
     """Forget the settings file and the checkout, so that they are looked for anew."""
-    global _loaded, _checkout
-    _loaded = _checkout = None
+    state = _state()
+    state.loaded = state.checkout = None
 
 
 def user_cache_dir(application: str) -> str:
@@ -220,12 +222,59 @@ def user_cache_dir(application: str) -> str:
     return os.path.join(home(), ".cache", application)
 
 
+def cache_dir(path: str | os.PathLike[str]) -> None:
+    """Keep every file of kcl under `path` from the next look-up on; wins over every other setting of it.
+
+    Nothing is created until something is stored. Raises ValueError for a relative path.
+    """
+    chosen = os.fspath(path)
+    if not os.path.isabs(chosen):
+        raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
+    _state().chosen = chosen
+    process.changed()
+
+
+def get_cache_dir() -> str:
+    """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`."""
+    return os.path.dirname(folder("kcl"))
+
+
+def folder(name: str) -> str:
+    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
+    root = _state().chosen or read().cache_dir
+    return os.path.join(root, name) if root else user_cache_dir(name)
+
+
+def reason() -> str:
+    """Say what decided where the files lie."""
+    if _state().chosen:
+        return "kcl.option.cache_dir()"
+    return read().cache_dir_reason or ("XDG_CACHE_HOME" if variable("XDG_CACHE_HOME") else "default")
+
+
+def reset() -> None:
+    """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
+    _state().chosen = None
+    forget()
+    process.changed()
+
+
 # What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
-_loaded: _Says | None = None
-_checkout: tuple[str | None, str] | None = None
 _DEPTH = 64
+
+
+class State:
+    """The root that a call chose, the settings file, and the cache directory of the checkout."""
+
+    def __init__(self) -> None:
+        self.chosen: str | None = None  # the root that `cache_dir` chose
+        self.loaded: _Says | None = None
+        self.checkout: tuple[str | None, str] | None = None
+
+
+_state = process.own(State)
 
 
 def _key(variable: str) -> str:
@@ -234,16 +283,16 @@ def _key(variable: str) -> str:
 
 def _file() -> _Says:
     """Return what the settings file says; where there is none this costs one question, once in a process."""
-    global _loaded
-    if _loaded is None:
+    state = _state()
+    if state.loaded is None:
         path = settings_file()
         if not os.path.lexists(path):
-            _loaded = {}, {}, ()
+            state.loaded = {}, {}, ()
         else:
-            from kcl.settings_file import load
+            from kcl.settings.file import load
 
-            _loaded = load(path, [setting.key for setting in SETTINGS])
-    return _loaded
+            state.loaded = load(path, [setting.key for setting in SETTINGS])
+    return state.loaded
 
 
 def _given(variable: str) -> str:
@@ -285,10 +334,10 @@ def _checkout_cache() -> tuple[str | None, str]:
 
     It is looked for once in a process: from the working directory, as it is then, upward.
     """
-    global _checkout
-    if _checkout is None:
-        _checkout = _find_checkout(_file()[1])
-    return _checkout
+    state = _state()
+    if state.checkout is None:
+        state.checkout = _find_checkout(_file()[1])
+    return state.checkout
 
 
 def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
@@ -315,9 +364,9 @@ def _stranger(folder: str, token: str | None) -> str:
     """Say why a cache directory in a checkout is not used; empty if it was recorded."""
     reason = "this user's settings do not record it"
     if token is not None:
-        from kcl import settings_file
+        from kcl.settings.file import token_fault
 
-        reason = settings_file.token_fault(folder, token)
+        reason = token_fault(folder, token)
     if not reason:
         return ""
     return (

@@ -1,0 +1,80 @@
+"""Places: the name of every folder and file of kcl, once.
+
+    pytools/pdict-v5-kcl-generated-v1-<Python>.sqlite   the generator layer, beside the PersistentDicts of pytools
+    pytools/kcl-generated-v1/                           the generator layer where SQLite cannot be used
+    pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer
+    kcl/                                                what belongs to no entry: one folder for each sort
+
+`kcl.settings.folder` says where these three folders lie. Each name below has a line that says what lies there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from kcl import settings
+
+KCL = "kcl"  # below the root, or below the folder of a checkout: what belongs to no entry
+GENERATED = "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder
+BINARIES = "kcl-binary-v1"  # entries of the binary layer, in a folder for each device
+DICTIONARY = "pdict-v5-"  # how the name of a PersistentDict begins; its identifier follows
+DATABASE = ".sqlite"  # how the name of a PersistentDict ends, after the version of Python
+
+FLIGHT = "flight"  # lock files of the keys whose entries are being made, each with a process id
+PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each machine
+QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
+JOURNAL = "journal"  # the counts and misses of each process that has ended
+LISTING = "listing"  # summaries of long listings
+NOTES = "notes"  # switches that came too late, each for a week
+READINGS = "readings"  # what the files of a run's modules say, for the next run like it
+ORDERS = "orders"  # the programs that a run asked for, in their order
+RESTLESS = "restless"  # the recipes whose code was new in the last runs
+SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, QUARANTINE, READINGS, RESTLESS, "tuning")
+
+HELPER_LOCK = "lock"  # in a machine's folder of jobs: held by its helper, whose process id it says
+HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache
+
+TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there
+ASIDE = ".damaged-1"  # the end of the name of a database that was found damaged
+DAMAGED = ".damaged"  # the end of the name of an entry in quarantine
+REASON = ".reason.txt"  # the end of the name of the text that says why it lies there
+VERIFYING = "kcl-verify-"  # temporary: the beginning of the name of the folder that programs are rebuilt in
+
+# By cache: the folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
+OWN = {
+    "generator": ("pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
+    "binary": ("pyopencl", r"kcl-binary-v\d+"),
+    "kept": (KCL, "|".join(SORTS)),
+}
+FOLDERS = tuple(folder for folder, _pattern in OWN.values())  # all that kcl writes lies in one of these
+
+
+def own(sort: str = "") -> str:
+    """Return kcl's own folder, or the one in it for something of one sort."""
+    folder = settings.folder(KCL)
+    return os.path.join(folder, sort) if sort else folder
+
+
+def dictionaries() -> str:
+    """Return the folder of the generator layer's PersistentDicts, one for each version of Python."""
+    return settings.folder("pytools")
+
+
+def generated() -> str:
+    """Return the folder of the generator layer's files; it is used where the PersistentDict cannot be."""
+    return os.path.join(settings.folder("pytools"), GENERATED)
+
+
+def binaries() -> str:
+    """Return the folder of the binary layer."""
+    return os.path.join(settings.folder("pyopencl"), BINARIES)
+
+
+def dictionary(identifier: str, python: str) -> str:
+    """Return the name of the file of a PersistentDict; `python` is the version, with the hyphen where one precedes."""
+    return f"{DICTIONARY}{identifier}{python}{DATABASE}"
+
+
+def is_dictionary(name: str) -> bool:
+    """Tell whether a name is that of a PersistentDict of the generator layer, of any version of Python."""
+    return name.startswith(DICTIONARY + GENERATED) and name.endswith(DATABASE)

@@ -1,0 +1,84 @@
+"""A store of the rows in one file of a PersistentDict, to read only: without pytools, and of any version of Python."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
+from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.settings import trust
+
+_PATIENCE = 1.0  # seconds
+_HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash=?"
+
+
+class Database:
+    """Read rows that `kcl.cache.stores.persistentdict.Rows` has put; for listings, which import no pytools.
+
+    The file is opened at the first question, and one that is missing raises `OSError`.
+    """
+
+    name = "database"
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.location = os.path.abspath(path)
+        self._rows: sqlite3.Connection | None = None
+
+    def __del__(self) -> None:
+        if self._rows is not None:
+            self._rows.close()
+
+    def get(self, address: str) -> bytes | None:
+        found = self.head(address, SIZE_LIMIT)
+        return None if found is None else found[1]
+
+    def head(self, address: str, length: int) -> Head | None:
+        """Return the stat and the first bytes of a row."""
+        digest_of(address)
+        found = self._asked(_HEAD, length, address)
+        if not found:
+            return None
+        ((size, start),) = found
+        if size == 0:  # of no bytes SQLite makes NULL
+            return Stat(0, None), b""
+        if not isinstance(start, bytes):
+            raise DamagedEntry("the row holds no bytes")
+        return Stat(size, None), start
+
+    def scan(self) -> Iterator[str]:
+        for (address,) in self._asked("SELECT keyhash FROM dict ORDER BY rowid"):
+            with suppress(ValueError):
+                digest_of(address)
+                yield address
+
+    def stat(self, address: str) -> Stat | None:
+        digest_of(address)
+        found = self._asked("SELECT length(key_value) FROM dict WHERE keyhash=?", address)
+        return Stat(found[0][0], None) if found else None
+
+    def stamps(self) -> dict[str, list[int]]:
+        """Return for each address what tells whether the row is still the same: replacing one gives it a new number."""
+        found = self._asked("SELECT keyhash, rowid, length(key_value) FROM dict")
+        return {address: numbers for address, *numbers in found}
+
+    def _asked(self, command: str, *values: object) -> list[tuple[Any, ...]]:
+        if self._rows is None:
+            self._rows = self._opened()
+        return self._rows.execute(command, values).fetchall()
+
+    def _opened(self) -> sqlite3.Connection:
+        trust.check(os.path.dirname(self.location))
+        fault = trust.file_fault(os.lstat(self.location))
+        if fault is not None:
+            raise UnusableDirectory(f"{self.location} cannot be the cache: {fault}; remove it")
+        path = self.location
+        for character in "%?#":
+            path = path.replace(character, f"%{ord(character):02x}")
+        uri = f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=ro"
+        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        return connection
