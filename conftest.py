@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import pathlib
@@ -182,8 +181,16 @@ def filled_pure(platform_name, tmp_path_factory):
 
 
 # pytest makes a fixture of the session anew whenever the platform of the next test is another one.
-@functools.cache
+_made = {}
+
+
 def _filled(tmp_path_factory, platform_name, pure):
+    if (platform_name, pure) not in _made:
+        _made[platform_name, pure] = _fill(tmp_path_factory, platform_name, pure)
+    return _made[platform_name, pure]
+
+
+def _fill(tmp_path_factory, platform_name, pure):
     from project import Project
 
     directory = tmp_path_factory.mktemp(f"filled-{platform_name}-{pure}")
