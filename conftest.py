@@ -171,18 +171,29 @@ class Filled:
 @pytest.fixture(scope="session")
 def filled(platform_name, tmp_path_factory):
     """A project that was run cold and, as that ended, a second time with compilation and loopy forbidden."""
-    return _filled(tmp_path_factory.mktemp(f"filled-{platform_name}"), platform_name)
+    return _filled(tmp_path_factory, platform_name, False)
 
 
 @pytest.fixture(scope="session")
 def filled_pure(platform_name, tmp_path_factory):
     """The same project with recipes that are declared pure."""
-    return _filled(tmp_path_factory.mktemp(f"pure-{platform_name}"), platform_name, pure=True)
+    return _filled(tmp_path_factory, platform_name, True)
 
 
-def _filled(directory, platform_name, pure=False):
+# pytest makes a fixture of the session anew whenever the platform of the next test is another one.
+_made = {}
+
+
+def _filled(tmp_path_factory, platform_name, pure):
+    if (platform_name, pure) not in _made:
+        _made[platform_name, pure] = _fill(tmp_path_factory, platform_name, pure)
+    return _made[platform_name, pure]
+
+
+def _fill(tmp_path_factory, platform_name, pure):
     from project import Project
 
+    directory = tmp_path_factory.mktemp(f"filled-{platform_name}-{pure}")
     project = Project(Child(directory), PLATFORMS[platform_name], pure)
     cold = project.run()
     second = project.start(warm=True)  # waits for the helper as long as a loaded machine makes it need

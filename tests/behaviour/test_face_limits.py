@@ -14,6 +14,8 @@ import pytest
 
 from conftest import PLATFORMS, ROOT, Child
 
+pytestmark = pytest.mark.slow_platforms
+
 HEAD = """
 import importlib
 import json

@@ -17,6 +17,8 @@ from project import NUMBERS, X
 from conftest import PLATFORMS, SUPPORT
 from kcl.cache.entry import Entry
 
+pytestmark = pytest.mark.slow_platforms
+
 PAIR = {name: NUMBERS[name] for name in ("typed", "control")}
 SINGLE = ["control", "body", "helped", "elsewhere", "closed", "defaulted", "from_global", "from_class"]
 
@@ -185,6 +187,7 @@ class TestDamagedEntries:
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("kind", ["link", "fifo", "directory", "loose", "foreign"])
+    @pytest.mark.slow_cases(3)
     def test_planted(self, warm, tmp_path, kind):
         """A link, FIFO, directory, or somebody's file in an entry's place is not read, and its target not harmed."""
         address, entry = warm.binary_of("control")
@@ -230,6 +233,7 @@ class TestDatabase:
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("content", [b"no database at all", bytes(8192), b""])
+    @pytest.mark.slow_cases(2)
     def test_damaged(self, warm, content):
         """A damaged file is set aside and made anew; the binary layer is not touched by it."""
         path = warm.rows.location
@@ -260,6 +264,7 @@ class TestDatabase:
 @pytest.mark.one_platform
 class TestDirectories:
     @pytest.mark.parametrize("folder", ["pyopencl", "pyopencl/kcl-binary-v1"])
+    @pytest.mark.slow_cases(2)
     def test_file_in_its_place(self, warm, folder):
         """A file where a directory should be: one warning that names the remedy, and the run goes on."""
         path = warm.child.cache / folder
@@ -289,6 +294,7 @@ class TestDirectories:
 
     @pytest.mark.parametrize(("mode", "remedy"), [(0o777, "chmod go-w"), (0o770, "chmod g-w")])
     @pytest.mark.parametrize("folder", ["pyopencl/kcl-binary-v1", "pytools"])
+    @pytest.mark.slow_cases(2)
     def test_loose(self, warm, folder, mode, remedy):
         """A directory that others can write is refused with one warning that names the command; mended, it hits."""
         path = warm.child.cache / folder

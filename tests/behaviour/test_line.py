@@ -163,6 +163,7 @@ class TestImports:
         assert not child.cache.exists()
 
 
+@pytest.mark.slow_platforms
 class TestChanges:
     @pytest.mark.usefixtures("platform_name")
     @pytest.mark.parametrize("pure", [False, True], ids=["default", "pure"])
@@ -206,6 +207,7 @@ class TestChanges:
         assert "factor.txt" in run.stderr
 
 
+@pytest.mark.slow_platforms
 class TestNoise:
     def test_text_and_place(self, warm, tmp_path):
         """Comments, docstrings, broken lines, the folder, working directory and hash seed change no key."""
@@ -266,6 +268,7 @@ class TestNoise:
             assert os.path.expanduser("~") not in part.value
 
 
+@pytest.mark.slow_platforms
 class TestBuildLog:
     def test_replayed(self, project):
         """A build log that is not empty warns on a warm start as pyopencl warned on the cold one."""
@@ -279,6 +282,7 @@ class TestBuildLog:
         assert "Non-empty compiler output" in said[2].stderr
 
 
+@pytest.mark.slow_platforms
 class TestRows:
     def test_never_unpickled(self, warm, tmp_path):
         """A pickle in the place of a row is never loaded: it is set aside and generated anew."""
@@ -293,6 +297,7 @@ class TestRows:
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
 
+@pytest.mark.slow_platforms
 class TestPromotion:
     def test_off(self, project, platform_name):
         """Under KCL_PROMOTE=off no helper is started and no job is written; the next run is right all the same."""

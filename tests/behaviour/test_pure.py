@@ -19,6 +19,8 @@ import pytest
 
 from conftest import ROOT, Child
 
+pytestmark = pytest.mark.slow_platforms
+
 DRIVER = """
 import json, sys
 import numpy as np, pyopencl as cl

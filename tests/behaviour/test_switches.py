@@ -11,6 +11,8 @@ from project import NUMBERS, X
 
 from kcl.drivers.pocl import client
 
+pytestmark = pytest.mark.slow_platforms
+
 LAYERS = ("generator", "binary")
 KCL = ("", "generator", "binary", "generator,binary", "1")
 OWNERS = ("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE")

@@ -509,6 +509,7 @@ class TestMutations:
         assert set(ran.found.ran) == {recipe}
 
 
+@pytest.mark.slow
 class TestPure:
     def test_every_recipe_hits_as_long_as_nothing_changes(self, filled_pure: Filled) -> None:
         """So that a miss of a row is the doing of its change; but for those that run every time."""
@@ -523,7 +524,6 @@ class TestPure:
         assert sorted(again.ran) == sorted(runs)
 
     @pytest.mark.parametrize(("module", "name"), PURE_ROWS)
-    @pytest.mark.slow_cases(4)
     def test_mutation(self, module: str, name: str, filled_pure: Filled) -> None:
         """The walk sees the change, and the work is done again."""
         row, recipe = row_of(module, name), name.partition(":")[0]

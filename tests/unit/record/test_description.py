@@ -37,7 +37,7 @@ class TestPlaces:
         place = description.place(unmade.record_of(unit), unit, task, KEY)
         assert place.record is not None
         assert [call["function"] for call in place.record["calls"]] == ["make_kernel", "add_dtypes", "split_iname"]
-        assert all(call["place"].startswith("test_record_description.py:") for call in place.record["calls"])
+        assert all(call["place"].startswith("test_description.py:") for call in place.record["calls"])
         assert place.record["calls"][2]["arguments"] == [
             ["kernel", "call 2"],
             ["split_iname", "'i'"],

@@ -120,7 +120,7 @@ class TestQuestions:
         _ = unit.entrypoints
         _ = unit.target
         (made,) = events.stats()["made"]
-        assert made.startswith("entrypoints of make_kernel (test_record_unmade.py:")
+        assert made.startswith("entrypoints of make_kernel (test_unmade.py:")
 
     def test_each_record_is_carried_out_once(self):
         """Threads that ask one unit at the same time get one object."""

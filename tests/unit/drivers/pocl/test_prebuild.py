@@ -105,6 +105,7 @@ class TestTaken:
 
 class TestRight:
     @pytest.mark.parametrize("which", [1, 6])
+    @pytest.mark.slow_cases(2)
     def test_damaged_entry(self, child, run, which):
         """A damaged entry is set aside and reported by who asks for it, and the program built from source."""
         path = entry(child, which)
@@ -165,6 +166,7 @@ class TestRight:
         assert ran.outcomes == ["miss" if number in (2, 5) else "hit" for number in NUMBERS]
 
     @pytest.mark.parametrize("fails", ["return False", "raise MemoryError"])
+    @pytest.mark.slow_cases(2)
     def test_fails(self, run, fails):
         """A program that cannot be built ahead is made by who asks for it, whatever goes wrong in the thread."""
         code = f"""
@@ -282,6 +284,7 @@ class TestRight:
         assert "error" in ran.outcomes
 
     @pytest.mark.parametrize("arguments", ["[]", "[None]", "[5]", "[b'x']", "'text'", "['\\udcff']"])
+    @pytest.mark.slow_cases(2)
     def test_odd_arguments(self, run, arguments):
         """However the program has left `sys.argv`, it runs."""
         ran = run(code=f"    sys.argv = {arguments}\n" + LAUNCH)
@@ -403,6 +406,7 @@ class TestOff:
 
 class TestEnd:
     @pytest.mark.parametrize("daemon", [False, True])
+    @pytest.mark.slow_cases(2)
     def test_exit(self, child, run, daemon):
         """A process that ends while programs are made ends well, whichever thread has asked for the first."""
         assert run([0]).builds["kcl-ahead"] == FIRST
@@ -417,6 +421,7 @@ class TestEnd:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
     @pytest.mark.parametrize("pause", [0.0, 0.002, 0.005])
+    @pytest.mark.slow_cases(2)
     def test_fork(self, child, run, pause):
         """Children that are forked as programs are made end well, take nothing of theirs, and write no order."""
         code = f"""

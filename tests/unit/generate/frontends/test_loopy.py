@@ -103,7 +103,10 @@ class TestOptions:
     @pytest.mark.parametrize("value", ["-DA -DB=2", ["-DA", "-DB=2"]])
     def test_build_options(self, value):
         """Build options are a list, however they were given."""
-        assert result(with_option, name="build_options", value=value).generate("one", {}).options == ("-DA", "-DB=2")
+        assert result(with_option, name="build_options", value=value).generate("one", {}).text.options == (
+            "-DA",
+            "-DB=2",
+        )
 
     def test_code_written_to_a_file(self, queue, tmp_path):
         """A file name instead of True gets the OpenCL C."""
@@ -144,12 +147,12 @@ class TestOpen:
 class TestGenerated:
     def test_device_kernels(self):
         """The kernels are those that are launched: all device kernels, and no function that they call."""
-        assert result(two_steps).generate("two_steps", {}).kernels == ("two_steps", "two_steps_0")
-        assert result(called).generate("called", {}).kernels == ("called",)
+        assert result(two_steps).generate("two_steps", {}).text.kernels == ("two_steps", "two_steps_0")
+        assert result(called).generate("called", {}).text.kernels == ("called",)
 
     def test_inferred_dtypes(self):
         """What was left open is written down as it was found."""
-        found = result(opened).generate("opened", {"x": F4, "a": F8}).inferred
+        found = result(opened).generate("opened", {"x": F4, "a": F8}).invoker.inferred
         assert found == {"x": "<f4", "a": "<f8", "y": "<f8", "n": "<i4"}
 
     def test_same_every_time(self):
@@ -161,7 +164,7 @@ class TestGenerated:
     def test_names_no_place(self):
         """Neither the source nor the invoker holds a path of the machine."""
         made = result(scale).generate("scale", {})
-        for text in (made.source, made.invoker):
+        for text in (made.text.source, made.invoker.source):
             assert HERE not in text
             assert str(pathlib.Path(lp.__file__).parent) not in text
 
