@@ -40,7 +40,7 @@ print(json.dumps([kcl.__file__, float(y.sum()), looks, keys]))
 def test_front_end_of_another_kcl(child, platform_name):
     """Where kcl's front end writes other code, the generator misses; where the text is the same, the binary hits."""
     shutil.copytree(ROOT / "kcl", child.directory / "kcl", ignore=shutil.ignore_patterns("__pycache__"))
-    front_end = child.directory / "kcl" / "frontends" / "loopy.py"
+    front_end = child.directory / "kcl" / "generate" / "frontends" / "loopy.py"
 
     def run():
         file, total, looks, keys = child.json(DRIVER, PLATFORMS[platform_name])

@@ -321,7 +321,7 @@ class TestHolders:
             assert line.stage_of(context).context == context
             x = queue = context = None
             gc.collect()
-        assert not list(stage._builds)
+        assert not list(stage._state().builds)
 
 
 class TestThreads:

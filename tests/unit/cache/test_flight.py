@@ -301,7 +301,7 @@ class TestThreads:
             files, found = descriptors(), []
             thread = threading.Thread(target=lambda: found.append(flight.join("a" * 64, "matmul")))
             thread.start()
-            while thread.ident not in makers._awaited:
+            while thread.ident not in makers._state().awaited:
                 time.sleep(0.001)
             assert descriptors() == files
         thread.join()
@@ -365,7 +365,7 @@ class TestThreads:
         with flight.join(kernels[0]._generate.together(Given(values), None), "add"):
             thread = threading.Thread(target=launch, args=(kernels[0],))
             thread.start()
-            while thread.ident not in makers._awaited:
+            while thread.ident not in makers._state().awaited:
                 time.sleep(0.001)
             started = time.monotonic()
             launch(kernels[1])

@@ -40,7 +40,7 @@ class InThread:
     @property
     def waits(self):
         """Whether the thread waits for a maker."""
-        return self._thread.ident in makers._awaited
+        return self._thread.ident in makers._state().awaited
 
 
 def until(condition, seconds=20.0):
@@ -152,7 +152,7 @@ class TestWait:
         finally:
             signal.signal(signal.SIGALRM, before)
         assert said == ["made"]
-        assert not makers._awaited
+        assert not makers._state().awaited
 
 
 class TestInterrupted:

@@ -39,7 +39,7 @@ class TestWait:
     def test_starts_a_helper(self, bench: Bench) -> None:
         """Whoever waits can start a helper for the work that a killed one left."""
         bench.queued(1)
-        client._last_starts.clear()
+        client._state().last_starts.clear()
         self._age(bench)
         assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, settings.environment())
         assert bench.entry(1) is not None
@@ -70,11 +70,11 @@ class TestWait:
                 if bench.queue.state(digest) is not None:  # else it was faster
                     assert not client.wait(bench.folder, digest, 3600)
                     assert not client.wait(bench.folder, digest, 3600)
-                    assert client._left_behind == {str(helper.pid)}
+                    assert client._state().left_behind == {str(helper.pid)}
             finally:
                 helper.send_signal(signal.SIGCONT)
             assert client.wait(bench.folder, digest, LIMIT_SECONDS)
-            client._left_behind.clear()
+            client._state().left_behind.clear()
 
     def _age(self, bench: Bench) -> None:
         (job,) = bench.queue.jobs()

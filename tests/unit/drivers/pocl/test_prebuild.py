@@ -69,7 +69,7 @@ class TestTaken:
         sums += launch([number])
         wait()
     from kcl.build import stage
-    (home,) = stage._builds
+    (home,) = stage._state().builds
     print(len(home.ahead._made))
 """
         made = child.json(DRIVER + code, json.dumps(NUMBERS[:4]), **ON_POCL)
@@ -97,7 +97,7 @@ class TestTaken:
     sums = launch(numbers)
     wait()
     from kcl.build import stage
-    (home,) = stage._builds
+    (home,) = stage._state().builds
     print(len(home.ahead._made))
 """
         assert child.json(DRIVER + code, json.dumps([0, *NUMBERS[2:]]), **ON_POCL) == 0
@@ -133,7 +133,7 @@ class TestRight:
     sums = launch([0])
     wait()
     from kcl.build import stage
-    (home,) = stage._builds
+    (home,) = stage._state().builds
     made = home.ahead._made
     one, other, *_ = made
     made[one], made[other] = made[other], made[one]
@@ -222,7 +222,7 @@ class TestRight:
     sums = launch(numbers)
     wait()
     from kcl.build import stage
-    (home,) = stage._builds
+    (home,) = stage._state().builds
     fired = 0
 
     def fire(_number, _frame):
@@ -335,7 +335,7 @@ class TestContexts:
     queue = None
     wait()
     gc.collect()
-    assert not list(stage._builds)
+    assert not list(stage._state().builds)
     end(sums)
 """
         ran = run([0], "    prebuild.WINDOW, prebuild.BATCH, prebuild.PASSED = 12, 12, 12\n" + code)
@@ -444,7 +444,7 @@ class TestEnd:
         one = os.fork()
         if one == 0:
             signal.alarm(20)
-            for home in stage._builds:
+            for home in stage._state().builds:
                 assert home.ahead.take(slot) is None
                 home.ahead._order.note("f" * 64)
             home = queue = None  # releases programs
@@ -462,11 +462,11 @@ class TestEnd:
     def test_nested_fork(self, monkeypatch):
         """A fork within a fork, as a signal handler may do, leaves the lock free in both processes."""
         monkeypatch.setattr(prebuild, "_FORK_SECONDS", 0.05)
-        prebuild._before_fork()
+        prebuild._state().before_fork()
         one = os.fork()
         if not one:
-            os._exit(prebuild._Step.lock.locked())
+            os._exit(prebuild._state().lock.locked())
         assert os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) == 0
-        assert prebuild._Step.lock.locked()
-        prebuild._after_fork()
-        assert not prebuild._Step.lock.locked()
+        assert prebuild._state().lock.locked()
+        prebuild._state().after_fork_in_parent()
+        assert not prebuild._state().lock.locked()
