@@ -13,7 +13,7 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Made
 from kcl.errors import UnknownInput, WrongEntry
-from kcl.generate import rows
+from kcl.generate import frontends, rows
 from kcl.generate.code import Code, from_entry
 from kcl.generate.rows import Base, Dtypes, Outcome
 from kcl.launch import MissingArguments, unpack
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _VERIFIED = "verified"
 _REUSED = "same translation unit as before: generated code reused"
-_FRONT_ENDS = ("loopy", "opencl")
 
 
 class Given(NamedTuple):
@@ -129,7 +128,8 @@ class Generate:
     def search(self, given: Given) -> Generator[Row, Found, Look]:
         """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
         digest = self._key.digest if self._key else ""
-        off = "" if any(not self.layer.off(frozenset({kind})) for kind in _FRONT_ENDS) else self.layer.off()
+        kinds = [frozenset({row.name}) for row in frontends.TABLE]
+        off = self.layer.off() if all(map(self.layer.off, kinds)) else ""
         key = None if off else self.key()
         off = off or self.layer.off(self._origin.front_ends)
         if off:

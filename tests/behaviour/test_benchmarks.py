@@ -135,7 +135,7 @@ class TestGoals:
         text = "\n".join(benchmark("page").short(document))
         assert "- warm start, 5 kernels: kcl / floor (" in text
         assert re.search(r"faster than loopy's warm start the floor itself is: 5 kernels [\d.e+]+", text)
-        assert "where they find everything, in times of one process alone: 0.10." in text
+        assert "when they find everything, in times of one process alone: 0.10." in text
         assert "in the best process: 200 microseconds a recipe." in text
         calls = {"loopy": [2.0, 2.0], "kcl": [1.9, 1.9], "typed": [1.0, 1.0]}
         document["parts"]["calls"]["cases"] = [{"case": "outputs allocated", "microseconds": calls, "processor": calls}]

@@ -108,7 +108,7 @@ class Queue:
                 if item.is_dir(follow_symlinks=False) and item.path != self.folder and _latest(item.path) < limit:
                     remove_tree(item.path)
         with suppress(OSError):
-            for item in os.scandir(f"{os.path.dirname(pending)}/flight"):
+            for item in os.scandir(os.path.join(os.path.dirname(pending), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
                     os.unlink(item.path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,6 +47,14 @@ class Result(Protocol):
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
         """Arguments that are given as one object array, as in Code."""
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256 over what decides the code beside the program key; asked where loopy has no part in it."""
+
+    @property
+    def options(self) -> tuple[str, ...] | None:
+        """The build options as of this run; None where the code alone has them."""
+
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
         """Return what is left open, given the dtypes of the arguments of one call."""
 
@@ -59,19 +68,38 @@ class Result(Protocol):
         """Generate code for one choice of the open dtypes."""
 
 
+class Row(NamedTuple):
+    """A front end: its name, the module whose objects recipes return to it (a package ends with a full stop), its file.
+
+    The file has a function `accept(result, recipe)`, which returns the result in the hands of the front end, or None.
+    `uses_loopy` says whether loopy has a part in the code, and so in its key.
+    """
+
+    name: str
+    returned: str
+    file: str
+    uses_loopy: bool
+
+
+TABLE = [
+    Row("loopy", "loopy.", "kcl.generate.frontends.loopy", True),
+    Row("opencl", "kcl.generate.frontends.opencl", "kcl.generate.frontends.opencl", False),
+]
+
+
+def row_of(result: object) -> Row | None:
+    """Return the row of the front end that knows what a recipe returned, None where none does."""
+    module = type(result).__module__
+    return next((row for row in TABLE if module == row.returned or f"{module}.".startswith(row.returned)), None)
+
+
 def accept(result: object, recipe: str) -> Result:
     """Hand `result` to the front end that knows it; raises RecipeError where none does."""
-    module = type(result).__module__
-    if module.startswith("loopy."):
-        from kcl.generate.frontends.loopy import LoopyResult
-
-        return LoopyResult(result, recipe)
-    if module == "kcl.generate.frontends.opencl":
-        from kcl.generate.frontends.opencl import Source, SourceResult
-
-        if isinstance(result, Source):
-            return SourceResult(result)
-    raise RecipeError(
-        f"recipe {recipe!r} returned {type(result).__module__}.{type(result).__qualname__}; "
-        "return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source"
-    )
+    row = row_of(result)
+    accepted: Result | None = importlib.import_module(row.file).accept(result, recipe) if row is not None else None
+    if accepted is None:
+        raise RecipeError(
+            f"recipe {recipe!r} returned {type(result).__module__}.{type(result).__qualname__}; "
+            "return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source"
+        )
+    return accepted

@@ -33,6 +33,11 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def accept(result: object, recipe: str) -> LoopyResult:
+    """Return a translation unit in the hands of its front end; raises RecipeError for anything else."""
+    return LoopyResult(result, recipe)
+
+
 class LoopyResult:
     """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
 
@@ -73,6 +78,16 @@ class LoopyResult:
         if controller is None:
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
+
+    @property
+    def digest(self) -> str:
+        """The digest of the unit's content."""
+        return self.identity() or ""
+
+    @property
+    def options(self) -> None:
+        """Nothing: the build options belong to the unit, and the code has them."""
+        return None
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
         """Return the arguments without a dtype, and the fewest of them that decide the others.

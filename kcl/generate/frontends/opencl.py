@@ -118,6 +118,11 @@ class Source:
         return source
 
 
+def accept(result: object, _recipe: str) -> SourceResult | None:
+    """Return a Source in the hands of its front end, None for anything else."""
+    return SourceResult(result) if isinstance(result, Source) else None
+
+
 class SourceResult:
     """A Source in the hands of its front end: every dtype is declared, so nothing is open."""
 

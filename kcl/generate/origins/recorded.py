@@ -59,7 +59,12 @@ class Recorded:
         """The front end of what the recipe returned; empty before it ran."""
         if self._value is _NOTHING:
             return frozenset()
-        return frozenset({"opencl" if type(self._value).__module__ == "kcl.generate.frontends.opencl" else "loopy"})
+        return frozenset({self._row.name})
+
+    @property
+    def _row(self) -> frontends.Row:
+        """The row of the front end; a unit that was recorded is loopy's."""
+        return frontends.row_of(self._value) or frontends.TABLE[0]
 
     directory = ""
 
@@ -108,8 +113,8 @@ class Recorded:
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
         record = unmade.record_of(self._value)
-        if self.front_ends == {"opencl"}:
-            return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]  # type: ignore[attr-defined]
+        if not self._row.uses_loopy:
+            return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
             return [*parts, Part("record", record.digest)]
@@ -162,10 +167,8 @@ class Recorded:
 
     def adapted(self, ready: Ready) -> Ready:
         """Return stored code with the build options that the recipe gave in this run."""
-        if self.front_ends != {"opencl"}:
-            return ready
-        options = self._accepted().options  # type: ignore[attr-defined]
-        if options == ready.code.text.options:
+        options = None if self._row.uses_loopy else self._accepted().options
+        if options in (None, ready.code.text.options):
             return ready
         code = ready.code.with_options(options)
         return Ready(code, ready.invoke, code.digest)

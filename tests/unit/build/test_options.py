@@ -7,13 +7,14 @@ import os
 import pyopencl as cl
 import pytest
 
+from kcl import drivers
 from kcl.build.options import build_options, parsed, passed
 from kcl.errors import UnknownInput
 
 
-def part(text, pocl=False):
+def part(text, quotes_stay=False):
     """Return the value of the key's part."""
-    return parsed(text, "", pocl).part
+    return parsed(text, "", quotes_stay).part
 
 
 class TestPart:
@@ -52,18 +53,18 @@ class TestPart:
         """Drivers do tell a character from a number, so their definitions are two keys."""
         values = []
         for option in "-DA=1", "-DA='1'":
-            values.append(build_options(context, [option]).part)
+            values.append(build_options(context, drivers.of(context), [option]).part)
         assert values[0] != values[1]
 
 
 class TestDirectories:
     def test_order(self):
         """Include directories keep their order, both ways of writing them."""
-        assert parsed("-I /one -w -I/two /I three", "", pocl=False).directories == ("/one", "/two", "three")
+        assert parsed("-I /one -w -I/two /I three", "", quotes_stay=False).directories == ("/one", "/two", "three")
 
     def test_definitions(self):
         """Definitions of macros are listed: a header may be named by one."""
-        assert parsed("-DA=1 -U B -D C", "-DD=4", pocl=True).definitions == ("A=1", "C", "D=4")
+        assert parsed("-DA=1 -U B -D C", "-DD=4", quotes_stay=True).definitions == ("A=1", "C", "D=4")
 
     def test_blank(self, tmp_path):
         """A directory with a blank in its path is quoted where it is there; other words of one option stay."""
@@ -75,20 +76,20 @@ class TestDirectories:
             "-DA=1 -w",
         ]
         text = passed([f"-I{folder}"])[0]
-        assert parsed(text, "", pocl=False).directories == (str(folder),)
-        assert parsed(text, "", pocl=True).directories == ()
-        assert parsed(text, "", pocl=True).untaken == (str(folder),)
+        assert parsed(text, "", quotes_stay=False).directories == (str(folder),)
+        assert parsed(text, "", quotes_stay=True).directories == ()
+        assert parsed(text, "", quotes_stay=True).untaken == (str(folder),)
 
     def test_of_the_driver(self, context, monkeypatch, platform_name):
         """Directories that a variable of PoCL's adds are looked at; the variable counts in the device's identity."""
         monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-I/extra")
-        found = build_options(context, ["-I/one"])
+        found = build_options(context, drivers.of(context), ["-I/one"])
         assert ("/extra" in found.directories) is (platform_name == "pocl")
         assert "/extra" not in found.part
 
     def test_own(self, context):
         """pyopencl's own include directory is the last that is looked at, and in no part."""
-        found = build_options(context, ["-I/one"])
+        found = build_options(context, drivers.of(context), ["-I/one"])
         assert found.directories[0] == "/one"
         assert os.path.isfile(os.path.join(found.directories[1], "pyopencl-complex.h"))
         assert os.path.dirname(cl.__file__) not in found.part
@@ -112,16 +113,16 @@ class TestUnknown:
         """An option that names files beside the include directories is refused by name, a variable's too."""
         for text, beside in (option, ""), ("", option):
             with pytest.raises(UnknownInput, match=option.split()[0]):
-                parsed(text, beside, pocl=True)
+                parsed(text, beside, quotes_stay=True)
 
     @pytest.mark.parametrize("value", ["__TIME__", "__DATE__", "__has_include(<a.h>)"])
     def test_asks(self, value):
         """A definition that the preprocessor has to look up is refused."""
         with pytest.raises(UnknownInput, match="write the value"):
-            parsed(f"-DA={value}", "", pocl=False)
+            parsed(f"-DA={value}", "", quotes_stay=False)
 
     @pytest.mark.parametrize("text", ['-DA="1', '-DA="1 -I/x"', "-DA=1\\ -I/x", "-DA=1\\"])
     def test_quotes(self, text):
         """Where drivers split the words in different ways nobody can tell what they read."""
         with pytest.raises(UnknownInput, match="different ways"):
-            parsed(text, "", pocl=False)
+            parsed(text, "", quotes_stay=False)

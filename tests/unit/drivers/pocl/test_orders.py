@@ -117,7 +117,7 @@ class TestOrder:
         """A process that begins with ever other programs keeps the orders of the last ones."""
         for number in range(history.KEPT + 10):
             history.of(f"{number:064x}", "").note("0" * 64)
-        assert len(history._orders) == history.KEPT
+        assert len(history._state().orders) == history.KEPT
         one = history.of("0" * 64, "")
         for number in range(history.LONGEST + 10):
             one.note(f"{number:064x}")
