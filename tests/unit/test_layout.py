@@ -9,6 +9,7 @@ import pytest
 from house import NAMES, PACKAGE, imported, importing, inside, modules, parsed, places
 
 from conftest import ROOT
+from kcl import settings
 
 # The rooms, from the ground up: a module imports only what lies in its own room or above it in this list, also inside
 # of functions and for types.
@@ -85,6 +86,12 @@ class TestImportOrder:
             visit(name)
 
 
+def constants():
+    """Yield each module with the texts in its code."""
+    for path, name in modules():
+        yield name, {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant) and node.value}
+
+
 class TestFences:
     def test_environment(self):
         """The environment is read in the settings and in the rows of foreign caches only."""
@@ -111,6 +118,38 @@ class TestFences:
         path = PACKAGE / "launch" / "__init__.py"
         assert {inside(dotted) for dotted, _typing, _line in imported(path, "launch")} <= {None, "errors"}
 
+    def test_entries_are_verified_in_one_module(self):
+        """One module unpacks entries."""
+        assert places(r"\bEntry\.unpack\(") == {"cache.verified"}
+
+    def test_events_are_emitted_in_one_module(self):
+        """One module emits events."""
+        assert places(r"\bevents\.emit\(") == {"cache.lookup"}
+
+    def test_platforms(self):
+        """A decision by the name of a platform is made in the table of drivers, and nowhere else."""
+        names = {"Portable Computing Language", "NVIDIA CUDA"}
+        found = {name for name, texts in constants() if names & texts}
+        assert found == {"drivers", "drivers.identity"}
+
+    def test_layers(self):
+        """The names of layers stand in one table."""
+        assert {name for name, texts in constants() if settings.GENERATOR in texts} == {"settings"}
+
+    def test_launch(self):
+        """The closed room imports errors, the base of value classes, and nothing else of kcl."""
+        inner = [(path, name) for path, name in modules() if room(name) == "launch"]
+        found = {inside(dotted) for path, name in inner for dotted, _typing, _line in imported(path, name)}
+        assert {room(name) for name in found - {None}} <= {"launch", "errors", "namedtuple"}
+
+    def test_size(self):
+        """A newcomer can hold the rooms in mind: at most 24, of them at most 12 folders and 11 files."""
+        folders = {room(name) for name in NAMES if "." in name}
+        files = {path.name for path in PACKAGE.glob("*.py")}
+        assert len(ROOMS) <= 24
+        assert len(folders) <= 12
+        assert len(files) <= 11
+
     def test_never_unpickled(self):
         """Nothing unpickles; code objects are unmarshalled in one place, behind a verified entry."""
         assert places(r"\b(pickle|shelve|dill|cloudpickle)\b") == set()
@@ -127,6 +166,7 @@ class TestFences:
 # Modules that have no test file of their own yet; a file that is added is taken off this list.
 UNTESTED = {
     "build.bind",
+    "cache.layer",
     "cache.lookup",
     "drivers.pocl.opencl",
     "generate.stage",

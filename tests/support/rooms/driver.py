@@ -1,0 +1,29 @@
+"""A driver in one file: it says of itself which part of the key it adds, and counts what it is asked for."""
+
+from __future__ import annotations
+
+from kcl.cache.key import Part
+from kcl.drivers.plain import Plain
+
+ASKED: list[str] = []
+
+
+class Counting(Plain):
+    """A plain driver whose programs count for a device of another generation."""
+
+    def identity(self, device):
+        """Return the device's identity with the generation."""
+        ASKED.append("identity")
+        return (*super().identity(device), Part("generation", "7"))
+
+    def completed(self, program, slot, entry):
+        """Return the entry with the binary."""
+        ASKED.append("completed")
+        return super().completed(program, slot, entry)
+
+    def loaded(self, _slot, _entry):
+        """Note that a program was made of an entry."""
+        ASKED.append("loaded")
+
+
+ROW = (__name__, "Counting")

@@ -1,0 +1,68 @@
+"""A front end in one file: recipes that return `Polynomial`, whose OpenCL C it writes."""
+
+from __future__ import annotations
+
+import hashlib
+
+from kcl.generate.code import Argument, Code, Invoker, ProgramText
+from kcl.generate.frontends import Open, Row
+
+INVOKER = """
+def invoke(kernels, queue, allocator=None, wait_for=None, out_host=None, *, x, y):
+    import pyopencl as cl
+    knl = kernels.polynomial
+    knl.set_args(x.base_data, y.base_data)
+    return cl.enqueue_nd_range_kernel(queue, knl, x.shape, None, wait_for=wait_for), (y,)
+"""
+
+
+class Polynomial:
+    """What a recipe returns: coefficients, the constant first."""
+
+    def __init__(self, *coefficients: int) -> None:
+        self.coefficients = coefficients
+
+
+class PolynomialResult:
+    """A polynomial in the hands of its front end: nothing is open."""
+
+    front_end, volatile, reads, options, packed = "polynomial", "", (), (), {}
+
+    def __init__(self, polynomial: Polynomial) -> None:
+        self.coefficients = polynomial.coefficients
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 over the coefficients."""
+        return hashlib.sha256(repr(self.coefficients).encode()).hexdigest()
+
+    def identity(self) -> str:
+        """Return the same digest."""
+        return self.digest
+
+    def open(self, _dtypes):
+        """Return that nothing is open."""
+        return Open((), (), ("x", "y"), {})
+
+    def follows(self, _dtypes, _needed):
+        """Return True: no dtype makes a difference."""
+        return True
+
+    def generate(self, kernel, _dtypes):
+        """Write the sum by Horner's rule."""
+        term = "0"
+        for coefficient in reversed(self.coefficients):
+            term = f"({term}) * v + {coefficient}"
+        body = f"size_t i = get_global_id(0); float v = x[i]; y[i] = {term};"
+        source = f"__kernel void polynomial(__global const float *x, __global float *y) {{ {body} }}"
+        arguments = tuple(Argument(name, "Array", "<f4", True) for name in ("x", "y"))
+        invoker = Invoker("polynomial", INVOKER, "invoke", arguments, {}, {}, [])
+        return Code(ProgramText(kernel, source, (), ("polynomial",)), invoker)
+
+
+def accept(result, _recipe):
+    """Return a polynomial in the hands of the front end."""
+    return PolynomialResult(result) if isinstance(result, Polynomial) else None
+
+
+ROW = Row("polynomial", __name__, __name__, False)

@@ -1,0 +1,51 @@
+"""A store in one file: the bytes lie in a `dbm` database, by their addresses."""
+
+from __future__ import annotations
+
+import dbm.dumb
+import os
+import threading
+
+from kcl.cache.stores.base import Stat, digest_of
+
+
+class Dbm:
+    """Bytes in one database below a folder; a process at a time. Thread-safe."""
+
+    name = "dbm"
+
+    def __init__(self, folder) -> None:
+        self.location = str(folder)
+        self._lock = threading.Lock()
+
+    def get(self, address):
+        """Return the bytes at an address."""
+        digest_of(address)  # refuses what is none
+        return self._with(lambda data: data.get(address.encode()), None)
+
+    def put(self, address, blob):
+        """Keep the bytes at an address."""
+        digest_of(address)
+        os.makedirs(self.location, mode=0o700, exist_ok=True)
+        self._with(lambda data: data.__setitem__(address.encode(), blob), None)
+
+    def delete(self, address):
+        """Forget an address."""
+        digest_of(address)
+        self._with(lambda data: data.pop(address.encode(), None), None)
+
+    def scan(self):
+        """Yield the addresses."""
+        yield from self._with(lambda data: [one.decode() for one in data], [])
+
+    def stat(self, address):
+        """Return the size; the database knows no uses."""
+        blob = self.get(address)
+        return None if blob is None else Stat(len(blob), None)
+
+    def _with(self, use, otherwise):
+        with self._lock:
+            if not os.path.isdir(self.location):
+                return otherwise
+            with dbm.dumb.open(os.path.join(self.location, "entries"), "c") as data:
+                return use(data)
