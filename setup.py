@@ -26,7 +26,7 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    python_requires=">=3.10,<3.14",
+    python_requires=">=3.10",
     packages=find_packages(include=["kcl", "kcl.*"]),
     package_data={"kcl": ["py.typed"]},
     install_requires=[

@@ -98,15 +98,14 @@ def _counts(name: str) -> bool:
 
 
 def main() -> None:
-    """Run a driver cold, so that its program has an entry; then follow both things in runs that generate again."""
+    """Follow the dtypes in a cold run, and the code in a second one that generates again and finds its program."""
     with tempfile.TemporaryDirectory() as home:
         here = os.path.dirname(os.path.abspath(__file__))
-        for what, off in (("nothing", ""), ("dtypes", ""), ("code", "generator")):
+        for what, off in (("dtypes", ""), ("code", "generator")):
             environment = {**os.environ, "XDG_CACHE_HOME": home, "HOME": home, "KCL_NO_CACHE": off, "KCL_AHEAD": "0"}
             command = [sys.executable, "-c", DRIVER, what, here]
             done = subprocess.run(command, env=environment, cwd=home, text=True, capture_output=True, check=True)
-            if what != "nothing":
-                print(done.stdout, end="")
+            print(done.stdout, end="")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ from kcl.cache.key import Part, common
 if TYPE_CHECKING:
     import pyopencl as cl
 
-POCL = "Portable Computing Language"
-
 # The instruction sets that a compiler chooses code by; the rest of the flags says nothing about a binary.
 _FEATURES = (
     "sse",
@@ -67,11 +65,6 @@ def identity(device: cl.Device) -> tuple[Part, ...]:
         parts.append(Part("cpu features", cpu_features()))
     parts.extend(Part(f"variable {name}", value) for name, value in caches.code_variables())
     return tuple(map(common, parts))
-
-
-def is_pocl(device: cl.Device) -> bool:
-    """Tell whether PoCL drives `device`."""
-    return bool(device.platform.name == POCL)
 
 
 def cpu_features(file: str = "/proc/cpuinfo") -> str:

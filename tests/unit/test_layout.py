@@ -130,7 +130,7 @@ class TestFences:
         """A decision by the name of a platform is made in the table of drivers, and nowhere else."""
         names = {"Portable Computing Language", "NVIDIA CUDA"}
         found = {name for name, texts in constants() if names & texts}
-        assert found == {"drivers", "drivers.identity"}
+        assert found == {"drivers"}
 
     def test_layers(self):
         """The names of layers stand in one table."""

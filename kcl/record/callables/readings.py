@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeVar
 
+from kcl.errors import UnknownInput
 from kcl.record.callables.references import Reference, References
 
+NEWEST = (3, 13)  # the newest Python whose bytecode kcl reads
 LIMIT = 4096  # readings, and code objects that are remembered
 _VERSION = 2  # of marshal: later ones write other bytes where somebody else refers to a part of the code
 _EXACT = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})  # one value, one text in marshal
@@ -37,12 +40,33 @@ def digest(code: CodeType) -> str:
         place = _place("digest", code)
         found = _find(place)
         if not isinstance(found, str):
-            from kcl.record.callables import code as reader
-
-            found = reader.digest(code)
+            found = _digest(code)
             _keep(place, found)
         known = _remember(_digests, code, found)
     return known[1]
+
+
+def _digest(code: CodeType) -> str:
+    if sys.version_info[:2] > NEWEST:
+        return _raw(code)
+    from kcl.record.callables import code as reader
+
+    return reader.digest(code)
+
+
+def _raw(code: CodeType) -> str:
+    """Return the digest of a code object as it is, with its layout: kcl does not know the bytecode of this Python."""
+    constants = [_raw(one) if isinstance(one, CodeType) else _text(one) for one in code.co_consts]
+    names = (code.co_name, code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars)
+    numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    handlers = getattr(code, "co_exceptiontable", b"")
+    return hashlib.sha256(repr((names, numbers, constants, code.co_code, handlers)).encode()).hexdigest()
+
+
+def _text(constant: object) -> str:
+    if isinstance(constant, frozenset):  # its order changes with the hash seed
+        return f"{{{sorted(map(_text, constant))}}}"
+    return f"{type(constant).__name__} {constant!r}"
 
 
 def references(code: CodeType) -> References:
@@ -52,6 +76,11 @@ def references(code: CodeType) -> References:
         place = _place("references", code)
         found = _restored(code, _find(place))
         if found is None:
+            if sys.version_info[:2] > NEWEST:
+                version = ".".join(map(str, sys.version_info[:2]))
+                raise UnknownInput(
+                    f"kcl does not know the bytecode of Python {version}: use an older Python, or pass text"
+                )
             from kcl.record.callables import scan
 
             found = scan.references(code)

@@ -48,7 +48,7 @@ class TestIdentity:
         assert difference == (f"variable {variable}", "one", "two")
         assert before not in (one, Key(devices.identity(device)))
 
-    def test_equal_in_every_process(self, child, device):
+    def test_equal_in_every_process(self, child, device, platform_name):
         """Another process, hash seed, working directory and place in the list of devices see the same identity."""
         code = """
             import json, os, sys
@@ -64,11 +64,7 @@ class TestIdentity:
         two = child.json(code, name, PYTHONHASHSEED="2", POCL_DEVICES="pthread pthread", POCL_MAX_PTHREAD_COUNT="1")
         assert one == [Key(devices.identity(device)).digest]
         assert set(two) == set(one)
-        assert len(two) == (2 if devices.is_pocl(device) else 1)
-
-    def test_is_pocl(self, device, platform_name):
-        """PoCL is known by its platform."""
-        assert devices.is_pocl(device) is (platform_name == "pocl")
+        assert len(two) == (2 if platform_name == "pocl" else 1)
 
 
 class TestLibrary:

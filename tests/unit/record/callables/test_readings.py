@@ -15,6 +15,8 @@ import pytest
 import reading
 from reading import SOURCE, compiled, count, told
 
+import kcl
+from kcl.errors import UnknownInput
 from kcl.record.callables import code, readings, scan
 
 # what readings are made of, and another value for it, of the code below
@@ -187,3 +189,45 @@ class TestPlace:
         (reference,) = readings.references(one).chains
         assert reference.dotted == "other.thing"
         assert readings.now == {}
+
+
+class TestNewerPython:
+    """On a Python whose bytecode kcl does not know, hits are lost and nothing else."""
+
+    @pytest.fixture(autouse=True)
+    def newer(self, monkeypatch):
+        """Let this Python be newer than those that kcl knows."""
+        monkeypatch.setattr(readings, "NEWEST", (3, 0))
+        for memo in ("_digests", "_references", "_places"):
+            monkeypatch.setattr(readings, memo, {})
+        monkeypatch.setattr(readings, "before", {})
+        monkeypatch.setattr(readings, "now", {})
+
+    def test_digest(self):
+        """Code counts as it is: equal code is equal, other constants and names are not."""
+        one, same, other = (compile(text, "f", "eval") for text in ("a + {1, 2}", "a + {1, 2}", "b + {1, 2}"))
+        assert readings.digest(one) == readings.digest(same) != readings.digest(other)
+        assert readings.digest(compile("1", "f", "eval")) != readings.digest(compile("1.0", "f", "eval"))
+
+    def test_references(self):
+        """What code refers to is not known, and the reason names the cure."""
+        with pytest.raises(UnknownInput, match="does not know the bytecode"):
+            readings.references(compile("a", "f", "eval"))
+
+    @pytest.mark.one_platform
+    def test_launch(self, queue):
+        """A kcl.Source recipe runs, and hits; a pure one is bypassed, and right."""
+
+        def recipe(factor=2):
+            code = f"kernel void f(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
+            return kcl.Source(
+                code, entry="f", arguments=[kcl.Array("x", "float32", "(4,)", "inout")], global_size="(4,)"
+            )
+
+        seen = []
+        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
+        for made in (kcl.kernel(recipe)(), kcl.kernel(recipe)(), kcl.kernel(pure=True)(recipe)()):
+            x = np.ones(4, np.float32)
+            made(queue, x=x)
+            assert x.tolist() == [2.0] * 4
+        assert [outcome for layer, outcome in seen if layer == "generator"] == ["miss", "hit", "bypass"]
