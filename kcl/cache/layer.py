@@ -249,6 +249,11 @@ class State:
 _state = process.own(State)
 
 
+def warn_again() -> None:
+    """Forget which causes were warned about."""
+    _state().on_change()
+
+
 def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
     """Warn about `cause` once in this process; never raises, not even where warnings are errors.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcl import process, settings
 from kcl.cache import places
-from kcl.cache.layer import Layer, warn_once
+from kcl.cache.layer import Layer, warn_again, warn_once
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -79,8 +79,9 @@ def opened() -> dict[str, Layer]:
 
 
 def reset() -> None:
-    """Forget every layer, so that the next look-up reads switches and places again."""
-    process.changed()
+    """Forget every layer, so that the next look-up reads switches and places again, and warns again."""
+    _state().on_change()
+    warn_again()
 
 
 def _open(name: str) -> Layer:

@@ -140,8 +140,8 @@ class TestGoals:
         calls = {"loopy": [2.0, 2.0], "kcl": [1.9, 1.9], "typed": [1.0, 1.0]}
         document["parts"]["calls"]["cases"] = [{"case": "outputs allocated", "microseconds": calls, "processor": calls}]
         text = "\n".join(benchmark("page").short(document))
-        assert "- call, outputs allocated: kcl / executor (0.95 (0.95 to 0.95)): names and layouts" in text
-        assert "and no array made: outputs allocated 0.50." in text
+        assert "- call, outputs allocated: kcl / executor (0.95 (0.95 to 0.95)): kcl compares names and layouts" in text
+        assert "and no array: outputs allocated 0.50." in text
 
     def test_nothing_measured(self):
         """Without figures no goal is reached and none falls short."""
