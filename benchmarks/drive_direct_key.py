@@ -21,9 +21,10 @@ import numpy as np
 
 import kcl
 from kcl.cache import layers
+from kcl.cache.lookup import find
 from kcl.generate import frontends, run
-from kcl.generate.origins.walked import reached
-from kcl.line import Line
+from kcl.generate.origins.walked import Walked, reached
+from kcl.generate.stage import Generate, Given
 from kcl.record import kept
 from kcl.record.declarations import PURE, Task
 
@@ -83,10 +84,10 @@ def arguments(function: Callable[..., Any], step: int) -> dict[str, Any]:
 
 def timed(task: Task) -> float:
     """Return the seconds that a key takes, its digest included."""
-    line = Line(task)
+    generate = Generate(Walked(task))
     begin = time.perf_counter()
-    key = line.direct_key()
-    assert key is not None, line.why_unknown
+    key = generate.key()
+    assert key is not None, find(generate, Given({})).reason
     assert key.digest
     return time.perf_counter() - begin
 
@@ -112,7 +113,7 @@ def observed(count: int) -> list[tuple[float, float]]:
 def with_observation(task: Task) -> None:
     """Run a recipe as on a miss."""
     outcome = run.run(task, reached(task))
-    run.generate(task, outcome.result, dtypes(outcome.result))
+    run.generate(task.name, task.declared, outcome.result, dtypes(outcome.result))
 
 
 def without_observation(task: Task) -> None:
