@@ -167,7 +167,6 @@ class TestFences:
 UNTESTED = {
     "build.bind",
     "cache.layer",
-    "cache.lookup",
     "drivers.pocl.opencl",
     "generate.stage",
     "inspect.verify.child",

@@ -1,0 +1,258 @@
+"""kcl.cache.lookup: one look-up, whatever the stage: what is found, made, set aside, published, counted and emitted."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+import kcl
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.layer import CacheWarning
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import Look, Made, disprove, find, obtain
+from kcl.cache.stores.directory import Directory
+from kcl.errors import CacheMiss, UnknownInput, WrongEntry
+from kcl.launch import MissingArguments
+
+
+class Place:
+    """The place of one number."""
+
+    def __init__(self, name):
+        self.key = Key([Part("number", name)])
+        self.address = self.key.digest
+
+
+class Numbers:
+    """A stage whose values are numbers; a job is the name of one, or of several that are one program's."""
+
+    verb = "counted"
+
+    def __init__(self):
+        self.made = []
+        self.promised = False
+
+    layer = property(lambda _self: layers.layer("numbers"))
+
+    def name(self, job):
+        return job
+
+    def guard(self, _job):
+        return contextlib.nullcontext()
+
+    def together(self, job, _look):
+        return Place(job).address
+
+    def search(self, job):
+        if job == "unknown":
+            raise UnknownInput("nobody knows")
+        places, entries, outcome, reason = [Place(name) for name in job.split("+")], [], "hit", ""
+        for place in places:
+            found = yield place
+            if found.entry is None:
+                outcome, reason = found.outcome, found.reason
+            else:
+                entries.append(found.entry)
+        if job == "strange" and entries:
+            raise TypeError("an entry of another form")
+        if job == "lacking":
+            raise MissingArguments(["x"])
+        there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
+        key = next(place.key for place in places if place.key.digest not in there)
+        return Look(outcome, reason, key, slots=tuple(places), entries=tuple(entries), size=7, spared=5.0)
+
+    def load(self, _job, look):
+        return look._replace(value=[entry.metadata["value"] for entry in look.entries])
+
+    def refusal(self, error):
+        return f"no number: {error!r}"
+
+    def checked(self, job, look):
+        if job == "wrong" and look.value != [2]:
+            raise WrongEntry("it is 2")
+        return look
+
+    def make(self, job, look):
+        if job == "hopeless":
+            raise ZeroDivisionError
+        time.sleep(0.05)
+        self.made.append(job)
+        lacking = [place for place in look.slots if place.key.digest not in look.there]
+        entries = [(place.address, Entry(place.key, {"kernel": job, "value": 2}, {})) for place in lacking]
+        return Made([2] * max(len(look.slots), 1), entries, self.promised)
+
+    def texts(self, _look):
+        return {}
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    """A stage with a layer of its own."""
+    row = layers.Row("numbers", {}, lambda: str(tmp_path), lambda: ([Directory(tmp_path / "numbers")], []))
+    monkeypatch.setitem(layers.TABLE, "numbers", row)
+    return Numbers()
+
+
+@pytest.fixture
+def seen():
+    """The events, in their order."""
+    found = []
+    kcl.add_hook(found.append)
+    return found
+
+
+def got(stage, job):
+    """Obtain a value."""
+    with Lead("number") as lead:
+        return obtain(stage, job, lead)
+
+
+def outcomes(seen):
+    """Return what the events say came out."""
+    return [event.outcome for event in seen]
+
+
+def put(stage, name, value):
+    """Store a number."""
+    place = Place(name)
+    stage.layer.publish(place.address, Entry(place.key, {"value": value}, {}))
+    return place
+
+
+class TestObtain:
+    def test_miss_then_hit(self, stage, seen):
+        """What is not there is made once, and found by the next cache of the same files."""
+        assert got(stage, "two") == [2]
+        layers.reset()
+        assert got(stage, "two") == [2]
+        assert stage.made == ["two"]
+        assert outcomes(seen) == ["miss", "hit"]
+
+    def test_event(self, stage, seen):
+        """One event says layer, kernel, key, seconds, bytes, and by how much a hit was faster."""
+        got(stage, "two")
+        got(stage, "two")
+        miss, hit = seen
+        assert (miss.layer, miss.kernel, miss.key) == ("numbers", "two", Place("two").key.digest)
+        assert miss.seconds >= 0.05
+        assert miss.bytes > 0
+        assert miss.saved == 0.0
+        assert hit.bytes == 7
+        assert hit.saved == pytest.approx(5.0 - hit.seconds)
+
+    def test_bypass(self, stage, seen):
+        """A job whose key cannot be known is made every time; the reason stands in the event."""
+        assert [got(stage, "unknown") for _ in range(2)] == [[2], [2]]
+        assert [(event.outcome, event.reason) for event in seen] == [("bypass", "nobody knows")] * 2
+
+    def test_each_slot_counts(self, stage, seen):
+        """Of two slots one of which is there, the miss is counted for the other, and the hit for the first."""
+        put(stage, "one", 1)
+        got(stage, "one+two")
+        assert [(event.outcome, event.key) for event in seen] == [
+            ("miss", Place("two").key.digest),
+            ("hit", Place("one").key.digest),
+        ]
+
+    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
+    def test_load_raises(self, stage, seen):
+        """Whatever loading raises, the entry is set aside and the value is made."""
+        place = Place("two")
+        stage.layer.publish(place.address, Entry(place.key, {}, {}))  # no value
+        assert got(stage, "two") == [2]
+        assert got(stage, "two") == [2]
+        assert outcomes(seen) == ["error", "hit"]
+        assert seen[0].reason == "no number: KeyError('value')"
+
+    def test_search_raises(self, stage, seen):
+        """An entry of an unknown form is set aside, once something was found; the value is made."""
+        put(stage, "strange", 1)
+        with pytest.warns(CacheWarning, match="another form"):
+            assert got(stage, "strange") == [2]
+        assert outcomes(seen) == ["error"]
+        assert stage.made == ["strange"]
+
+    def test_verified(self, stage, seen):
+        """A hit that turns out wrong is set aside, and what is made takes its place."""
+        put(stage, "wrong", 1)
+        with pytest.warns(CacheWarning, match="it is 2"):
+            assert got(stage, "wrong") == [2]
+        assert got(stage, "wrong") == [2]
+        assert [(event.outcome, event.reason) for event in seen] == [("error", "it is 2"), ("hit", "")]
+
+    def test_missing_arguments(self, stage, seen):
+        """A call that lacks an argument is no look-up."""
+        with pytest.raises(MissingArguments):
+            got(stage, "lacking")
+        assert seen == []
+
+    def test_making_fails(self, stage, seen):
+        """What making raises reaches the caller; the look-up is counted, and nobody waits any more."""
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                got(stage, "hopeless")
+        assert outcomes(seen) == ["miss", "miss"]
+
+    def test_strict(self, stage, seen, monkeypatch):
+        """KCL_STRICT=hit raises for a miss, names key and command, and makes nothing."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        with pytest.raises(
+            CacheMiss, match=rf"miss: not in the cache \(key {Place('two').key.digest[:12]}\).*kcl explain"
+        ):
+            got(stage, "two")
+        assert stage.made == []
+        assert outcomes(seen) == ["miss"]
+
+    def test_threads(self, stage):
+        """Threads that want one key at once make it once."""
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(got(stage, "two"))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [[2]] * 4
+        assert stage.made == ["two"]
+
+    @pytest.mark.parametrize("promised", [False, True])
+    def test_others_wait_for_a_promise(self, stage, promised):
+        """Where the next stage is awaited the others go on when the lead ends, and else as the value is there."""
+        stage.promised = promised
+        done = threading.Event()
+
+        def wait():
+            Lead("other").take(stage.layer, Place("two").address)
+            done.set()
+
+        with Lead("number") as lead:
+            obtain(stage, "two", lead)
+            other = threading.Thread(target=wait)
+            other.start()
+            assert done.wait(0.5) is not promised
+        other.join()
+
+
+class TestFind:
+    def test_counts_nothing(self, stage, seen):
+        """Looking without obtaining says what is there, and makes and counts nothing."""
+        assert find(stage, "two")[:2] == ("miss", "not in the cache")
+        put(stage, "two", 2)
+        look = find(stage, "two")
+        assert (look.outcome, look.value) == ("hit", [2])
+        assert (seen, stage.made) == ([], [])
+
+
+class TestDisprove:
+    def test_set_aside(self, stage, seen):
+        """An entry that was found wrong after its look-up is an error of its own, and is not found again."""
+        place = put(stage, "two", 3)
+        with pytest.warns(CacheWarning, match="3 is not 2"):
+            disprove(stage, "two", [place], WrongEntry("3 is not 2"), 0.25)
+        (event,) = seen
+        assert (event.outcome, event.reason, event.seconds) == ("error", "3 is not 2", 0.25)
+        assert find(stage, "two").outcome == "miss"
