@@ -1,0 +1,79 @@
+"""kcl.cache.layer: stores in their order, and what happens when one fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl import settings
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.layer import CacheWarning, Layer
+from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.memory import Memory
+from kcl.errors import CacheFault
+
+KEY = Key([Part("number", "1")])
+ENTRY = Entry(KEY, {"kernel": "one"}, {"text": b"1"})
+
+
+def layer(*stores):
+    """Return a layer of these stores, which keeps nothing in memory of what it reads."""
+    return Layer("numbers", {}, list(stores), settings.read(), keeps_read=False)
+
+
+@pytest.fixture
+def directories(tmp_path):
+    """Two directories."""
+    return [Directory(tmp_path / name) for name in ("near", "far")]
+
+
+class TestStores:
+    def test_written_to_all(self, directories):
+        """An entry that is published lies in every store, and deleting it removes it everywhere."""
+        both = layer(*directories)
+        both.publish(KEY.digest, ENTRY)
+        assert [list(store.scan()) for store in directories] == [[KEY.digest]] * 2
+        both.delete(KEY.digest)
+        assert [list(store.scan()) for store in directories] == [[], []]
+
+    def test_read_from_the_first_that_has_it(self, directories):
+        """A store that lacks an entry leaves the answer to the next one."""
+        directories[1].put(KEY.digest, ENTRY.pack())
+        found = layer(*directories)
+        assert found.look_up(KEY.digest, KEY)[:3] == (ENTRY, "hit", "")
+        assert found.read(KEY.digest) == ENTRY
+        assert found.read("0" * 64) is None
+
+    def test_one_that_cannot_be_used(self, directories, tmp_path):
+        """A store whose directory is refused drops out with one warning; the others go on."""
+        (tmp_path / "near").mkdir(mode=0o777)
+        (tmp_path / "near").chmod(0o777)
+        found = layer(*directories)
+        with pytest.warns(CacheWarning, match="goes on without"):
+            found.publish(KEY.digest, ENTRY)
+        assert found.stores == directories[1:]
+        assert found.look_up(KEY.digest, KEY).outcome == "hit"
+
+    def test_memory_alone(self):
+        """A layer whose only store is memory keeps what is published, as long as it lives."""
+        found = layer(Memory(1 << 20))
+        found.publish(KEY.digest, ENTRY)
+        assert found.look_up(KEY.digest, KEY).outcome == "hit"
+
+
+class TestFaults:
+    def test_strict(self, directories, tmp_path, monkeypatch):
+        """KCL_STRICT=fault raises what would be said once."""
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        (tmp_path / "near").write_text("no directory")
+        with pytest.raises(CacheFault):
+            layer(directories[0]).publish(KEY.digest, ENTRY)
+
+    def test_of_another_key(self, directories):
+        """An entry at the place of another key is damage: it is set aside and not found again."""
+        other = Key([Part("number", "2")])
+        directories[0].put(other.digest, ENTRY.pack())
+        found = layer(directories[0])
+        with pytest.warns(CacheWarning, match="set a damaged entry"):
+            assert found.look_up(other.digest, other).outcome == "error"
+        assert found.look_up(other.digest, other).outcome == "miss"
