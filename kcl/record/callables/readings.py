@@ -14,7 +14,6 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeVar
 
-from kcl.errors import UnknownInput
 from kcl.record.callables.references import Reference, References
 
 NEWEST = (3, 13)  # the newest Python whose bytecode kcl reads
@@ -77,6 +76,8 @@ def references(code: CodeType) -> References:
         found = _restored(code, _find(place))
         if found is None:
             if sys.version_info[:2] > NEWEST:
+                from kcl.errors import UnknownInput
+
                 version = ".".join(map(str, sys.version_info[:2]))
                 raise UnknownInput(
                     f"kcl does not know the bytecode of Python {version}: use an older Python, or pass text"
