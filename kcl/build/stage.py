@@ -168,8 +168,8 @@ class Build:
             made = self.make(Wanted(text), Look("error", slots=slots))
             for address, entry in made.entries:
                 self.layer.publish(address, entry)
-            found: Program = self._programs.setdefault(digest, made.value)
-            self._programs[digest] = found = made.value
+            found: Program = made.value
+            self._programs[digest] = found
             return found
 
     def made_of(self, text: ProgramText, slots: Iterable[Slot], entries: Iterable[Entry]) -> Program:
