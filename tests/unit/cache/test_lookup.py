@@ -51,6 +51,8 @@ class Numbers:
     def search(self, job):
         if job == "unknown":
             raise UnknownInput("nobody knows")
+        if job == "raising":
+            raise LookupError("mine")
         places, entries, outcome, reason = [Place(name) for name in job.split("+")], [], "hit", ""
         for place in places:
             found = yield place
@@ -159,6 +161,27 @@ class TestObtain:
             ("hit", Place("one").key.digest),
         ]
 
+    def test_each_slot_of_a_hit_counts(self, stage, seen):
+        """Where both slots are there each is a hit of its own; the second says no seconds and no bytes."""
+        for name in ("one", "two"):
+            put(stage, name, 2)
+        assert got(stage, "one+two") == [2, 2]
+        assert [(event.outcome, event.key) for event in seen] == [
+            ("hit", Place("one").key.digest),
+            ("hit", Place("two").key.digest),
+        ]
+        assert (seen[1].seconds, seen[1].bytes, seen[1].saved) == (0.0, 0, 0.0)
+
+    def test_published(self, stage):
+        """What making returns lies in the store under the key that missed, and no more than that."""
+        put(stage, "one", 1)
+        got(stage, "one+two")
+        place = Place("two")
+        assert stage.layer.disk.get(place.address) is not None
+        assert stage.layer.look_up(place.address, place.key).entry.metadata["value"] == 2
+        place = Place("one")
+        assert stage.layer.look_up(place.address, place.key).entry.metadata["value"] == 1
+
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_load_raises(self, stage, seen):
         """Whatever loading raises, the entry is set aside and the value is made."""
@@ -207,6 +230,23 @@ class TestObtain:
             got(stage, "two")
         assert stage.made == []
         assert outcomes(seen) == ["miss"]
+
+    def test_strict_hit(self, stage, seen, monkeypatch):
+        """KCL_STRICT=hit lets a hit pass, and refuses a job whose key cannot be known."""
+        put(stage, "two", 2)
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        layers.reset()
+        assert got(stage, "two") == [2]
+        with pytest.raises(CacheMiss, match="bypass: nobody knows"):
+            got(stage, "unknown")
+        assert outcomes(seen) == ["hit", "bypass"]
+
+    def test_error_of_the_user(self, stage, seen):
+        """What a search raises before anything was found is the caller's, and the look-up is counted as a miss."""
+        with pytest.raises(LookupError, match="mine"):
+            got(stage, "raising")
+        assert [(event.outcome, event.reason) for event in seen] == [("miss", "the recipe raised an error")]
+        assert stage.made == []
 
     def test_threads(self, stage):
         """Threads that want one key at once make it once."""
