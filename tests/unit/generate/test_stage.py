@@ -1,0 +1,171 @@
+"""kcl.generate.stage: the first stage, from what a recipe returns to code, on real rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loopys_own import loopy as lp
+
+import kcl
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.layer import CacheWarning
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import find, obtain
+from kcl.generate.origins.recorded import Recorded
+from kcl.generate.stage import _REUSED, Generate, Given, dtypes_of
+from kcl.launch import MissingArguments
+from kcl.record.declarations import NOTHING, Task
+
+FLOAT, DOUBLE = Given({"x": np.dtype(np.float32)}), Given({"x": np.dtype(np.float64)})
+LAUNCH = Given({"x": np.ones(4, np.float32)}, launch=True)
+
+
+def doubled():
+    """Return OpenCL C that leaves nothing open."""
+    code = "kernel void f(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = 2 * x[i]; }"
+    arguments = [kcl.Array("x", "float32", "(4,)"), kcl.Array("y", "float32", "(4,)", "out")]
+    return kcl.Source(code, entry="f", arguments=arguments, global_size="(4,)")
+
+
+def tripled():
+    """Return a unit of loopy whose dtypes are open."""
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name="tripled", lang_version=(2018, 2))
+
+
+def stage(recipe=doubled, declared=NOTHING):
+    """Return the stage of a Kernel that nothing is known about, in a cache that has only files."""
+    layers.reset()
+    return Generate(Recorded(Task(recipe.__name__, recipe, {}, declared)))
+
+
+def got(generate, given=LAUNCH):
+    """Obtain code."""
+    with Lead("number") as lead:
+        return obtain(generate, given, lead)
+
+
+@pytest.fixture
+def seen():
+    """The (outcome, reason) of each look-up."""
+    found = []
+    kcl.add_hook(lambda event: found.append((event.outcome, event.reason)))
+    return found
+
+
+class TestRows:
+    def test_nothing_open(self, seen):
+        """Code without open dtypes is one row, found by the next Kernel of the same source."""
+        made, found = got(stage()), got(stage())
+        assert seen == [("miss", "not in the cache"), ("hit", "")]
+        assert found.digest == made.digest
+        assert found.code.text == made.code.text
+
+    def test_dtypes(self, seen):
+        """Each choice of dtypes has a row of its own, and one that is new says so."""
+        for given in (FLOAT, DOUBLE, FLOAT):
+            got(stage(tripled), given)
+        assert seen == [("miss", "not in the cache"), ("miss", "new choice of dtypes: x: float64"), ("hit", "")]
+
+    def test_equal_result(self, seen):
+        """Another key that leads to an equal result takes the code that was generated from it."""
+        first = got(stage())
+        second = got(stage(declared=NOTHING._replace(version="2")))
+        assert seen[1] == ("miss", f"not in the cache; {_REUSED}")
+        assert second.code.text == first.code.text
+
+    def test_is_stored(self, monkeypatch):
+        """Any row of the Kernel will do, for whatever dtypes; a layer that is off holds none."""
+        assert not stage(tripled).is_stored()
+        got(stage(tripled), FLOAT)
+        assert stage(tripled).is_stored()
+        assert not stage().is_stored()
+        monkeypatch.setenv("KCL_NO_CACHE", "1")
+        assert not stage(tripled).is_stored()
+
+
+class TestLookUps:
+    def test_off(self, seen, monkeypatch):
+        """Where the layer is off code is made each time and not stored."""
+        monkeypatch.setenv("KCL_NO_CACHE", "1")
+        for _ in range(2):
+            got(stage())
+        assert seen == [("bypass", "off: KCL_NO_CACHE=1")] * 2
+        monkeypatch.delenv("KCL_NO_CACHE")
+        assert find(stage(), LAUNCH).outcome == "miss"
+
+    def test_missing_array(self, seen):
+        """A launch must give the arrays that loopy requires, before code is stored and after; else it is no look-up."""
+        for _ in range(2):
+            with pytest.raises(MissingArguments, match="x"):
+                got(stage(tripled), Given({}, launch=True))
+            assert seen == []
+            got(stage(tripled), FLOAT)  # code alone is made without arrays
+            seen.clear()
+
+    def test_missing_array_of_opencl(self):
+        """The code of OpenCL C needs no array: one that is missing is found out as the kernel is launched."""
+        assert got(stage(), Given({}, launch=True)).code.text.kernel == "doubled"
+
+    def test_together(self):
+        """Threads that want the same dtypes wait for each other; other dtypes do not."""
+        generate = stage(tripled)
+        look = find(generate, FLOAT)
+        one, other = (generate.together(given, look) for given in (FLOAT, DOUBLE))
+        assert one == generate.together(Given({"x": "float32"}), look)
+        assert one != other
+
+    @pytest.mark.parametrize("launch", [False, True])
+    def test_promise(self, launch):
+        """Who waits goes on to wait for the program where code is made for a launch, and not else."""
+        generate, given = stage(), LAUNCH._replace(launch=launch)
+        made = generate.make(given, find(generate, given))
+        assert made.promised is launch
+        assert [address for address, _entry in made.entries if address == generate.key().digest]
+
+    def test_unusable_code(self, seen):
+        """Stored code that raises is set aside, and generated anew in its place."""
+        generate = stage()
+        got(generate)
+        key = generate.key()
+        entry = generate.layer.look_up(key.digest, key).entry
+        broken = Entry(key, {**entry.metadata, "code": "of another Python"}, {**entry.parts, "invoker.py": b"1 / 0"})
+        generate.layer.publish(key.digest, broken)
+        with pytest.warns(CacheWarning, match="division by zero"):
+            got(stage())
+        got(stage())
+        assert [outcome for outcome, _reason in seen] == ["miss", "error", "hit"]
+        assert seen[1][1].startswith("the stored code could not be used: division by zero")
+
+    def test_verified(self, seen, monkeypatch):
+        """KCL_VERIFY generates once more, and says of a hit that it is the same."""
+        got(stage())
+        monkeypatch.setenv("KCL_VERIFY", "1")
+        got(stage())
+        assert seen[1] == ("hit", "verified")
+
+
+class TestExplanation:
+    def test_stored(self):
+        """What was stored is told once it was made, and a hit tells nothing."""
+        generate = stage(tripled)
+        got(generate, FLOAT)
+        assert generate.key().digest in generate.stored.places
+        assert "tripled" in generate.stored.recipe
+        again = stage(tripled)
+        got(again, FLOAT)
+        assert again.stored is None
+
+    def test_texts(self):
+        """A miss is explained by the texts of its recipe, and a hit by none."""
+        generate = stage(tripled)
+        assert b"3*x[i]" in b"".join(generate.texts(find(generate, FLOAT)).values())
+        got(generate, FLOAT)
+        assert generate.texts(find(generate, FLOAT)) == {}
+
+
+def test_dtypes_of():
+    """Arrays, scalars of numpy, dtypes, types and names say which dtype they have; numbers and None do not."""
+    values = {"a": np.ones(2, np.int8), "b": np.float32(1), "c": np.dtype("f8"), "d": np.int32, "e": "c8"}
+    found = dtypes_of({**values, "f": 1.5, "g": None})
+    assert found == {name: np.dtype(text) for name, text in zip("abcde", ["i1", "f4", "f8", "i4", "c8"], strict=True)}
