@@ -167,7 +167,6 @@ class TestFences:
 UNTESTED = {
     "inspect.verify.child",
     "record.callables.chains",
-    "record.callables.unloaded",
 }
 
 
