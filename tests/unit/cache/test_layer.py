@@ -61,7 +61,35 @@ class TestStores:
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
 
 
+class Full(Directory):
+    """A directory on a device that is full and cannot be read."""
+
+    def get(self, address):
+        raise OSError(5, "Input/output error", address)
+
+    def put(self, address, _blob):
+        raise OSError(28, "No space left on device", address)
+
+
 class TestFaults:
+    def test_others_go_on(self, directories, tmp_path):
+        """A fault of one store is said, and the next one is written and read; the store is tried again next time."""
+        full = Full(tmp_path / "full")
+        found = layer(full, directories[1])
+        with pytest.warns(CacheWarning, match="could not write"):
+            assert found.publish(KEY.digest, ENTRY) == len(ENTRY.pack())
+        found.memory.delete(KEY.digest)
+        with pytest.warns(CacheWarning, match="could not read"):
+            assert found.look_up(KEY.digest, KEY).outcome == "hit"
+        assert found.stores == [full, directories[1]]
+
+    def test_alone(self, tmp_path):
+        """Where no store answers and one is at fault, the look-up is an error and no miss."""
+        with pytest.warns(CacheWarning, match="could not read"):
+            found = layer(Full(tmp_path / "full")).look_up(KEY.digest, KEY)
+        assert (found.entry, found.outcome) == (None, "error")
+        assert "Input/output error" in found.reason
+
     def test_strict(self, directories, tmp_path, monkeypatch):
         """KCL_STRICT=fault raises what would be said once."""
         monkeypatch.setenv("KCL_STRICT", "fault")

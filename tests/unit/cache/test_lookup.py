@@ -92,6 +92,26 @@ class Numbers:
         return {}
 
 
+class Crowded(Numbers):
+    """A stage that makes a number when two threads have missed it."""
+
+    def __init__(self):
+        super().__init__()
+        self.missed = set()
+        self.both = threading.Event()
+
+    def search(self, job):
+        look = yield from super().search(job)
+        self.missed.add(threading.get_ident())
+        if len(self.missed) == 2:
+            self.both.set()
+        return look
+
+    def make(self, job, look):
+        assert self.both.wait(30)
+        return super().make(job, look)
+
+
 @pytest.fixture
 def stage(tmp_path, monkeypatch):
     """A stage with a layer of its own."""
@@ -258,6 +278,21 @@ class TestObtain:
             thread.join()
         assert found == [[2]] * 4
         assert stage.made == ["two"]
+
+    def test_meanwhile(self, stage, seen):
+        """The thread that missed and then waited has a hit, whose reason says who made the value meanwhile."""
+        crowded = Crowded()
+        assert crowded.layer is stage.layer
+        threads = [threading.Thread(target=got, args=(crowded, "two")) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        miss, hit = sorted(seen, key=lambda event: event.outcome, reverse=True)
+        assert (miss.outcome, miss.reason) == ("miss", "not in the cache")
+        assert hit.outcome == "hit"
+        assert hit.reason.endswith(" counted it meanwhile")
+        assert crowded.made == ["two"]
 
     @pytest.mark.parametrize("promised", [False, True])
     def test_others_wait_for_a_promise(self, stage, promised):
