@@ -79,7 +79,7 @@ class TestWhole:
         recipe = recipe_of(number, "from pack{n}.inner import VALUE; return VALUE")
         before = parts(recipe)
         assert {f"module pack{number}", "module inner"} <= before.keys()
-        files("pack{n}/__init__", "STARTED = 2")
+        files("pack{n}/__init__", "STARTED = 20")
         now = parts(recipe)
         assert [name for name in now if now[name] != before[name]] == [f"module pack{number}"]
 
