@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kcl.generate.frontends.opencl import Array, Local, Scalar, Source
     from kcl.handle import Kernel
     from kcl.inspect.report import report
+    from kcl.integrations import install, uninstall
     from kcl.recipe import Recipe, kernel, lazy
 
 __version__ = "0.1.0"
@@ -39,11 +40,13 @@ _HOMES = {
     "UnusableDirectory": "kcl.errors",
     "add_hook": "kcl.events",
     "flush": "kcl.drivers.pocl.completing",
+    "install": "kcl.integrations",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
     "option": "kcl.settings",
     "report": "kcl.inspect.report",
     "stats": "kcl.events",
+    "uninstall": "kcl.integrations",
 }
 
 __all__ = [
@@ -64,11 +67,13 @@ __all__ = [
     "UnusableDirectory",
     "add_hook",
     "flush",
+    "install",
     "kernel",
     "lazy",
     "option",
     "report",
     "stats",
+    "uninstall",
 ]
 
 

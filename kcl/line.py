@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl import drivers
-from kcl.build.stage import Build, Program, build_of
+from kcl.build.stage import Build, Program, Wanted, build_of
 from kcl.cache.lookup import obtain
 from kcl.generate.code import show
 from kcl.generate.stage import Generate, Given
@@ -50,7 +50,7 @@ def code(generate: Generate, given: Given, lead: Lead) -> Ready:
 
 def program(build: Build, ready: Ready, lead: Lead, arguments: Mapping[str, Any] | None = None) -> Program:
     """Return the program of code; a new entry keeps the shapes of the `arguments` that it is built for."""
-    return build.program(ready.code.text, ready.digest, lead, arguments)
+    return build.program(Wanted(ready.code.text, arguments), ready.digest, lead)
 
 
 def stage_of(context: cl.Context) -> Build:

@@ -14,19 +14,38 @@ if TYPE_CHECKING:
     from kcl.generate.code import ProgramText
 
 
-def from_source(context: cl.Context, text: ProgramText, mark: str = "") -> cl.Program:
+def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: cl.Program | None = None) -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers.
 
-    `mark` is a further option. Raises pyopencl's own error where the source does not compile.
+    `mark` is a further option. `holder` is the program of the user for which this is done: it keeps a program that does
+    not compile, as pyopencl does, and says why. Raises pyopencl's own error where the source does not compile.
     """
     options = [*passed(text.options), *([mark] if mark else [])]
+    program = cl.Program(cl._cl._Program(context, text.source))
+    if holder is not None:
+        holder._prg = program._prg
     try:
         # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
-        return _with_source(cl.Program(cl._cl._Program(context, text.source)), text).build(options=options)
-    except cl.Error:
-        # pyopencl's ordinary way says more about a failure. Should it succeed, its cache did, and that is not trusted.
-        cl.Program(context, text.source).build(options=options)
-        raise
+        return _with_source(program, text).build(options=options)
+    except cl.RuntimeError as error:
+        raise _said_in_full(program, text, error) from None
+
+
+def _said_in_full(program: cl.Program, text: ProgramText, error: cl.RuntimeError) -> cl.Error:
+    """Return the error of a build as pyopencl gives it: with the source in a file, where it does that."""
+    from pyopencl.characterize import has_src_build_cache
+
+    if has_src_build_cache(program.get_info(cl.program_info.DEVICES)[0]):
+        return error
+
+    def fail() -> None:
+        raise error
+
+    try:
+        program._build_and_catch_errors(fail, options_bytes=b"", source=text.source)
+    except cl.Error as full:
+        return full
+    return error
 
 
 def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
@@ -88,6 +107,12 @@ def _replay_logs(entries: Sequence[Entry], said: Sequence[str]) -> None:
 
 def _log(entry: Entry) -> str:
     return entry.parts.get("build.log", b"").decode("utf-8", "replace")
+
+
+def kernel_names(program: cl.Program) -> tuple[str, ...]:
+    """Return the names of the kernels in a program that is built."""
+    names = str(program.get_info(cl.program_info.KERNEL_NAMES) or "")
+    return tuple(name for name in names.split(";") if name)
 
 
 def logs(program: cl.Program) -> list[str]:

@@ -59,6 +59,9 @@ class Driver(Protocol):
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Take the entries of a program that was launched: they can be completed now."""
 
+    def unseen(self, promises: tuple[Promise, ...]) -> None:
+        """Take the entries of a program whose launches kcl does not see: they can be completed as the process ends."""
+
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 

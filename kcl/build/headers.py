@@ -1,9 +1,9 @@
 """The headers of a program: which files its preprocessor may read, and what is in them.
 
-Nothing is preprocessed. Every `#include` counts, whichever branch it stands in; one that names a macro stands for
-every header that the macro is anywhere defined to; `__has_include` asks whether a file is there. Each question that
-the preprocessor may ask the file system has its answer in a part, in the order of the texts, so equal parts mean equal
-answers. What cannot be resolved so raises UnknownInput.
+Nothing is preprocessed. Every `#include` counts, whichever branch it stands in, but one for C++ alone. One that names a
+macro stands for every header that the macro is anywhere defined to; `__has_include` asks whether a file is there. Each
+question that the preprocessor may ask the file system has its answer in a part, in the order of the texts, so equal
+parts mean equal answers. What cannot be resolved so raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kcl.build import branches
 from kcl.build.preprocessor import may_read
 from kcl.cache.key import Part
 from kcl.errors import RecipeError, UnknownInput
@@ -82,6 +83,7 @@ class _Scan:
 
     def __init__(self, options: BuildOptions) -> None:
         self.options = options
+        self._is_c = branches.is_plain_c((*options.flags, *options.definitions))
         self.parts: list[Part] = []
         self._seen: dict[str, int] = {}  # path -> the number of its part
         self._probed: set[str] = set()
@@ -95,6 +97,8 @@ class _Scan:
         """Take note of what a text asks for."""
         code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
         _refuse_unreadable(text, code)
+        if self._is_c:
+            code = branches.in_c(code)
         for name, of_arguments, body in _DEFINE.findall(code):
             self._macros.setdefault(name, []).append("(" if of_arguments else body.strip())
         for probe in _PROBE.finditer(code):

@@ -40,9 +40,10 @@ def slots_of(build: Build, text: ProgramText) -> list[Slot]:
         *header_parts(text.source, options),
     ]
     slots = []
+    shown = text.kernels[0] if text.kernels else text.kernel
     for (device, name), parts in zip(build.devices, build.identities, strict=True):
         key = Key([*common, *parts])
-        slots.append(Slot(device, key, address(key.digest, name, text.kernels[0]), options))
+        slots.append(Slot(device, key, address(key.digest, name, shown), options))
     return slots
 
 

@@ -35,22 +35,27 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """A program text that is to be built; a new entry keeps the shapes of the `arguments` of its first launch."""
+    """A program text that is to be built; a new entry keeps the shapes of the `arguments` of its first launch.
+
+    `holder` is pyopencl's program that it is built for, where the user made that: nobody sees its launches.
+    """
 
     text: ProgramText
     arguments: Mapping[str, Any] | None = None
+    holder: cl.Program | None = None
 
 
 class Program:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
 
-    __slots__ = ("__weakref__", "_spare", "build", "program", "promises", "stored")
+    __slots__ = ("__weakref__", "_spare", "build", "logs", "program", "promises", "stored")
 
     def __init__(self, build: Build, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.build = build
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # until the first launch
         self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
+        self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
         self._spare = [spare] if spare else []
 
     def kernels(self, names: Iterable[str]) -> dict[str, cl.Kernel]:
@@ -144,23 +149,21 @@ class Build:
             parts = [Part("unknown", os.urandom(16).hex())]
         return Key(parts).digest if parts else ""
 
-    def program(
-        self, text: ProgramText, digest: str, lead: Lead, arguments: Mapping[str, Any] | None = None
-    ) -> Program:
+    def program(self, wanted: Wanted, digest: str, lead: Lead) -> Program:
         """Return a program: one that lives, one from the binary layer, or a new build.
 
         `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile.
         """
-        with self._makers.turn(digest, text.kernel, lead.land):
+        with self._makers.turn(digest, wanted.text.kernel, lead.land):
             found = self._programs.get(digest)
             if found is None:
-                found = self._programs[digest] = obtain(self, Wanted(text, arguments), lead)
+                found = self._programs[digest] = obtain(self, wanted, lead)
             return found
 
-    def from_source(self, text: ProgramText) -> Program:
+    def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> Program:
         """Build from source; the program is nobody else's and is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
-        return Program(self, compiler.from_source(self.context, text, mark))
+        return Program(self, compiler.from_source(self.context, text, mark, holder))
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[Slot, ...]) -> Program:
         """Build from source in place of entries that were set aside, and store the new ones."""
@@ -225,6 +228,7 @@ class Build:
         compiler.finish(program, text, look.entries, silent, made is not None and made.is_built)
         found = Program(self, program, self.kernels(program, text.kernels))
         found.stored = look.slots  # type: ignore[assignment]
+        found.logs = tuple([entry.parts.get("build.log", b"") for entry in look.entries])
         for slot, entry in zip(found.stored, look.entries, strict=True):
             self.driver.loaded(slot, entry)
         return look._replace(value=found)
@@ -240,11 +244,14 @@ class Build:
     def make(self, wanted: Wanted, look: Look) -> Made:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
         started = time.perf_counter()
-        found = self.from_source(wanted.text)
+        found = self.from_source(wanted.text, wanted.holder)
         seconds = time.perf_counter() - started
         entries: list[tuple[str, Entry]] = []
         if look.slots and self._headers_stand(wanted.text, look.slots[0]):
             entries, found.promises = self._entries(wanted, found.program, look, seconds)
+        if wanted.holder is not None:
+            promises, found.promises = found.promises, ()
+            self.driver.unseen(promises)
         return Made(found, entries, bool(found.promises))
 
     def texts(self, _look: Look) -> Mapping[str, bytes]:
@@ -263,9 +270,10 @@ class Build:
         whole: list[tuple[str, Entry]] = []
         promises: list[Promise] = []
         logs = compiler.logs(program)
+        text = wanted.text if wanted.text.kernels else wanted.text._replace(kernels=compiler.kernel_names(program))
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(wanted.text, slot, log, seconds, wanted.arguments, self.driver)  # type: ignore[arg-type]
+            entry = entry_of(text, slot, log, seconds, wanted.arguments, self.driver)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:

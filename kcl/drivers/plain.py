@@ -50,6 +50,9 @@ class Plain:
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Take nothing: no entry was promised."""
 
+    def unseen(self, promises: tuple[Promise, ...]) -> None:
+        """Take nothing: no entry was promised."""
+
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Take no note."""
 

@@ -31,7 +31,8 @@ class Argument(NamedTuple):
 class ProgramText(NamedTuple):
     """What a program is built of: OpenCL C, build options, and the entry points, of the kernel of this name.
 
-    A front end makes it, or a program that was written by hand has it; the build stage takes it.
+    A front end makes it, or a program that was written by hand has it; the build stage takes it. `kernels` is empty
+    where the entry points are not known before the program is built.
     """
 
     kernel: str

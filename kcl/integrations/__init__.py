@@ -1,1 +1,130 @@
-"""Integrations: programs that were not written for kcl."""
+"""Integrations: programs that were not written for kcl.
+
+    kcl.install()       from now on pyopencl's programs and loopy's units go through kcl's layers
+    kcl.uninstall()     as before
+
+A row of the table names a package and the module that knows what to put in the place of its functions. A package is
+changed in place: at once where the program has imported it, else as soon as it does. Nothing is imported for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from typing import Any
+
+from kcl import process
+from kcl.namedtuple import NamedTuple
+
+
+class Row(NamedTuple):
+    """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
+
+    The module has `NEEDED`, the dotted names that have to be there, and `replacements(package)`: what is put in place,
+    as (holder, name, value). It may have `installed()` and `uninstalled()`, which are called whether or not the package
+    is imported.
+    """
+
+    package: str
+    module: str
+    versions: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+TABLE = (Row("pyopencl", "kcl.integrations.programs", ((2025, 1), (2027,))),)
+
+
+class State:
+    """How often the integrations were installed, what they replaced, and what waits for the import of its package."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.depth = 0
+        self.replaced: list[tuple[Any, str, Any, Any]] = []  # holder, name, the value before, the value now
+        self.imports: Any = None
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
+
+
+_state = process.shared(State)
+
+
+def install() -> None:
+    """Take the programs of pyopencl and the units of loopy through kcl's layers, from now on. Thread-safe.
+
+    This may be called before or after these packages are imported, and more than once: `uninstall` is called as often.
+    A package of a version that kcl does not know, or without a name that kcl relies on, stays as it is; a warning says
+    so.
+    """
+    state = _state()
+    with state.lock:
+        state.depth += 1
+        if state.depth > 1:
+            return
+        from kcl.integrations import imports
+
+        state.imports = imports.Imports({row.package: row for row in TABLE}, _put)
+        for row in TABLE:
+            if row.package in sys.modules:
+                _put(row, importlib.import_module(row.package))  # another thread may be importing it
+
+
+def uninstall() -> None:
+    """Undo one `install`; the last one puts back what was there. Programs that were built stay usable. Thread-safe."""
+    state = _state()
+    with state.lock:
+        state.depth = max(state.depth - 1, 0)
+        if state.depth or state.imports is None:
+            return
+        state.imports.remove()
+        state.imports = None
+        for holder, name, before, now in reversed(state.replaced):
+            if vars(holder).get(name) is now:
+                setattr(holder, name, before)
+        state.replaced.clear()
+
+
+def is_installed() -> bool:
+    """Tell whether the integrations are installed."""
+    return _state().depth > 0
+
+
+def _put(row: Row, package: Any) -> None:
+    """Put the functions of a row in place, unless the package is not what kcl knows; raises nothing."""
+    state = _state()
+    with state.lock:
+        if state.imports is None or any(row.package == one for one in state.imports.done):
+            return
+        state.imports.done.add(row.package)
+        try:
+            module = importlib.import_module(row.module)
+            _check(row, package, module.NEEDED)
+            for holder, name, now in module.replacements(package):
+                state.replaced.append((holder, name, vars(holder)[name], now))
+                setattr(holder, name, now)
+        except Exception as error:
+            _refuse(row, error)
+
+
+def _check(row: Row, package: Any, needed: tuple[str, ...]) -> None:
+    """Raise for a package whose version is not known, or that lacks a name."""
+    version = importlib.import_module(f"{row.package}.version")
+    found = tuple(version.VERSION)
+    if not row.versions[0] <= found < row.versions[1]:
+        raise ImportError(f"{row.package} {version.VERSION_TEXT} is not known to this kcl")
+    for dotted in needed:
+        holder = package
+        for name in dotted.split("."):
+            if not hasattr(holder, name):
+                raise ImportError(f"{row.package} {version.VERSION_TEXT} has no {dotted}")
+            holder = getattr(holder, name)
+
+
+def _refuse(row: Row, error: Exception) -> None:
+    from kcl.cache.layer import warn_once
+
+    warn_once(
+        f"integration of {row.package}", f"kcl leaves {row.package} as it is, and the program runs as without: {error}"
+    )

@@ -75,6 +75,12 @@ def launched(jobs: tuple[Promise, ...]) -> None:
         _keep(_state().promises, jobs)
 
 
+def unseen(jobs: tuple[Promise, ...]) -> None:
+    """Take the jobs of a program of which it is not known when it is launched, for the end of the process."""
+    if jobs:
+        _keep(_state().promises, jobs)
+
+
 def loaded(address: str, entry: Entry, options: str) -> None:
     """Remember a program that was made of an entry, to see at the end whether the entry held all that was needed."""
     place = entry.metadata.get("place")

@@ -61,6 +61,10 @@ class Pocl(Plain):
         """Hand the entries to the helper, when `KCL_PROMOTE` says."""
         completing.launched(promises)
 
+    def unseen(self, promises: tuple[Promise, ...]) -> None:
+        """Hand the entries to the helper as the process ends."""
+        completing.unseen(promises)
+
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Remember the entry, to see at the end whether it held all that was needed."""
         completing.loaded(slot.address, entry, slot.options.text)

@@ -44,7 +44,7 @@ def build_on(context):
 def built_by(build, text):
     """Return the program of a text: found, or built now."""
     with Lead("add") as lead:
-        return build.program(text, hashlib.sha256(repr(text).encode()).hexdigest(), lead)
+        return build.program(Wanted(text), hashlib.sha256(repr(text).encode()).hexdigest(), lead)
 
 
 def key(context, made):

@@ -1,0 +1,178 @@
+"""pyopencl's programs through the binary layer: what `Program.build` does while the integrations are installed.
+
+A program that was made of a source text, and was not looked into before it is built, is built by the second stage of
+the line. Any other program, and any other way to build, is pyopencl's own business: binaries, intermediate language,
+compile and link, some of the devices of a context, a cache directory that the program chose.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import shlex
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyopencl as cl
+
+from kcl import drivers
+from kcl.build.stage import Build, Program, Wanted, build_of
+from kcl.cache import layers
+from kcl.cache.lead import Lead
+from kcl.errors import CacheFault, CacheMiss
+from kcl.generate.code import ProgramText
+from kcl.inspect import report
+
+NEEDED = (
+    "Program.build",
+    "Program.get_info",
+    "Program.get_build_info",
+    "Program.source",
+    "Program._build_and_catch_errors",
+    "Program._process_build_options",
+    "Program._get_prg",
+    "_cl._Program",
+)
+
+_OPENCL = frozenset({"opencl"})
+_KERNEL = re.compile(
+    r"\b(?:__)?kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)", re.DOTALL
+)
+_BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
+_SERVED = "_kcl_served"  # on a program: what kcl gave it
+
+
+class Served:
+    """What a program was given: kcl's own program, the source, and the options as the driver gets them."""
+
+    __slots__ = ("options", "program", "source")
+
+    def __init__(self, program: Program, source: str, options: str) -> None:
+        self.program = program
+        self.source = source
+        self.options = options
+
+
+def replacements(package: Any) -> list[tuple[Any, str, Any]]:
+    """Return what takes the place of pyopencl's functions: (holder, name, value)."""
+    report.at_exit()
+    program = package.Program
+    return [
+        (program, "build", _build(program.build)),
+        (program, "get_info", _get_info(program.get_info)),
+        (program, "get_build_info", _get_build_info(program.get_build_info)),
+        (program, "source", property(lambda self: self.get_info(cl.program_info.SOURCE))),
+    ]
+
+
+def _build(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
+        text = _text(self, options) if cache_dir is None and _is_new(self, devices) else None
+        if text is None or not _serve(self, text):
+            original(self, options, devices, cache_dir)
+        return self
+
+    return build
+
+
+def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_info(self: Any, arg: Any) -> Any:
+        served: Served | None = vars(self).get(_SERVED)
+        if served is not None and arg == cl.program_info.SOURCE:
+            return served.source
+        return original(self, arg)
+
+    return get_info
+
+
+def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_build_info(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        served: Served | None = vars(self).get(_SERVED)
+        if served is None or keywords or len(arguments) != 2:
+            return original(self, *arguments, **keywords)
+        device, asked = arguments
+        if asked == cl.program_build_info.OPTIONS:
+            return served.options
+        found = original(self, device, asked)
+        if asked == cl.program_build_info.LOG and served.program.logs:
+            devices = [one for one, _name in served.program.build.devices]
+            found = served.program.logs[devices.index(device)].decode("utf-8", "replace") or found
+        return found
+
+    return get_build_info
+
+
+def _is_new(program: Any, devices: Any) -> bool:
+    """Tell whether a program was made of a source, is as it was made, and is to be built for all its devices."""
+    names = vars(program)
+    if names.get("_prg", program) is not None or "_source" not in names or layers.binary().off(_OPENCL):
+        return False
+    context = names["_context"]
+    if getattr(context, "cache_dir", None) is not None:
+        return False
+    return devices is None or list(devices) == list(context.devices)
+
+
+def _text(program: Any, options: Any) -> ProgramText | None:
+    """Return the text of a program and its options, None where they have a form that pyopencl is to judge."""
+    source = program._source
+    try:
+        source = source.decode("utf-8") if isinstance(source, bytes) else source
+        source.encode("utf-8")
+        words = shlex.split(options) if isinstance(options, str) else list(options or ())
+        given = tuple([word.decode("utf-8") if isinstance(word, bytes) else word for word in words])
+    except (AttributeError, TypeError, UnicodeError, ValueError):
+        return None
+    if not source or not all(isinstance(word, str) for word in given):
+        return None
+    named = _KERNEL.search(source)
+    return ProgramText(named[1] if named else "program", source, given, ())
+
+
+def _serve(program: Any, text: ProgramText) -> bool:
+    """Build a program of the user through the binary layer; tell whether that was done.
+
+    Raises pyopencl's own error where the source does not compile, and what `KCL_STRICT` asks for.
+    """
+    started = time.perf_counter()
+    try:
+        found, options = _program(program, text)
+    except (CacheMiss, CacheFault):
+        raise
+    except Exception as error:
+        if isinstance(error, cl.Error) and program._prg is not None:
+            raise  # the compiler's word
+        program._prg = None
+        layers.binary().fault("build a program", error)
+        return False
+    setattr(program, _SERVED, Served(found, text.source, options))
+    program._prg = found.program._get_prg()
+    seconds = time.perf_counter() - started
+    how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"
+    program._build_duration_info = (how, bool(found.stored), seconds)
+    return True
+
+
+def _program(holder: Any, text: ProgramText) -> tuple[Program, str]:
+    """Return the program of a text for the context of pyopencl's program, and the options as the driver gets them."""
+    build = _stage(holder._context)
+    given, _path = holder._process_build_options(holder._context, text.options)
+    options = given.decode("utf-8")
+    hasher = hashlib.sha256(f"{len(options)} {options} {build.headers_digest(text)} ".encode())
+    hasher.update(text.source.encode("utf-8"))
+    with Lead(text.kernel) as lead:
+        return build.program(Wanted(text, None, holder), hasher.hexdigest(), lead), options
+
+
+def _stage(context: cl.Context) -> Build:
+    """Return the second stage for a context of the user; it does not hold the user's object."""
+    found: Build | None = getattr(context, _BUILD, None)
+    if found is None:
+        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
+        found = vars(context).setdefault(_BUILD, build_of(own, drivers.of))
+    return found
