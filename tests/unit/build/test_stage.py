@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import uuid
 
 import numpy as np
 import pyopencl as cl
@@ -156,15 +157,16 @@ class TestBuilt:
 
     def test_entry(self, context):
         """An entry says what it is: source, options, log, kernels, device, seconds; and no path."""
-        fill(context, generated())
+        made = generated(options=("-DADDEND=1", f"-DRUN={uuid.uuid4().int}"))  # no PoCL has code of it already
+        fill(context, made)
         store = Directory(layers.binary().place)
         (address,) = store.scan()
         assert address.partition("/")[2].startswith("add-")
         blob = store.get(address)
-        entry = Entry.unpack(blob, key(context, generated()))
+        entry = Entry.unpack(blob, key(context, made))
         assert entry.parts["source.cl"].decode() == ADD
         assert entry.parts["binary"]
-        assert entry.metadata["options"] == ["-DADDEND=1"]
+        assert entry.metadata["options"] == list(made.options)
         assert entry.metadata["kernels"] == ["add"]
         assert entry.metadata["device"]["name"] == context.devices[0].name
         assert entry.metadata["seconds"] > 0
