@@ -1,0 +1,154 @@
+"""kcl.integrations: put in place at once or at the import, taken back, nested, and refused where kcl does not know."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+import warnings
+
+import pyopencl as cl
+import pytest
+
+import kcl
+from kcl import integrations
+
+
+@pytest.fixture(autouse=True)
+def uninstalled():
+    yield
+    while integrations.is_installed():
+        kcl.uninstall()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package `wobble` with one function, and a row for it whose replacement says so."""
+
+    def write(version=(1, 5), body="def answer(): return 'own'"):
+        folder = tmp_path / "wobble"
+        folder.mkdir()
+        (folder / "__init__.py").write_text(body)
+        (folder / "version.py").write_text(f"VERSION = {version}\nVERSION_TEXT = '.'.join(map(str, VERSION))\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        module = types.ModuleType("wobble_in_kcl")
+        module.NEEDED = ("answer",)
+        module.replacements = lambda found: [(found, "answer", lambda: "kcl's")]
+        monkeypatch.setitem(sys.modules, "wobble_in_kcl", module)
+        monkeypatch.setattr(integrations, "TABLE", (integrations.Row("wobble", "wobble_in_kcl", ((1,), (2,))),))
+
+    yield write
+    sys.modules.pop("wobble", None)
+    sys.modules.pop("wobble.version", None)
+
+
+class TestInstall:
+    def test_at_once(self):
+        """A package that is imported is changed at once, and is as before after `uninstall`."""
+        before = cl.Program.build
+        kcl.install()
+        assert cl.Program.build is not before
+        assert cl.Program.build.__wrapped__ is before
+        kcl.uninstall()
+        assert cl.Program.build is before
+
+    def test_at_import(self, package):
+        """One that is not is changed as soon as it is, and shows its own loader."""
+        package()
+        kcl.install()
+        assert "wobble" not in sys.modules
+        import wobble
+
+        assert wobble.answer() == "kcl's"
+        assert type(wobble.__loader__).__module__.endswith("_frozen_importlib_external")
+        assert wobble.__spec__.loader is wobble.__loader__
+        kcl.uninstall()
+        assert wobble.answer() == "own"
+
+    def test_nested(self):
+        """The last `uninstall` counts; one too many is no error."""
+        before = cl.Program.build
+        kcl.install()
+        kcl.install()
+        kcl.uninstall()
+        assert cl.Program.build is not before
+        kcl.uninstall()
+        kcl.uninstall()
+        assert cl.Program.build is before
+        kcl.install()
+        assert integrations.is_installed()
+
+    def test_threads(self):
+        """From threads, too: all install, all uninstall, and all is as before."""
+        before, barrier = cl.Program.build, threading.Barrier(8)
+
+        def both():
+            barrier.wait()
+            for _ in range(50):
+                kcl.install()
+                kcl.uninstall()
+
+        threads = [threading.Thread(target=both) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert not integrations.is_installed()
+        assert cl.Program.build is before
+
+    def test_others_stay(self, monkeypatch):
+        """What somebody else put in place meanwhile stays."""
+        kcl.install()
+        mine = cl.Program.build
+
+        def build(*arguments):
+            return mine(*arguments)
+
+        monkeypatch.setattr(cl.Program, "build", build)
+        kcl.uninstall()
+        assert cl.Program.build is build
+        monkeypatch.setattr(cl.Program, "build", mine.__wrapped__)
+
+    def test_import_that_fails(self, package):
+        """A package that cannot be imported raises its own error, and may be imported later."""
+        package(body="1 / 0")
+        kcl.install()
+        with pytest.raises(ZeroDivisionError):
+            import wobble  # noqa: F401
+        assert "wobble" not in sys.modules
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("version", "body", "words"),
+        [
+            ((2, 0), "def answer(): return 'own'", "wobble 2.0 is not known to this kcl"),
+            ((0, 9), "def answer(): return 'own'", "wobble 0.9 is not known to this kcl"),
+            ((1, 5), "def other(): return 'own'", "wobble 1.5 has no answer"),
+        ],
+    )
+    def test_unknown(self, package, version, body, words):
+        """Another version, or one without a name that is needed, is left alone; one warning says so."""
+        package(version, body)
+        kcl.install()
+        with pytest.warns(kcl.CacheWarning, match=f"leaves wobble as it is.*{words}"):
+            import wobble
+        assert getattr(wobble, "answer", lambda: "own")() == "own"
+
+    def test_fault(self, package, monkeypatch):
+        """So is one whose integration fails."""
+        package()
+        monkeypatch.setattr(sys.modules["wobble_in_kcl"], "replacements", lambda _found: 1 / 0)
+        kcl.install()
+        with pytest.warns(kcl.CacheWarning, match="division by zero"):
+            import wobble
+        assert wobble.answer() == "own"
+
+    def test_known(self, package):
+        """One that is known gives no warning."""
+        package()
+        kcl.install()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            import wobble
+        assert wobble.answer() == "kcl's"
