@@ -20,32 +20,19 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     `mark` is a further option. `holder` is the program of the user for which this is done: it keeps a program that does
     not compile, as pyopencl does, and says why. Raises pyopencl's own error where the source does not compile.
     """
-    options = [*passed(text.options), *([mark] if mark else [])]
-    program = cl.Program(cl._cl._Program(context, text.source))
-    if holder is not None:
-        holder._prg = program._prg
-    try:
-        # With a raw program in its hands pyopencl's wrapper builds and reports as usual, past its cache.
-        return _with_source(program, text).build(options=options)
-    except cl.RuntimeError as error:
-        raise _said_in_full(program, text, error) from None
-
-
-def _said_in_full(program: cl.Program, text: ProgramText, error: cl.RuntimeError) -> cl.Error:
-    """Return the error of a build as pyopencl gives it: with the source in a file, where it does that."""
     from pyopencl.characterize import has_src_build_cache
 
-    if has_src_build_cache(program.get_info(cl.program_info.DEVICES)[0]):
-        return error
-
-    def fail() -> None:
-        raise error
-
-    try:
-        program._build_and_catch_errors(fail, options_bytes=b"", source=text.source)
-    except cl.Error as full:
-        return full
-    return error
+    raw = cl._cl._Program(context, text.source)
+    program = _with_source(cl.Program(raw), text)
+    if holder is not None:
+        holder._prg = raw
+    options, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
+    # With a raw program pyopencl builds and reports as usual, past its cache; where that would answer, it says more.
+    is_uncached = has_src_build_cache(context.devices[0])
+    program._build_and_catch_errors(
+        lambda: raw.build(options), options_bytes=options, source=None if is_uncached else text.source
+    )
+    return program
 
 
 def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:

@@ -70,6 +70,8 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
 def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
+        if vars(self).pop(_SERVED, None) is not None:
+            self._prg = None  # others may have what it was given: another build is another program
         text = _text(self, options) if cache_dir is None and _is_new(self, devices) else None
         if text is None or not _serve(self, text):
             original(self, options, devices, cache_dir)
@@ -124,8 +126,7 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     try:
         source = source.decode("utf-8") if isinstance(source, bytes) else source
         source.encode("utf-8")
-        words = shlex.split(options) if isinstance(options, str) else list(options or ())
-        given = tuple([word.decode("utf-8") if isinstance(word, bytes) else word for word in words])
+        given = tuple(shlex.split(options) if isinstance(options, str) else options or ())
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
     if not source or not all(isinstance(word, str) for word in given):

@@ -18,6 +18,7 @@ GENERATORS = {"loopy", "islpy", "pymbolic", "genpy", "cgen"}
 WARM_MODULES = [
     "kcl",
     "kcl.build",
+    "kcl.build.branches",
     "kcl.build.bind",
     "kcl.build.compiler",
     "kcl.build.headers",  # a recipe of this driver has an include directory

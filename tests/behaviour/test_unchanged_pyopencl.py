@@ -1,0 +1,173 @@
+"""Programs of pyopencl under `kcl.install()`: the same is seen of them, and a second run compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import program_cases
+import pytest
+
+from conftest import PLATFORMS, Child
+
+SCRIPT = pathlib.Path(program_cases.__file__)
+# The platform is the first argument; `mode` says what the child does before it runs its code.
+START = """
+import sys, warnings, json, numpy as np, pyopencl as cl, kcl
+kcl.install()
+context = cl.Context([next(p for p in cl.get_platforms() if p.name == sys.argv[1]).get_devices()[0]])
+queue = cl.CommandQueue(context)
+looks = []
+kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)) if event.layer == "binary" else None)
+from program_cases import ADD, launched
+"""
+ADDED = (
+    START
+    + """
+found = launched(queue, cl.Program(context, ADD).build("-DN=3").add)
+kcl.flush()
+print(json.dumps([found, looks]))
+"""
+)
+
+
+def run(child, platform_name, mode):
+    """Run every case in a process."""
+    done = subprocess.run(
+        [sys.executable, SCRIPT, PLATFORMS[platform_name], mode],
+        env=child.environment(),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def runs(platform_name, tmp_path_factory):
+    """Run every case without kcl, cold and warm: what was seen, by the mode and the case."""
+    child = Child(tmp_path_factory.mktemp(platform_name))
+    return {mode: run(child, platform_name, mode) for mode in ("without", "cold", "warm")}
+
+
+class TestCases:
+    @pytest.mark.parametrize("name", [*program_cases.CASES, *program_cases.OWN])
+    def test_cold(self, runs, name):
+        """A first run sees what a run without kcl sees, and every program of kcl's missed."""
+        assert runs["cold"][name]["seen"] == runs["without"][name]["seen"]
+        assert runs["without"][name]["looks"] == []
+        if name in program_cases.CASES:
+            assert "miss" in runs["cold"][name]["looks"]
+
+    @pytest.mark.parametrize("name", program_cases.CASES)
+    def test_warm(self, runs, name):
+        """A second run sees the same while compilation is forbidden."""
+        assert runs["warm"][name]["seen"] == runs["without"][name]["seen"]
+        assert set(runs["warm"][name]["looks"]) == {"hit"}
+
+
+class TestSwitches:
+    @pytest.mark.one_platform
+    @pytest.mark.parametrize("variable", ["KCL_NO_CACHE", "PYOPENCL_NO_CACHE"])
+    def test_off(self, child, platform_name, variable):
+        """A program is built as without kcl where the binary layer is off."""
+        off = child.json(ADDED, PLATFORMS[platform_name], **{variable: "1"})
+        assert off == [[3, 4, 5, 6], []]
+        assert not list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
+
+    @pytest.mark.one_platform
+    def test_strict(self, child, platform_name):
+        """`KCL_STRICT=hit` raises CacheMiss at the build, and nothing where the program is stored."""
+        missed = child.run(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")
+        assert missed.returncode == 1
+        assert "CacheMiss" in missed.stderr.splitlines()[-1]
+        child.json(ADDED, PLATFORMS[platform_name])
+        assert child.json(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")[1] == [["binary", "hit"]]
+
+    @pytest.mark.one_platform
+    def test_uninstalled(self, child, platform_name):
+        """After `kcl.uninstall` programs are pyopencl's; those that were built stay usable."""
+        code = (
+            START
+            + """
+            before = cl.Program(context, ADD).build("-DN=3")
+            kcl.uninstall()
+            after = cl.Program(context, ADD).build("-DN=4")
+            found = [launched(queue, one.add) for one in (before, after)]
+            print(json.dumps([found, looks, before.kernel_names]))
+        """.replace("\n            ", "\n")
+        )
+        assert child.json(code, PLATFORMS[platform_name]) == [
+            [[3, 4, 5, 6], [4, 5, 6, 7]],
+            [["binary", "miss"]],
+            "add;twice",
+        ]
+
+
+class TestInputs:
+    @pytest.mark.one_platform
+    def test_header(self, child, platform_name):
+        """An edit of a header that is included by another one is seen."""
+        first, warm = (run(child, platform_name, "cold")["headers"] for _ in range(2))
+        (child.directory / "headers" / "inner.h").write_text("#define N 22\n")
+        edited = run(child, platform_name, "cold")["headers"]
+        assert [first["looks"], warm["looks"], edited["looks"]] == [["miss"], ["hit"], ["miss"]]
+        assert [first["seen"], warm["seen"], edited["seen"]] == [[21, 22, 23, 24], [21, 22, 23, 24], [22, 23, 24, 25]]
+
+    @pytest.mark.one_platform
+    def test_forced_options(self, child, platform_name):
+        """`PYOPENCL_BUILD_OPTIONS` is part of what a program is made of."""
+        code = ADDED.replace('"-DN=3"', "")
+        first, other, again = (
+            child.json(code, PLATFORMS[platform_name], PYOPENCL_BUILD_OPTIONS=f"-DN={n}") for n in (1, 2, 1)
+        )
+        assert [first, other, again] == [
+            [[1, 2, 3, 4], [["binary", "miss"]]],
+            [[2, 3, 4, 5], [["binary", "miss"]]],
+            [[1, 2, 3, 4], [["binary", "hit"]]],
+        ]
+
+
+class TestFaults:
+    @pytest.mark.one_platform
+    def test_folder_is_a_file(self, child, platform_name):
+        """A cache directory that cannot be made costs a warning and no more."""
+        child.cache.mkdir()
+        (child.cache / "kcl").write_text("no folder")
+        done = child.run(ADDED, PLATFORMS[platform_name])
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])[0] == [3, 4, 5, 6]
+        assert "CacheWarning" in done.stderr
+
+    def test_damaged_entry(self, child, platform_name):
+        """A stored program that was cut short is built again."""
+        child.json(ADDED, PLATFORMS[platform_name])
+        entries = [one for one in child.cache.glob("pyopencl/kcl-binary-*/*/*") if one.stat().st_size > 1000]
+        assert entries
+        for one in entries:
+            one.write_bytes(one.read_bytes()[:-100])
+        found, looks = child.json(ADDED, PLATFORMS[platform_name])
+        assert found == [3, 4, 5, 6]
+        assert looks != [["binary", "hit"]]
+        assert child.json(ADDED, PLATFORMS[platform_name])[1] == [["binary", "hit"]]
+
+    @pytest.mark.one_platform
+    def test_threads(self, child, platform_name):
+        """Threads that build one program at once build it once."""
+        code = (
+            START
+            + """
+            import threading
+            programs = [cl.Program(context, ADD) for _ in range(8)]
+            threads = [threading.Thread(target=one.build, args=("-DN=7",)) for one in programs]
+            [one.start() for one in threads]; [one.join() for one in threads]
+            print(json.dumps([[launched(queue, one.add) for one in programs], looks]))
+        """.replace("\n            ", "\n")
+        )
+        found, looks = child.json(code, PLATFORMS[platform_name])
+        assert found == [[7, 8, 9, 10]] * 8
+        assert looks.count(["binary", "miss"]) == 1

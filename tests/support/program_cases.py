@@ -1,0 +1,316 @@
+"""Programs of pyopencl that kcl must build as pyopencl does: what is built, and what is seen of it. Run in children.
+
+A case is a function `(context, queue)` that returns what it saw as JSON; `main` prints what all of them saw. It is run
+without kcl, and with `kcl.install()`, cold and warm. See test_unchanged_pyopencl.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import sys
+import warnings
+
+import numpy as np
+
+ADD = """
+__kernel void add(__global int *out) { out[get_global_id(0)] += N; }
+__kernel void twice(__global int *out) { out[get_global_id(0)] *= 2; }
+"""
+CASES = {}
+OWN = {}  # cases whose programs kcl leaves to pyopencl: a warm run compiles them
+
+
+def case(function):
+    """Add a case that is built by kcl."""
+    CASES[function.__name__] = function
+    return function
+
+
+def own(function):
+    """Add a case that is pyopencl's own business."""
+    OWN[function.__name__] = function
+    return function
+
+
+def launched(queue, kernel, *arguments):
+    """Launch a kernel of one array of four ints, and return what it made of zero to three."""
+    import pyopencl as cl
+
+    host = np.arange(4, dtype=np.int32)
+    mf = cl.mem_flags
+    buffer = cl.Buffer(queue.context, mf.READ_WRITE | mf.COPY_HOST_PTR, hostbuf=host)
+    kernel(queue, host.shape, None, buffer, *arguments)
+    cl.enqueue_copy(queue, host, buffer)
+    return host.tolist()
+
+
+def facts(program):
+    """What pyopencl tells of a program that is built."""
+    import pyopencl as cl
+
+    info, build = cl.program_info, cl.program_build_info
+    device = program.devices[0]
+    return {
+        "is": type(program).__name__,
+        "names": sorted(program.kernel_names.split(";")),
+        "number": program.num_kernels,
+        "kernels": sorted(kernel.function_name for kernel in program.all_kernels()),
+        "source": _own_text(program.source),
+        "source too": _own_text(program.get_info(info.SOURCE)),
+        "devices": [one.name for one in program.get_info(info.DEVICES)],
+        "binaries": [len(one) > 0 for one in program.binaries],
+        "status": program.get_build_info(device, build.STATUS),
+        "options": program.get_build_info(device, build.OPTIONS),
+        "log": program.get_build_info(device, build.LOG).strip(),
+        "missing": _failed(lambda: program.there_is_no_such_kernel),
+        "attributes": program.add.get_info(cl.kernel_info.NUM_ARGS) if "add" in program.kernel_names else None,
+    }
+
+
+def _own_text(source):
+    """A source without the line that pyopencl's cache adds to it."""
+    return source.partition("\n\n__constant int pyopencl_defeat_cache_")[0]
+
+
+def _failed(call):
+    try:
+        call()
+    except Exception as error:
+        # Where a source was saved, how the compiler names it, and where the device lies, differs from run to run.
+        said = re.sub(r"0x[0-9a-f]+|tmp[^ ]*[.]cl|/[^ :]*/|[\w.-]+(?=:1:[0-9])", "", str(error))
+        return f"{type(error).__name__}: {said}"
+    return "nothing failed"
+
+
+@case
+def elementwise(context, queue):
+    import pyopencl.array as cla
+    from pyopencl.elementwise import ElementwiseKernel
+
+    x = cla.to_device(queue, np.arange(7, dtype=np.float32))
+    y = cla.empty_like(x)
+    ElementwiseKernel(context, "float a, float *x, float *y", "y[i] = a * x[i] + 1", "axpy")(2, x, y)
+    return y.get().tolist()
+
+
+@case
+def arrays(_context, queue):
+    import pyopencl.array as cla
+    import pyopencl.clmath as clmath
+
+    x = cla.arange(queue, 100, dtype=np.float32)
+    y = (x * x - 3).astype(np.float64)
+    y[3:5] = 7
+    return [y.get().tolist(), cla.take(x, cla.to_device(queue, np.array([3, 1], np.int32))).get().tolist()] + [
+        round(float(one), 2)
+        for one in (cla.sum(y).get(), cla.dot(x, x).get(), cla.max(x).get(), clmath.sin(x).get()[1])
+    ]
+
+
+@case
+def reduction(context, queue):
+    import pyopencl.array as cla
+    from pyopencl.reduction import ReductionKernel
+
+    kernel = ReductionKernel(context, np.int32, "0", "a+b", map_expr="x[i]*x[i]", arguments="__global int *x")
+    return int(kernel(cla.to_device(queue, np.arange(1000, dtype=np.int32) % 7)).get())
+
+
+@case
+def scan(context, queue):
+    import pyopencl.array as cla
+    from pyopencl.scan import ExclusiveScanKernel, InclusiveScanKernel
+
+    found = []
+    for kind in (InclusiveScanKernel, ExclusiveScanKernel):
+        x = cla.to_device(queue, np.arange(2000, dtype=np.int32) % 5)
+        kind(context, np.int32, "a+b", neutral="0")(x)
+        found.append(int(x.get()[-1]))
+    return found
+
+
+@case
+def sort(context, queue):
+    import pyopencl.array as cla
+    from pyopencl.algorithm import RadixSort, copy_if
+
+    x = np.random.default_rng(1).integers(0, 1000, 500).astype(np.int32)
+    sorter = RadixSort(context, "int *x", key_expr="x[i]", sort_arg_names=["x"])
+    (found,), _event = sorter(cla.to_device(queue, x), key_bits=12)
+    some, count, _event = copy_if(cla.to_device(queue, x), "ary[i] > 500")
+    return [found.get().tolist() == sorted(x.tolist()), int(count.get()), int(some.get()[0])]
+
+
+@case
+def random_numbers(context, queue):
+    from pyopencl.clrandom import PhiloxGenerator
+
+    found = PhiloxGenerator(context, seed=3).uniform(queue, 5, np.float32).get()
+    return [round(float(one), 5) for one in found]
+
+
+@case
+def by_hand(context, queue):
+    import pyopencl as cl
+
+    program = cl.Program(context, ADD).build(["-DN=4"])
+    return [launched(queue, program.add), launched(queue, cl.Kernel(program, "twice")), facts(program)]
+
+
+@case
+def kinds_of_options(context, queue):
+    import pyopencl as cl
+
+    found = []
+    for options in ("-DN=1", "-DN=2 -cl-mad-enable", ["-D", "N=3"], [b"-DN=4"], ("-DN=5",), "-D'N=6'"):
+        program = cl.Program(context, ADD.encode() if options == "-DN=1" else ADD)
+        found.append(_outcome(lambda program=program, options=options: launched(queue, program.build(options).add)))
+    for options in (None, "", []):
+        program = cl.Program(context, f"#define N {7 + len(found)}\n{ADD}").build(options)
+        found.append(launched(queue, program.add))
+    return found
+
+
+def _outcome(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__
+
+
+@case
+def headers(context, queue):
+    import pyopencl as cl
+
+    folder = pathlib.Path("headers")
+    folder.mkdir(exist_ok=True)
+    (folder / "outer.h").write_text('#include "inner.h"\n')
+    if not (folder / "inner.h").exists():
+        (folder / "inner.h").write_text("#define N 21\n")
+    program = cl.Program(context, f'#include "outer.h"\n{ADD}').build(["-I", str(folder.absolute())])
+    return launched(queue, program.add)
+
+
+@case
+def twice_in_one_process(context, queue):
+    import pyopencl as cl
+
+    first, second = (cl.Program(context, ADD + "// twice").build(["-DN=5"]) for _ in range(2))
+    one, other = first.add, second.add
+    return [launched(queue, one), launched(queue, other), one == other, first.twice == second.twice]
+
+
+@case
+def unicode_in_source(context, queue):
+    import pyopencl as cl
+
+    return launched(queue, cl.Program(context, "/* Größe */" + ADD).build("-DN=9").add)
+
+
+@case
+def what_the_compiler_says(context, _queue):
+    import pyopencl as cl
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = cl.Program(context, "#warning look here\n" + ADD).build("-DN=2")
+    log = program.get_build_info(context.devices[0], cl.program_build_info.LOG)
+    return ["look here" in log, sorted({one.category.__name__ for one in caught})]
+
+
+@own
+def errors(context, _queue):
+    import pyopencl as cl
+
+    failing = cl.Program(context, "__kernel void f(__global int *a) { a[0] = b; }")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        said = _failed(failing.build)
+        log = failing.get_build_info(context.devices[0], cl.program_build_info.LOG)
+        status = failing.get_build_info(context.devices[0], cl.program_build_info.STATUS)
+    # Of a program that failed pyopencl's cache forgets the log: kcl has it on every platform.
+    found = [said, context.devices[0].platform.name.startswith("Intel") or ["'b'" in log, status, len(caught)]]
+    for options in (["-DN=1", 3], 5):
+        program = cl.Program(context, ADD)
+        found.append(_failed(lambda program=program, options=options: program.build(options)))
+    return [*found, _failed(lambda: cl.Program(context, "").build().kernel_names)]
+
+
+@own
+def binaries(context, queue):
+    import pyopencl as cl
+
+    made = cl.Program(context, ADD + "// binaries").build("-DN=12")
+    program = cl.Program(context, context.devices, made.binaries).build()
+    return [launched(queue, program.add), sorted(program.kernel_names.split(";"))]
+
+
+@own
+def compiled_and_linked(context, queue):
+    import pyopencl as cl
+
+    part = cl.Program(context, ADD).compile(["-DN=13"])
+    program = cl.link_program(context, [part])
+    return [launched(queue, program.add), sorted(program.kernel_names.split(";"))]
+
+
+@own
+def looked_into(context, queue):
+    import pyopencl as cl
+
+    program = cl.Program(context, ADD)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        source = program.source
+    program.build("-DN=14")
+    return [source, [str(one.message) for one in caught], launched(queue, program.add)]
+
+
+@own
+def places_of_its_own(context, queue):
+    import pyopencl as cl
+
+    folder = os.path.join(os.getcwd(), "pyopencls")
+    program = cl.Program(context, ADD).build("-DN=15", cache_dir=folder)
+    return [
+        launched(queue, program.add),
+        launched(queue, cl.Program(context, ADD).build("-DN=16", context.devices).add),
+    ]
+
+
+def main(arguments):
+    """Print what every case sees: `main([platform, "without" | "cold" | "warm" | "off", case...])`."""
+    platform, mode, *names = arguments
+    import pyopencl as cl
+
+    import kcl
+
+    if mode != "without":
+        kcl.install()
+    # pyopencl keeps some of its modules' facts of a device here, and looks for them with programs of its own.
+    context = cl.Context([next(one for one in cl.get_platforms() if one.name == platform).get_devices()[0]])
+    queue = cl.CommandQueue(context)
+    looks = []
+    if mode == "warm":
+        import forbid
+
+        forbid.compilation()
+    kcl.add_hook(looks.append)
+    found = {}
+    for name, function in CASES.items() if mode == "warm" else {**CASES, **OWN}.items():
+        if names and name not in names:
+            continue
+        looks.clear()
+        found[name] = {
+            "seen": function(context, queue),
+            "looks": [one.outcome for one in looks if one.layer == "binary"],
+        }
+    kcl.flush()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

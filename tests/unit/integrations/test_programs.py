@@ -1,0 +1,142 @@
+"""kcl.integrations.programs: which programs are kcl's, what their text is, and what is told of them."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import kcl
+from kcl import integrations
+from kcl.integrations import programs
+
+SOURCE = "__kernel void add(__global int *out) { out[get_global_id(0)] += N; }"
+pytestmark = pytest.mark.one_platform
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    kcl.install()
+    yield
+    while integrations.is_installed():
+        kcl.uninstall()
+
+
+@pytest.fixture
+def looks():
+    found = []
+    remove = kcl.add_hook(found.append)
+    yield found
+    remove()
+
+
+def added(queue, program):
+    host = np.zeros(2, np.int32)
+    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=host)
+    program.add(queue, host.shape, None, buffer)
+    cl.enqueue_copy(queue, host, buffer)
+    return host.tolist()
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        ("options", "given"),
+        [(None, ()), ("", ()), ("-DN=1 -D'M=a b'", ("-DN=1", "-DM=a b")), (["-D", "N=1"], ("-D", "N=1"))],
+    )
+    def test_options(self, context, options, given):
+        """Options are a text as in a shell, or words."""
+        assert programs._text(cl.Program(context, SOURCE), options).options == given
+
+    @pytest.mark.parametrize("options", [5, [5], [b"-DN=1"], "'"])
+    def test_odd_options(self, context, options):
+        """What pyopencl may not take is pyopencl's to judge."""
+        assert programs._text(cl.Program(context, SOURCE), options) is None
+
+    @pytest.mark.parametrize(
+        ("source", "name"),
+        [
+            (SOURCE, "add"),
+            ("kernel __attribute__((reqd_work_group_size(1, 1, 1))) void f(int a) {}", "f"),
+            ("int g(int a) { return a; }", "program"),
+        ],
+    )
+    def test_name(self, context, source, name):
+        """The first kernel of a source names it in reports."""
+        assert programs._text(cl.Program(context, source), None).kernel == name
+
+    @pytest.mark.parametrize("source", ["", b"\xff"])
+    def test_odd_source(self, context, source):
+        """Nothing, and what is no text, is pyopencl's."""
+        assert programs._text(cl.Program(context, source), None) is None
+
+
+class TestBuild:
+    def test_served(self, queue, looks):
+        """A program of a source is kcl's, and tells its source and options as pyopencl's does."""
+        program = cl.Program(queue.context, SOURCE)
+        assert program.build("-DN=2") is program
+        assert [(look.layer, look.outcome, look.kernel) for look in looks] == [("binary", "miss", "add")]
+        assert added(queue, program) == [2, 2]
+        assert program.source == SOURCE
+        (device,) = queue.context.devices
+        assert program.get_build_info(device, cl.program_build_info.OPTIONS).startswith("-DN=2")
+        assert program.get_build_info(device, cl.program_build_info.STATUS) == 0
+
+    def test_again(self, queue, looks):
+        """Another build of a program makes another one: kernels of the first one stay as they are."""
+        program = cl.Program(queue.context, SOURCE).build("-DN=2")
+        other = cl.Program(queue.context, SOURCE).build("-DN=2")
+        kernel = other.add
+        program.build("-DN=3")
+        assert [added(queue, program), added(queue, other)] == [[3, 3], [2, 2]]
+        assert kernel.function_name == "add"
+        assert [look.outcome for look in looks] == ["miss", "miss"]
+
+    @pytest.mark.parametrize("kind", ["looked into", "binaries", "a cache directory"])
+    def test_left_alone(self, queue, looks, tmp_path, kind):
+        """Others are not looked up."""
+        made = cl.Program(queue.context, SOURCE).build("-DN=5")
+        looks.clear()
+        program = cl.Program(queue.context, SOURCE)
+        if kind == "looked into":
+            with pytest.warns(UserWarning, match="Pre-build"):
+                assert program.source == SOURCE
+            program.build("-DN=5")
+        elif kind == "binaries":
+            program = cl.Program(queue.context, queue.context.devices, made.binaries).build()
+        else:
+            program.build("-DN=5", cache_dir=str(tmp_path))
+        assert looks == []
+        assert added(queue, program) == [5, 5]
+
+    def test_error(self, queue, monkeypatch):
+        """A source that does not compile is compiled once, and its log is there."""
+        built = []
+        build = cl._cl._Program.build
+        monkeypatch.setattr(cl._cl._Program, "build", lambda *given: (built.append(given), build(*given))[1])
+        program = cl.Program(queue.context, "__kernel void f() { b; }")
+        with pytest.raises(cl.RuntimeError, match="BUILD_PROGRAM_FAILURE"):
+            program.build()
+        assert len(built) == 1
+        assert "'b'" in program.get_build_info(queue.context.devices[0], cl.program_build_info.LOG)
+
+    def test_fault(self, queue, monkeypatch, caplog):
+        """A fault of kcl leaves the program to pyopencl, with one line."""
+
+        def fail(_context):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(programs, "_stage", fail)
+        with caplog.at_level(logging.WARNING, "kcl"), pytest.warns(kcl.CacheWarning, match="build a program"):
+            program = cl.Program(queue.context, SOURCE).build("-DN=4")
+        assert added(queue, program) == [4, 4]
+
+    def test_duration(self, queue):
+        """Pyopencl is told how long it took, and by what means."""
+        program = cl.Program(queue.context, SOURCE).build("-DN=6")
+        how, is_stored, seconds = program._build_duration_info
+        assert how == "source build resulting from a binary cache miss"
+        assert not is_stored
+        assert seconds > 0
