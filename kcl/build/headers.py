@@ -8,6 +8,7 @@ parts mean equal answers. What cannot be resolved so raises UnknownInput.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -95,10 +96,7 @@ class _Scan:
 
     def text(self, text: _Text) -> None:
         """Take note of what a text asks for."""
-        code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
-        _refuse_unreadable(text, code)
-        if self._is_c:
-            code = branches.in_c(code)
+        code = _code(text, self._is_c)
         for name, of_arguments, body in _DEFINE.findall(code):
             self._macros.setdefault(name, []).append("(" if of_arguments else body.strip())
         for probe in _PROBE.finditer(code):
@@ -212,6 +210,14 @@ class _Scan:
                 f"{where} includes {header!r}, which the working directory holds too: drivers differ in which they take"
             )
         return path
+
+
+@functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
+def _code(text: _Text, is_c: bool) -> str:
+    """Return a text without comments, continued lines and what only C++ reads; refuse what hides what it asks for."""
+    code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
+    _refuse_unreadable(text, code)
+    return branches.in_c(code) if is_c else code
 
 
 def _unified(text: str) -> str:
