@@ -36,10 +36,4 @@ def __dir__() -> list[str]:
     return dir(face)
 
 
-def _launching() -> Any:
-    from kcl.integrations import executor
-
-    return executor
-
-
-imports.install(_launching)
+imports.install("kcl.integrations.executor")

@@ -10,6 +10,7 @@ changed in place: at once where the program has imported it, else as soon as it 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import threading
 from typing import Any
@@ -22,16 +23,25 @@ class Row(NamedTuple):
     """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
 
     The module has `NEEDED`, the dotted names that have to be there, and `replacements(package)`: what is put in place,
-    as (holder, name, value). It may have `installed()` and `uninstalled()`, which are called whether or not the package
-    is imported.
+    as (holder, name, value). Where it is `early` its `installed(row)` and `uninstalled()` are called whether or not the
+    package is imported.
     """
 
     package: str
     module: str
     versions: tuple[tuple[int, ...], tuple[int, ...]]
+    early: bool = False
+
+    def knows(self, version: str) -> bool:
+        """Tell whether a version is one that kcl knows."""
+        numbers = tuple([int(number) for number in re.findall(r"\d+", version)])
+        return self.versions[0] <= numbers < self.versions[1]
 
 
-TABLE = (Row("pyopencl", "kcl.integrations.programs", ((2025, 1), (2027,))),)
+TABLE = (
+    Row("pyopencl", "kcl.integrations.programs", ((2025, 1), (2027,))),
+    Row("loopy", "kcl.integrations.units", ((2025, 1), (2027,)), early=True),
+)
 
 
 class State:
@@ -67,6 +77,8 @@ def install() -> None:
 
         state.imports = imports.Imports({row.package: row for row in TABLE}, _put)
         for row in TABLE:
+            if row.early:
+                importlib.import_module(row.module).installed(row)
             if row.package in sys.modules:
                 _put(row, importlib.import_module(row.package))  # another thread may be importing it
 
@@ -80,6 +92,9 @@ def uninstall() -> None:
             return
         state.imports.remove()
         state.imports = None
+        for row in TABLE:
+            if row.early:
+                importlib.import_module(row.module).uninstalled()
         for holder, name, before, now in reversed(state.replaced):
             if vars(holder).get(name) is now:
                 setattr(holder, name, before)
@@ -105,14 +120,13 @@ def _put(row: Row, package: Any) -> None:
                 state.replaced.append((holder, name, vars(holder)[name], now))
                 setattr(holder, name, now)
         except Exception as error:
-            _refuse(row, error)
+            refuse(row, error)
 
 
 def _check(row: Row, package: Any, needed: tuple[str, ...]) -> None:
     """Raise for a package whose version is not known, or that lacks a name."""
     version = importlib.import_module(f"{row.package}.version")
-    found = tuple(version.VERSION)
-    if not row.versions[0] <= found < row.versions[1]:
+    if not row.knows(version.VERSION_TEXT):
         raise ImportError(f"{row.package} {version.VERSION_TEXT} is not known to this kcl")
     for dotted in needed:
         holder = package
@@ -122,7 +136,8 @@ def _check(row: Row, package: Any, needed: tuple[str, ...]) -> None:
             holder = getattr(holder, name)
 
 
-def _refuse(row: Row, error: Exception) -> None:
+def refuse(row: Row, error: Exception) -> None:
+    """Say once that a package stays as it is."""
     from kcl.cache.layer import warn_once
 
     warn_once(

@@ -24,11 +24,16 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     record = unmade.record_of(unit)
     if record is None or not _is_for_opencl(arguments):
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
-    category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
-    warnings.warn(_DIRECT, category or conditions.DirectCallUncachedWarning, stacklevel=3)
+    warn_of_direct_call(4)
     keywords = dict(keywords)
     launcher = executor(unit, arguments[:1], keywords.pop("entrypoint", None), {})
     return launcher(*arguments, **keywords)
+
+
+def warn_of_direct_call(stacklevel: int) -> None:
+    """Warn as loopy does where a unit is called; `stacklevel` leads to the caller, from here on."""
+    category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
+    warnings.warn(_DIRECT, category or conditions.DirectCallUncachedWarning, stacklevel=stacklevel)
 
 
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
@@ -53,6 +58,12 @@ class Executor:
         self._kcl_context = context
         self._kcl_entrypoint = entrypoint
         self._kcl_kernel = kernel
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        module = sys.modules.get("loopy.target.pyopencl_execution")
+        found: type = getattr(module, "PyOpenCLExecutor", type(self))
+        return found
 
     def __call__(self, queue: Any, **arguments: Any) -> Any:
         """Launch on `queue`; returns (event, outputs) as loopy's executor does."""

@@ -2,13 +2,16 @@
 
 `install` puts a function in front of `builtins.__import__`, once; it decides by the module that imports, never by the
 moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the functions of
-the real loopy, in the calls of recipes: `watch` puts a recording function in front of each.
+the real loopy, in the calls of recipes, and its own calls where `record_own` says so: `watch` puts a recording function
+in front of each.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
+import importlib
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -19,16 +22,22 @@ from kcl import process
 
 _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 
-launching: Callable[[], Any]
+_launcher = ""  # the module that launches recorded units: it lies above this one
 _import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
 
 
 class State:
-    """The lock of those who replace functions, and the loopy whose functions are replaced."""
+    """The lock of those who replace functions, the loopy whose functions are replaced, and what is asked for.
+
+    `faces` is set once a program has named kcl.loopy or a recipe: its own modules get the face for good. `own` is set
+    while the calls of the program's own modules are recorded outside of recipes, too.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.watched: Any = None
+        self.faces = False
+        self.own: Callable[[], bool] | bool | None = None
 
     def after_fork(self) -> None:
         self.lock = threading.Lock()  # a thread that is not here may hold the old one
@@ -37,17 +46,39 @@ class State:
 _state = process.shared(State)
 
 
-def install(launcher: Callable[[], Any]) -> None:
+def install(launcher: str, for_good: bool = True) -> None:
     """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe.
 
-    `launcher` returns the module that launches recorded units.
+    `launcher` names the module that launches recorded units. What is not `for_good` ends with `record_own(None)`.
     """
-    global _import, launching
-    launching = launcher
+    global _import, _launcher
+    _launcher = launcher
     with _state().lock:
+        _state().faces |= for_good
         if _import is None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
+
+
+def launching() -> Any:
+    """Return the module that launches recorded units."""
+    return importlib.import_module(_launcher)
+
+
+def record_own(when: Callable[[], bool] | None) -> None:
+    """Record the calls of the program's own modules outside of recipes from now on, or no more.
+
+    `when` is asked at the first of them whether this loopy is known.
+    """
+    _state().own = when
+
+
+def _is_own_recorded() -> bool:
+    state = _state()
+    if state.own is None or isinstance(state.own, bool):
+        return bool(state.own)
+    state.own = state.own()
+    return state.own
 
 
 def recipe_in(names: dict[str, Any]) -> None:
@@ -71,36 +102,60 @@ def _faced_import(  # with the parameters of `builtins.__import__`
     return face.submodule(name) if fromlist and name != "loopy" else face.face
 
 
-# A warning that a module gives as it is imported names the line of the import: the frames of Python's importing are not
-# counted, and this one is of them.
-_faced_import.__code__ = _faced_import.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+def uncounted(function: Any) -> None:
+    """Have warnings that are given below a function name the line of its caller, as if it were not there.
+
+    The frames of Python's importing are not counted, and this makes the function's one of them.
+    """
+    function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+
+
+uncounted(_faced_import)
 
 
 def _is_face_for(name: str, names: dict[str, Any]) -> bool:
     """Tell whether a module gets the face of what it imports."""
     if name != "loopy" and name[:6] != "loopy.":
         return False
+    if not (_state().faces or _is_own_recorded()):
+        return False
     faced = names.get(_FACED)
     if faced is None:
-        faced = names[_FACED] = _is_own(names)
+        faced = names[_FACED] = _is_own(names, _state().faces)
     return bool(faced)
 
 
-def _is_own(names: dict[str, Any]) -> bool:
-    """Tell whether a module belongs to the program: no installed distribution and not Python's library."""
+def _is_own(names: dict[str, Any], editable: bool) -> bool:
+    """Tell whether a module belongs to the program: no installed distribution and not Python's library.
+
+    An `editable` install is the program's where recipes may stand in it, else a library.
+    """
     from kcl.record.callables import distributions
 
     module = names.get("__name__")
     if not isinstance(module, str) or module.partition(".")[0] in ("loopy", "kcl"):
         return False
     try:
-        return distributions.owner(module).kind == distributions.USER
+        mine = distributions.owner(module).kind == distributions.USER
+        return mine and (editable or module == "__main__" or not _is_editable(module.partition(".")[0]))
     except Exception:
         return False
 
 
+def _is_editable(top: str) -> bool:
+    """Tell whether a package comes from where an editable install leads: a finder, or a path behind site-packages."""
+    from kcl.record.callables import distributions
+
+    place = distributions.locate(top)
+    if place is None:
+        return False
+    paths = [os.path.abspath(entry or os.curdir) for entry in sys.path]
+    sites = [number for number, path in enumerate(paths) if path.endswith(("site-packages", "dist-packages"))]
+    return place.directory not in paths or paths.index(place.directory) > min(sites, default=len(paths))
+
+
 def watch() -> None:
-    """Record the calls of recipes also where their module imported the real loopy; does nothing before it is imported.
+    """Record calls also where their module imported the real loopy; does nothing before it is imported.
 
     A function of loopy itself is let through.
     """
@@ -122,9 +177,15 @@ def watch() -> None:
 def _watching(name: str, function: FunctionType) -> Any:
     from kcl.record import recorder
 
+    state = _state()
+
     @functools.wraps(function)
     def watching(*arguments: Any, **keywords: Any) -> Any:
-        if not recorder.in_recipe() or _is_loopys(sys._getframe(1)):
+        names = sys._getframe(1).f_globals
+        is_recorded = recorder.in_recipe() or (
+            state.own is not None and recorder.is_on() and _is_own_recorded() and _is_face_for("loopy", names)
+        )
+        if not is_recorded or _is_loopys(names):
             return function(*arguments, **keywords)
         return recorder.call(name, arguments, keywords)
 
@@ -132,5 +193,5 @@ def _watching(name: str, function: FunctionType) -> Any:
     return watching
 
 
-def _is_loopys(frame: Any) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "loopy"
+def _is_loopys(names: dict[str, Any]) -> bool:
+    return str(names.get("__name__", "")).partition(".")[0] == "loopy"

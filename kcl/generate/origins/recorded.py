@@ -54,6 +54,15 @@ class Recorded:
         made.name = entrypoint or _name(record)
         return made
 
+    @classmethod
+    def of_unit(cls, unit: Any, entrypoint: str) -> Recorded:
+        """Return what decides the code of a unit of loopy's own that a program launches."""
+        made = cls(None)
+        made._value = unit
+        made._entry = None if unit.entrypoints == {entrypoint} else entrypoint
+        made.name = entrypoint
+        return made
+
     @property
     def front_ends(self) -> frozenset[str]:
         """The front end of what the recipe returned; empty before it ran."""

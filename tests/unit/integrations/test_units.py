@@ -1,0 +1,184 @@
+"""kcl.integrations.units: units of loopy's own are launched by kcl while the integrations are installed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import kcl
+from kcl import integrations
+from kcl.cache import layers
+from kcl.integrations import units
+
+pytestmark = pytest.mark.one_platform
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    kcl.install()
+    yield
+    while integrations.is_installed():
+        kcl.uninstall()
+
+
+@pytest.fixture
+def looks():
+    found = []
+    remove = kcl.add_hook(found.append)
+    yield found
+    remove()
+
+
+@pytest.fixture
+def unit():
+    return made()
+
+
+def made(factor=3, name="scaled"):
+    """Make a unit as a library does: what this module would get from the face is passed by."""
+    with recorder_off():
+        return lp.make_kernel("{[i]: 0<=i<4}", f"out[i] = {factor}*a[i]", name=name, lang_version=(2018, 2))
+
+
+def recorder_off():
+    from kcl.record import recorder
+
+    return recorder.silent()
+
+
+def generator(looks):
+    return [look.outcome for look in looks if look.layer == "generator"]
+
+
+X = np.arange(4, dtype=np.float32)
+
+
+class TestExecutor:
+    def test_is_loopys(self, queue, unit, looks):
+        """The executor is loopy's own, and its launch goes through the layers."""
+        from loopy.target.pyopencl_execution import PyOpenCLExecutor
+
+        executor = unit.executor(queue.context)
+        assert type(executor) is PyOpenCLExecutor
+        _event, (out,) = executor(queue, a=X)
+        assert out.tolist() == (3 * X).tolist()
+        assert generator(looks) == ["miss"]
+        assert executor.t_unit is unit
+        assert executor.context == queue.context
+        assert "3.0f" in executor.get_code("scaled", executor.arg_to_dtype({"a": X}))
+
+    def test_shared(self, queue, unit, looks):
+        """Executors of a unit share what was found; a unit of the same content finds it in the store."""
+        for _ in range(2):
+            unit.executor(queue.context)(queue, a=X)
+        assert generator(looks) == ["miss"]
+        made().executor(queue.context)(queue, a=X)
+        assert generator(looks) == ["miss", "hit"]
+
+    def test_entry_points(self, queue, looks):
+        """An executor launches the entry point that it was made for."""
+        both = lp.merge([made(3, "thrice"), made(5, "five_times")])
+        for name, factor in (("thrice", 3), ("five_times", 5)):
+            _event, (out,) = both.executor(queue.context, entrypoint=name)(queue, a=X)
+            assert out.tolist() == (factor * X).tolist()
+        assert generator(looks) == ["miss", "miss"]
+
+    def test_subclass(self, queue, unit, looks):
+        """An executor of another class is its owner's."""
+        from loopy.target.pyopencl_execution import PyOpenCLExecutor
+
+        class Own(PyOpenCLExecutor):
+            pass
+
+        _event, (out,) = Own(queue.context, unit, "scaled")(queue, a=X)
+        assert out.tolist() == (3 * X).tolist()
+        assert generator(looks) == []
+
+    def test_errors(self, queue, unit):
+        """A missing argument raises loopy's error."""
+        with pytest.raises(lp.LoopyError, match="missing required array input arguments: a"):
+            unit.executor(queue.context)(queue)
+
+
+class TestDirectCall:
+    def test_kept(self, queue, unit, looks):
+        """Direct calls warn as loopy does, naming this line, and look up once."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                _event, (out,) = unit(queue, a=X)
+        assert out.tolist() == (3 * X).tolist()
+        direct = [one for one in caught if one.category is lp.diagnostic.DirectCallUncachedWarning]
+        assert [one.filename for one in direct] == [__file__] * 3
+        assert generator(looks) == ["miss"]
+
+    def test_others(self, queue):
+        """No entry point, an unknown one, and another target are loopy's to judge; its warning names this line."""
+        both = lp.merge([made(3, "thrice"), made(5, "five_times")])
+        with (
+            pytest.warns(lp.diagnostic.DirectCallUncachedWarning) as caught,
+            pytest.raises(ValueError, match="multiple"),
+        ):
+            both(queue, a=X)
+        assert caught[0].filename == __file__
+        with pytest.warns(lp.diagnostic.DirectCallUncachedWarning), pytest.raises(lp.LoopyError, match="not in list"):
+            both(queue, a=X, entrypoint="nobody")
+
+
+class TestUnit:
+    def test_as_before(self, queue, unit):
+        """A unit that was launched is equal to others, hashed, copied and pickled as before."""
+        unit.executor(queue.context)(queue, a=X)
+        assert unit == made()
+        assert hash(unit) == hash(made())
+        again = pickle.loads(pickle.dumps(unit))
+        assert again == unit
+        assert vars(again)[units._KERNELS].found == {}
+        assert copy.copy(unit).executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+
+    def test_layer_off(self, queue, unit, looks, monkeypatch):
+        """With the generator layer off the unit is loopy's."""
+        monkeypatch.setattr(layers.generator(), "off", lambda *_given: "off")
+        _event, (out,) = unit.executor(queue.context)(queue, a=X)
+        assert out.tolist() == (3 * X).tolist()
+        assert generator(looks) == []
+
+    def test_fault(self, queue, unit, looks, monkeypatch):
+        """A fault of kcl leaves the unit to loopy, with one line."""
+        from kcl.generate.origins.recorded import Recorded
+
+        def fail(*_given):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(Recorded, "of_unit", fail)
+        with pytest.warns(kcl.CacheWarning, match="take a unit of loopy"):
+            _event, (out,) = unit.executor(queue.context)(queue, a=X)
+        assert out.tolist() == (3 * X).tolist()
+        assert generator(looks) == []
+
+    def test_uninstalled(self, queue, unit, looks):
+        """After `uninstall` launches are loopy's, those of an executor that kcl has launched, too."""
+        executor = unit.executor(queue.context)
+        executor(queue, a=X)
+        kcl.uninstall()
+        _event, (out,) = executor(queue, a=X)
+        assert out.tolist() == (3 * X).tolist()
+        assert generator(looks) == ["miss"]
+
+
+class TestVersion:
+    def test_unknown(self, monkeypatch):
+        """A loopy that kcl does not know is left alone: own modules get no face."""
+        kcl.uninstall()
+        row = next(row for row in integrations.TABLE if row.package == "loopy")
+        assert row.knows("2025.2")
+        old = row._replace(versions=((1,), (2,)))
+        refused = []
+        monkeypatch.setattr(integrations, "refuse", lambda row, error: refused.append((row, str(error))))
+        assert not units._is_known_version(old)
+        assert refused == [(old, f"loopy {lp.version.VERSION_TEXT} is not known to this kcl")]
