@@ -45,7 +45,10 @@ setup(
         "test": TEST,
         "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", *BENCH],
     },
-    entry_points={"console_scripts": ["kcl = kcl.__main__:main"]},
+    entry_points={
+        "console_scripts": ["kcl = kcl.__main__:main"],
+        "pytest11": ["kcl = kcl.integrations.pytest_plugin"],
+    },
     classifiers=[
         "License :: OSI Approved :: MIT License",
         "Programming Language :: Python :: 3",

@@ -20,6 +20,7 @@ import kcl
 
 # One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
 COMMANDS = {
+    "run": "kcl.cli.run",
     "status": "kcl.cli.status",
     "ls": "kcl.cli.ls",
     "show": "kcl.cli.show",

@@ -39,8 +39,8 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row("pyopencl", "kcl.integrations.programs", ((2025, 1), (2027,))),
-    Row("loopy", "kcl.integrations.units", ((2025, 1), (2027,)), early=True),
+    Row("pyopencl", "kcl.integrations.programs", ((2026, 1), (2027,))),
+    Row("loopy", "kcl.integrations.units", ((2025, 2), (2026,)), early=True),
 )
 
 

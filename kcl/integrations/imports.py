@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from importlib.abc import Loader, MetaPathFinder
 from typing import Any
 
 
-class Imports(MetaPathFinder):
-    """A finder in front of all others, which knows of no module itself and has the others find it."""
+class Imports:
+    """A finder in front of all others, which knows of no module itself and has the others find it.
+
+    The base classes of `importlib.abc` would double what a program pays that imports neither package.
+    """
 
     def __init__(self, rows: Mapping[str, Any], ready: Callable[[Any, Any], None]) -> None:
         self.done: set[str] = set()
@@ -28,14 +30,15 @@ class Imports(MetaPathFinder):
         if row is None or fullname in self.done:
             return None
         others = [finder for finder in sys.meta_path if finder is not self]
-        spec = next((spec for finder in others if (spec := finder.find_spec(fullname, path, target))), None)
-        if spec is None or spec.loader is None:
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        found: Any = next((one for one in specs if one is not None), None)
+        if found is None or found.loader is None:
             return None
-        spec.loader = _Telling(spec.loader, lambda module: self._ready(row, module))
-        return spec
+        found.loader = _Telling(found.loader, lambda module: self._ready(row, module))
+        return found
 
 
-class _Telling(Loader):
+class _Telling:
     """A loader of another one's module; the module shows that one's."""
 
     def __init__(self, own: Any, ready: Callable[[Any], None]) -> None:

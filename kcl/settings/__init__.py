@@ -153,6 +153,12 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def export(variables: Mapping[str, str]) -> None:
+    """Set variables of the environment, for this process and its children."""
+    os.environ.update(variables)
+    process.changed()
+
+
 def variable(name: str) -> str | None:
     """Return one variable of the environment as it is now."""
     return os.environ.get(name)

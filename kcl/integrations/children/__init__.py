@@ -1,0 +1,26 @@
+"""What children of `kcl run` inherit: the integrations, through this folder at the head of PYTHONPATH.
+
+Python imports `sitecustomize` from there as it starts. A child under another interpreter does nothing, and so does one
+that has no kcl, or that does not read PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kcl import settings
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+VARIABLE = "KCL_RUN"  # the interpreter whose processes inherit
+
+
+def inherit() -> None:
+    """Have the children of this process install the integrations, too."""
+    before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != FOLDER]
+    settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), VARIABLE: interpreter()})
+
+
+def interpreter() -> str:
+    """Name the interpreter: its version and where it is installed."""
+    return f"{sys.implementation.cache_tag} {sys.prefix}"

@@ -1,0 +1,215 @@
+"""`kcl run`: a program that was not written for kcl, run in this process as Python would run it.
+
+What a program costs that uses neither loopy nor pyopencl is what this module imports: no click, no pyopencl.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from kcl import settings
+from kcl.namedtuple import NamedTuple
+
+_SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
+
+
+class Program(NamedTuple):
+    """What is to be run: a script, a module or a text, as `kind` says, and its arguments."""
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...]
+
+
+class Wanted(NamedTuple):
+    """What a command line asks for."""
+
+    program: Program
+    off: tuple[str, ...] = ()
+    strict: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+    fresh: bool = False
+
+
+def parsed(arguments: list[str]) -> Wanted | None:
+    """Return what a command line asks for, None for one that needs an answer: help, or what is wrong with it."""
+    wanted = Wanted(Program("", "", ()))
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word in ("-m", "-c"):
+            return _with(wanted, {"-m": "module", "-c": "text"}[word], rest)
+        if name in ("--off", "--strict"):
+            if not equals and not rest:
+                return None
+            value = value if equals else rest.pop(0)
+            words = tuple([one.strip() for one in value.split(",") if one.strip()])
+            wanted = wanted._replace(**{name[2:]: getattr(wanted, name[2:]) + words})
+        elif word in _SWITCHES:
+            wanted = wanted._replace(report=(*wanted.report, _SWITCHES[word]))
+        elif word == "--fresh":
+            wanted = wanted._replace(fresh=True)
+        elif word == "--":
+            return _with(wanted, "script", rest)
+        elif word != "-" and word.startswith("-"):
+            return None
+        else:
+            return _with(wanted, "script", [word, *rest])
+    return None
+
+
+def _with(wanted: Wanted, kind: str, rest: list[str]) -> Wanted | None:
+    return wanted._replace(program=Program(kind, rest[0], tuple(rest[1:]))) if rest else None
+
+
+def main(arguments: list[str]) -> bool:
+    """Run the program that a command line names, to its own end; False where the command line needs an answer."""
+    wanted = parsed(arguments)
+    if wanted is None:
+        return False
+    try:
+        _set_variables(wanted)
+    except ValueError as error:
+        print(f"kcl run: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    from kcl import integrations
+    from kcl.integrations import children
+
+    children.inherit()
+    integrations.install()
+    _as_main(wanted.program)
+    return True
+
+
+def _set_variables(wanted: Wanted) -> None:
+    """Set the variables that the options stand for; children inherit them."""
+    for word in wanted.strict:
+        if word not in ("hit", "fault"):
+            raise ValueError(f"--strict takes hit or fault, not {word!r}")
+    if wanted.off:
+        from kcl.caches.shell import made
+
+        settings.export(made(list(wanted.off), [], None).set)
+    if wanted.strict:
+        settings.export({"KCL_STRICT": ",".join(dict.fromkeys([*sorted(settings.read().strict), *wanted.strict]))})
+    if wanted.report:
+        asked = [{"table": "1"}.get(word, word) for word in sorted(settings.read().report)]
+        settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report]))})
+    if wanted.fresh:
+        _use_fresh_caches()
+
+
+def _use_fresh_caches() -> None:
+    """Keep the caches of all layers in a folder that is removed as this process ends."""
+    import atexit
+    import shutil
+    import tempfile
+
+    from kcl.caches.shell import made
+
+    folder, mine = tempfile.mkdtemp(prefix="kcl-fresh-"), os.getpid()
+    settings.export({**made([], [], folder).set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
+
+    def remove() -> None:
+        if os.getpid() == mine:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+
+
+def _as_main(program: Program) -> None:
+    """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
+    main = ModuleType("__main__")
+    vars(main).update(__builtins__=sys.modules["builtins"], __annotations__={})
+    sys.modules["__main__"] = main
+    try:
+        {"script": _script, "module": _module, "text": _text}[program.kind](program, main)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _show(error)
+        raise
+
+
+def _show(error: BaseException) -> None:
+    """Print a traceback as Python does at the end, without our frames; Python then has nothing more to say."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+    sys.excepthook = lambda *_said: None
+
+
+def _script(program: Program, main: ModuleType) -> None:
+    if program.name == "-":
+        vars(main).update(__file__="<stdin>", __cached__=None)
+        return _text(program._replace(name=sys.stdin.read()), main, "<stdin>", "-")
+    import runpy
+
+    sys.argv = [program.name, *program.arguments]
+    path = os.path.join(os.getcwd(), program.name)
+    if _is_importable(path):  # a folder or an archive with a module __main__
+        _set_first_path(path)
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+        return None
+    _set_first_path(os.path.dirname(os.path.realpath(path)))
+    code = _code(path)
+    from importlib.machinery import SourceFileLoader
+
+    vars(main).update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
+    return _execute(code, main)
+
+
+def _is_importable(path: str) -> bool:
+    import pkgutil
+
+    return os.path.isdir(path) or type(pkgutil.get_importer(path)).__name__ == "zipimporter"
+
+
+def _code(path: str) -> Any:
+    """Return the code of a script, compiled already or not; ends as Python does where it cannot be read."""
+    import io
+    import pkgutil
+
+    try:
+        with io.open_code(path) as stream:
+            code = pkgutil.read_code(stream) if path.endswith(".pyc") else None
+            if code is None:
+                stream.seek(0)
+                code = compile(stream.read(), path, "exec", dont_inherit=True)
+    except OSError as error:
+        message = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
+        print(message, file=sys.stderr)
+        raise SystemExit(2) from None
+    return code
+
+
+def _module(program: Program, _main: ModuleType) -> None:
+    import runpy
+
+    sys.argv = ["-m", *program.arguments]
+    _set_first_path(os.getcwd())
+    runpy._run_module_as_main(program.name)  # type: ignore[attr-defined]
+
+
+def _text(program: Program, main: ModuleType, file: str = "<string>", given: str = "-c") -> None:
+    from importlib.machinery import BuiltinImporter
+
+    sys.argv = [given, *program.arguments]
+    _set_first_path("")
+    vars(main).update(__loader__=BuiltinImporter)
+    _execute(compile(program.name, file, "exec", dont_inherit=True), main)
+
+
+def _execute(code: Any, main: ModuleType) -> None:
+    exec(code, vars(main))
+
+
+def _set_first_path(path: str) -> None:
+    """Put the program's own folder where Python has put ours."""
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        sys.path[:1] = [path]

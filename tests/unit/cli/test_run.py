@@ -1,0 +1,78 @@
+"""`kcl run`: what it answers itself, and what its options set."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SHOW = (
+    "import os, json; print(json.dumps({name: os.environ.get(name) for name in"
+    " ('KCL_NO_CACHE', 'KCL_STRICT', 'KCL_REPORT', 'LOOPY_NO_CACHE', 'XDG_CACHE_HOME', 'KCL_CACHE_DIR')}))"
+)
+
+
+def run(child, *arguments, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "kcl", "run", *arguments],
+        env=child.environment(**variables),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+class TestAnswers:
+    def test_help(self, child):
+        """The help names the options."""
+        done = run(child, "--help")
+        assert done.returncode == 0
+        for option in ("--off", "--strict", "--report", "--explain", "--fresh", "-m", "-c"):
+            assert option in done.stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ((), "name a program"),
+            (("--off", "generator"), "name a program"),
+            (("--wobble", "x.py"), "No such option"),
+            (("-m",), "requires an argument"),
+            (("--off", "wobble", "x.py"), "'wobble' is no layer"),
+            (("--strict", "wobble", "x.py"), "--strict takes hit or fault"),
+        ],
+    )
+    def test_wrong_use(self, child, arguments, said):
+        """A wrong use ends with 2 and says what to do."""
+        done = run(child, *arguments)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+class TestOptions:
+    def test_variables(self, child):
+        """Options add to what is exported."""
+        done = run(
+            child, "--off", "binary,loopy", "--strict", "hit", "--report", "--explain", "-c", SHOW, KCL_STRICT="fault"
+        )
+        found = json.loads(done.stdout.splitlines()[0])
+        assert found["KCL_NO_CACHE"] == "binary"
+        assert found["LOOPY_NO_CACHE"] == "1"
+        assert found["KCL_STRICT"] == "fault,hit"
+        assert found["KCL_REPORT"] == "1,explain"
+
+    def test_added_layer(self, child):
+        """A layer that was off stays off."""
+        done = run(child, "--off", "binary", "-c", SHOW, KCL_NO_CACHE="generator")
+        assert json.loads(done.stdout)["KCL_NO_CACHE"] == "1"
+
+    def test_fresh(self, child):
+        """`--fresh` has caches of its own, which are gone afterwards."""
+        import pathlib
+
+        done = run(child, "--fresh", "-c", f"{SHOW}; import os; os.listdir(os.environ['XDG_CACHE_HOME'])")
+        found = json.loads(done.stdout)
+        assert found["XDG_CACHE_HOME"] == found["KCL_CACHE_DIR"] != str(child.cache)
+        assert not pathlib.Path(found["XDG_CACHE_HOME"]).exists()

@@ -1,0 +1,131 @@
+"""kcl.integrations.children: what a child of `kcl run` inherits, and what it is not to notice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kcl.integrations import children
+
+ASK = (
+    "import sys, json; print(json.dumps(['kcl.integrations' in sys.modules and"
+    " sys.modules['kcl.integrations'].is_installed(), sys.path, 'sitecustomize' in sys.modules]))"
+)
+
+
+def ask(child, *options, driver="", **variables):
+    """Run a program under `kcl run` that asks a child of its own; returns what the child saw."""
+    code = driver or (
+        f"import subprocess, sys\nprint(subprocess.run([sys.executable, *{options!r}, '-c', {ASK!r}],"
+        " capture_output=True, text=True, check=True).stdout)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "kcl", "run", "-c", code],
+        env=child.environment(**variables),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    import json
+
+    return [json.loads(line) for line in done.stdout.split("\n") if line.startswith("[")]
+
+
+class TestSubprocess:
+    def test_inherits(self, child):
+        """A child under the same interpreter has the integrations, and sees a path without our folder."""
+        ((is_installed, path, has_customize),) = ask(child)
+        assert is_installed
+        assert not has_customize
+        plain = subprocess.run(
+            [sys.executable, "-c", ASK], env=child.environment(), cwd=child.directory, capture_output=True, text=True
+        )
+        assert f"{path}".replace("'", '"') in plain.stdout
+
+    @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+    def test_not_asked(self, child, option):
+        """A child that does not read PYTHONPATH, or no site, is as it would have been."""
+        ((is_installed, _path, _has),) = ask(child, option)
+        assert not is_installed
+
+    def test_another_interpreter(self, child):
+        """A child under another interpreter does nothing."""
+        ((is_installed, path, _has),) = ask(
+            child,
+            driver=f"import os, subprocess, sys; os.environ['KCL_RUN'] = 'another'\nprint(subprocess.run("
+            f"[sys.executable, '-c', {ASK!r}], capture_output=True, text=True, check=True).stdout)",
+        )
+        assert not is_installed
+        assert children.FOLDER not in path
+
+    def test_without_kcl(self, child):
+        """A child that cannot import kcl runs as it would have."""
+        (child.directory / "none").mkdir()
+        (child.directory / "none" / "kcl.py").write_text("raise RuntimeError('no kcl here')\n")
+        code = (
+            "import os, subprocess, sys; own, *others = os.environ['PYTHONPATH'].split(os.pathsep)\n"
+            "os.environ['PYTHONPATH'] = os.pathsep.join([own, os.path.abspath('none'), *others])\n"
+            f"print(subprocess.run([sys.executable, '-c', {ASK!r}], capture_output=True, text=True, check=True).stdout)"
+        )
+        ((is_installed, _path, _has),) = ask(child, driver=code)
+        assert not is_installed
+
+    def test_own_sitecustomize(self, child):
+        """A `sitecustomize` that ours hides runs, and is the one that the child knows."""
+        (child.directory / "sitecustomize.py").write_text("import sys\nsys.customized = __file__\n")
+        code = (
+            "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', "
+            "'import sys, json, sitecustomize; print(json.dumps([sys.customized, sitecustomize.__file__]))'],"
+            " capture_output=True, text=True, check=True).stdout)"
+        )
+        ((ran, known),) = ask(child, driver=code)
+        assert ran == known == str(child.directory / "sitecustomize.py")
+
+    def test_wrong_sitecustomize(self, child):
+        """What is wrong with it Python says, and goes on."""
+        (child.directory / "sitecustomize.py").write_text("1/0\n")
+        code = (
+            "import subprocess, sys\ndone = subprocess.run([sys.executable, '-c', 'print([1])'],"
+            " capture_output=True, text=True)\nprint(done.stdout)\nassert 'ZeroDivisionError' in done.stderr"
+        )
+        assert ask(child, driver=code) == [[1]]
+
+
+class TestMultiprocessing:
+    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+    def test_inherits(self, child, method):
+        """Children of multiprocessing have the integrations, however they are started."""
+        (child.directory / "pool.py").write_text(
+            "import multiprocessing, sys\n"
+            "def ask(number):\n"
+            "    from kcl import integrations\n"
+            "    return integrations.is_installed() and number\n"
+            "if __name__ == '__main__':\n"
+            "    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
+            "        print(pool.map(ask, [1, 2, 3]))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "kcl", "run", "pool.py", method],
+            env=child.environment(),
+            cwd=child.directory,
+            text=True,
+            capture_output=True,
+            timeout=120,
+        )
+        assert done.stdout == "[1, 2, 3]\n", done.stderr
+
+
+class TestInherit:
+    def test_once(self, monkeypatch):
+        """The folder stands once at the head of PYTHONPATH, before what stood there."""
+        monkeypatch.setenv("PYTHONPATH", "/some/where")
+        monkeypatch.setenv(children.VARIABLE, "")
+        children.inherit()
+        children.inherit()
+        assert os.environ["PYTHONPATH"].split(os.pathsep) == [children.FOLDER, "/some/where"]
+        assert os.environ[children.VARIABLE] == children.interpreter()

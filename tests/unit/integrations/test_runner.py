@@ -1,0 +1,209 @@
+"""kcl.integrations.runner: what a command line of `kcl run` asks for, and how a program runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+
+import pytest
+
+from kcl.integrations import runner
+from kcl.integrations.runner import Program
+
+SHOW = """
+import sys, json
+import __main__
+print(json.dumps({
+    "argv": sys.argv,
+    "path": sys.path[:2],
+    "file": vars().get("__file__"),
+    "name": __name__,
+    "package": __package__,
+    "spec": getattr(__spec__, "name", None) if "__spec__" in vars() else "missing",
+    "loader": getattr(__loader__, "__name__", type(__loader__).__name__),
+    "main": __main__.__dict__ is globals(),
+    "names": sorted(vars()),
+    "optimize": sys.flags.optimize,
+    "dev": sys.flags.dev_mode,
+    "doc": __doc__,
+}))
+"""
+
+
+class TestParsed:
+    @pytest.mark.parametrize(
+        ("line", "kind", "name", "arguments"),
+        [
+            ("driver.py -x --off a", "script", "driver.py", ("-x", "--off", "a")),
+            ("-m package.module -h", "module", "package.module", ("-h",)),
+            ("-c pass 1", "text", "pass", ("1",)),
+            ("- a", "script", "-", ("a",)),
+            ("-- -odd.py", "script", "-odd.py", ()),
+            ("--report driver.py --report", "script", "driver.py", ("--report",)),
+        ],
+    )
+    def test_program(self, line, kind, name, arguments):
+        """The program is the first word that is no option; what follows is its own."""
+        assert runner.parsed(line.split()).program == Program(kind, name, arguments)
+
+    def test_options(self):
+        """Options add up, and take a list."""
+        wanted = runner.parsed(
+            ["--off", "generator,pocl", "--off=binary", "--strict", "hit", "--report", "--explain", "--fresh", "x"]
+        )
+        assert wanted.off == ("generator", "pocl", "binary")
+        assert wanted.strict == ("hit",)
+        assert wanted.report == ("1", "explain")
+        assert wanted.fresh
+
+    @pytest.mark.parametrize("line", ["", "--help", "-h", "--off", "-m", "--wobble x", "--report", "--off generator"])
+    def test_needs_an_answer(self, line):
+        """Help, and what names no program, are for the command line."""
+        assert runner.parsed(line.split()) is None
+
+
+@pytest.fixture
+def places(child):
+    """A script, a module, a package, a folder and an archive that say how they were run."""
+    folder = child.directory
+    (folder / "script.py").write_text(SHOW)
+    (folder / "here").mkdir()
+    (folder / "here" / "__init__.py").write_text("")
+    (folder / "here" / "__main__.py").write_text(SHOW)
+    (folder / "here" / "part.py").write_text(SHOW)
+    with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
+        archive.writestr("__main__.py", SHOW)
+    return child
+
+
+def both(child, *arguments, options=(), standard_input=None):
+    """Run a program by Python and by kcl; returns what each wrote and its status."""
+    import subprocess
+
+    found = []
+    for command in ([], ["-m", "kcl", "run"]):
+        done = subprocess.run(
+            [sys.executable, *options, *command, *arguments],
+            env=child.environment(),
+            cwd=child.directory,
+            text=True,
+            capture_output=True,
+            timeout=60,
+            input=standard_input,
+        )
+        found.append((done.returncode, done.stdout, done.stderr))
+    return found
+
+
+class TestProgram:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("script.py", "a", "--off"),
+            ("./here/../script.py",),
+            ("-m", "here.part", "b"),
+            ("-m", "here"),
+            ("here",),
+            ("archive.zip", "c"),
+            ("-c", SHOW, "d"),
+        ],
+    )
+    def test_like_python(self, places, arguments):
+        """A program sees what it sees under Python."""
+        (status, said, complaints), other = both(places, *arguments)
+        assert status == 0, complaints
+        if arguments[0] == "archive.zip":  # zipimport says it in the loader's own words
+            assert json.loads(said)["argv"] == json.loads(other[1])["argv"]
+        assert json.loads(other[1]) == json.loads(said)
+        assert other[0] == 0
+
+    def test_standard_input(self, places):
+        """A program may come from standard input."""
+        python, mine = both(places, "-", "x", standard_input=SHOW)
+        assert json.loads(mine[1]) == json.loads(python[1])
+
+    def test_options_of_python(self, places):
+        """`-O`, `-X` and `-P` are the interpreter's."""
+        options = ("-O", "-X", "dev", *(("-P",) if sys.version_info >= (3, 11) else ()))
+        places_environment = places.environment
+        places.environment = lambda **given: places_environment(**given, PYTHONWARNINGS="ignore")
+        python, mine = both(places, "script.py", options=options)
+        assert json.loads(mine[1]) == json.loads(python[1])
+
+    @pytest.mark.parametrize(
+        ("code", "status"),
+        [
+            ("def f():\n    1/0\nf()\n", 1),
+            ("import sys\nsys.exit(7)\n", 7),
+            ("import sys\nsys.exit('sorry')\n", 1),
+            ("raise KeyboardInterrupt\n", -2),
+            ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n", -15),
+            ("x = \n", 1),
+            ("import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\n1/0\n", 1),
+            ("import atexit\natexit.register(print, 'bye')\nraise ValueError(3)\n", 1),
+            ("import threading\nthreading.Thread(target=lambda: 1/0).start()\n", 0),
+            ("try:\n    1/0\nexcept ZeroDivisionError as e:\n    raise KeyError(4) from e\n", 1),
+        ],
+    )
+    def test_ends(self, child, code, status):
+        """A program ends with its own status, and its traceback shows nothing of kcl."""
+        (child.directory / "ends.py").write_text(code)
+        python, mine = both(child, "ends.py")
+        assert python[0] == status
+        strip = [(one[0], one[1], _plain(one[2])) for one in (python, mine)]
+        assert strip[1] == strip[0]
+
+    @pytest.mark.parametrize("arguments", [("nowhere.py",), ("-m", "no_such_module"), ("-c", "1/0")])
+    def test_cannot_run(self, child, arguments):
+        """What cannot be run is told in Python's words."""
+        python, mine = both(child, *arguments)
+        assert mine[0] == python[0] != 0
+        assert mine[2] == python[2]
+
+    def test_interactive(self, places):
+        """`python -i` is left with the names of the program."""
+        (places.directory / "names.py").write_text("answer = 41\n")
+        python, mine = both(places, "names.py", options=("-i",), standard_input="print(answer + 1)\n")
+        assert python[1] == mine[1] == "42\n"
+
+    def test_pickled(self, places):
+        """Classes of the program pickle under `__main__`."""
+        (places.directory / "pickles.py").write_text(
+            "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A, A.__module__)\n"
+        )
+        python, mine = both(places, "pickles.py")
+        assert python[1] == mine[1] == "True __main__\n"
+
+    def test_profiler(self, places):
+        """A profiler runs the program, and the program may run a profiler."""
+        (places.directory / "work.py").write_text("def work():\n    return 1\nprint(work())\n")
+        done = both(places, "-m", "cProfile", "work.py")[1]
+        assert done[0] == 0
+        assert "1\n" in done[1]
+        assert "work.py:1(work)" in done[1]
+        whole = both(places, "-m", "kcl", "run", "work.py", options=("-m", "cProfile"))[0]
+        assert "work.py:1(work)" in whole[1]
+
+
+def _plain(text):
+    """A text without the addresses of threads."""
+    import re
+
+    return re.sub(r"Thread-\d+|0x[0-9a-f]+", "", text)
+
+
+class TestCost:
+    def test_imports(self, child):
+        """A program that uses neither package pays for a few modules of kcl, and for no other package."""
+        code = "import sys\nprint(*sorted(sys.modules))\n"
+        (child.directory / "lists.py").write_text(code)
+        python, mine = both(child, "lists.py")
+        more = set(mine[1].split()) - set(python[1].split())
+        kcls = {name for name in more if name.partition(".")[0] == "kcl"}
+        assert not {"click", "rich", "numpy", "pyopencl", "loopy"} & more
+        assert kcls == {
+            *("kcl", "kcl.__main__", "kcl.errors", "kcl.process", "kcl.namedtuple", "kcl.settings", "kcl.integrations"),
+            *("kcl.integrations.children", "kcl.integrations.imports", "kcl.integrations.runner"),
+            *("kcl.integrations.units", "kcl.record", "kcl.record.imports"),
+        } - ({"kcl.errors", "kcl.__main__"} - more)

@@ -1,0 +1,31 @@
+"""kcl.__main__: the command line is click's, but for a program that is run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def imported(child, *arguments):
+    """Run a command line; returns what it imported of click and kcl's commands, and its status."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "kcl", *arguments],
+        env=child.environment(),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    return {"click", "kcl.cli"} & names, done.returncode
+
+
+class TestMain:
+    def test_run(self, child):
+        """A program is run without click."""
+        assert imported(child, "run", "-c", "raise SystemExit(3)") == (set(), 3)
+
+    def test_others(self, child):
+        """Every other command line, and one that needs an answer, is click's."""
+        assert imported(child, "--version") == ({"click", "kcl.cli"}, 0)
+        assert imported(child, "run", "--help") == ({"click", "kcl.cli"}, 0)
