@@ -18,6 +18,7 @@ EFFECTS = {
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
 }
 OTHERS = {
+    settings.RUN: ("kcl", "set by kcl run: children under this interpreter have the integrations, too"),
     "PYOPENCL_BUILD_OPTIONS": ("pyopencl", "options of every build: part of the program key"),
     "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the generator key"),
 }

@@ -16,6 +16,7 @@ from kcl.namedtuple import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
+RUN = "KCL_RUN"  # set by `kcl run` for its children, and by nobody else
 # The table of the names of the layers, in the order of the line.
 LAYERS = GENERATOR, BINARY = "generator", "binary"
 

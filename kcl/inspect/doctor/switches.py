@@ -91,7 +91,7 @@ def look_alikes() -> Iterator[Finding]:
         if value is not None:
             cure = f"unset {name}" + (f"; export {meant}={value}" if "NO_CACHE" not in name else f"; export {meant}=0")
             yield Finding("look-alikes", WARNING, f"{name}={value}: nobody reads it", cure)
-    known = [setting.variable for setting in settings.SETTINGS]
+    known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
     for name in sorted(settings.environment()):
         if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
             close = difflib.get_close_matches(name, known, 1, 0.0)[0]

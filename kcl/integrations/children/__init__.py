@@ -12,15 +12,14 @@ import sys
 from kcl import settings
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-VARIABLE = "KCL_RUN"  # the interpreter whose processes inherit
 
 
 def inherit() -> None:
     """Have the children of this process install the integrations, too."""
     before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != FOLDER]
-    settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), VARIABLE: interpreter()})
+    settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), settings.RUN: interpreter()})
 
 
 def interpreter() -> str:
-    """Name the interpreter: its version and where it is installed."""
+    """Name the interpreter whose processes inherit: its version and where it is installed."""
     return f"{sys.implementation.cache_tag} {sys.prefix}"

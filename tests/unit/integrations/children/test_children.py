@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from kcl import settings
 from kcl.integrations import children
 
 ASK = (
@@ -124,8 +125,8 @@ class TestInherit:
     def test_once(self, monkeypatch):
         """The folder stands once at the head of PYTHONPATH, before what stood there."""
         monkeypatch.setenv("PYTHONPATH", "/some/where")
-        monkeypatch.setenv(children.VARIABLE, "")
+        monkeypatch.setenv(settings.RUN, "")
         children.inherit()
         children.inherit()
         assert os.environ["PYTHONPATH"].split(os.pathsep) == [children.FOLDER, "/some/where"]
-        assert os.environ[children.VARIABLE] == children.interpreter()
+        assert os.environ[settings.RUN] == children.interpreter()
