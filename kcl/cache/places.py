@@ -29,7 +29,8 @@ NOTES = "notes"  # switches that came too late, each for a week
 READINGS = "readings"  # what the files of a run's modules say, for the next run like it
 ORDERS = "orders"  # the programs that a run asked for, in their order
 RESTLESS = "restless"  # the recipes whose code was new in the last runs
-SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, QUARANTINE, READINGS, RESTLESS, "tuning")
+SPACE = "space"  # an empty file: when somebody last looked whether the entries keep within their bound
+SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning")
 
 HELPER_LOCK = "lock"  # in a machine's folder of jobs: held by its helper, whose process id it says
 HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache

@@ -30,6 +30,7 @@ COMMANDS = {
     "unpack": "kcl.cli.unpack",
     "env": "kcl.cli.env",
     "purge": "kcl.cli.purge",
+    "gc": "kcl.cli.gc",
     "doctor": "kcl.cli.doctor",
     "init": "kcl.cli.init",
 }

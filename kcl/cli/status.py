@@ -37,7 +37,9 @@ def status(as_json: bool) -> None:
     faults = any(row["fault"] for row in rows if row["kind"] == KCL)
     if as_json:
         said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]
-        output.dump({"layers": rows, "pending": pending, "late": said, "notes": list(settings.read().rejected)})
+        chosen = settings.read()
+        found = {"layers": rows, "max_size": chosen.max_size, "pending": pending, "late": said}
+        output.dump({**found, "notes": list(chosen.rejected)})
     else:
         _print(rows)
         for line in _remarks(rows, pending):
@@ -175,7 +177,11 @@ def _state(row: dict[str, Any]) -> str:
 
 
 def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
-    remarks = list(settings.read().rejected)
+    chosen = settings.read()
+    remarks = list(chosen.rejected)
+    used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
+    if used and chosen.max_size:
+        remarks.append(f"kcl's entries take {output.size(used)} of at most {output.size(chosen.max_size)}")
     for row in rows:
         said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
         remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]

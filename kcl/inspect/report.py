@@ -124,6 +124,10 @@ def _write_journal() -> None:
             remembered.write()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         _keep_notes()
+        if any(events.stats()[layer]["misses"] for layer in settings.LAYERS):
+            from kcl.inspect import space
+
+            space.keep_bound()
 
 
 def _keep_notes() -> None:

@@ -22,6 +22,7 @@ LAYERS = GENERATOR, BINARY = "generator", "binary"
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
+_UNITS = "KMGT"
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (
     *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
@@ -56,6 +57,13 @@ SETTINGS = (
         "an absolute path",
         "unset",
         "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
+    ),
+    Setting(
+        "KCL_MAX_SIZE",
+        "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
+        "2G",
+        "Bounds what the entries of both layers take on disk. A process that ends after a miss looks, once an hour, "
+        "whether they take more, and removes those that were used longest ago until a tenth of the bound is free.",
     ),
     Setting(
         "KCL_NO_CACHE",
@@ -101,6 +109,7 @@ class Settings(NamedTuple):
     ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
+    max_size: int
     no_cache: frozenset[str]
     no_cache_value: str
     promote: str
@@ -123,6 +132,7 @@ def read() -> Settings:
         ahead=_switch("KCL_AHEAD", _processors() > 1, rejected),
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
+        max_size=_bytes("KCL_MAX_SIZE", 2 << 30, rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=_given("KCL_NO_CACHE"),
         promote=_choice(
@@ -409,6 +419,28 @@ def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
     if value not in _YES | _NO:
         rejected.append(f"{_named(variable)}={value!r} is not 1 or 0; it is taken as 0")
     return value in _YES
+
+
+def size(text: str) -> int:
+    """Return the bytes that a text such as `500M` names; raises ValueError for another one."""
+    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
+    if number[-1:] in _UNITS:
+        number, unit = number[:-1], number[-1]
+    found = float(number) * (1024 ** (1 + _UNITS.index(unit)) if unit else 1)
+    if not 0 <= found < 1 << 62:
+        raise ValueError(f"{text!r} is no number of bytes")
+    return int(found)
+
+
+def _bytes(variable: str, default: int, rejected: list[str]) -> int:
+    value = _given(variable)
+    if not value.strip():
+        return default
+    try:
+        return size(value)
+    except ValueError:
+        rejected.append(f"{_named(variable)}={value!r} is not understood; write bytes such as 500M or 2G, or 0")
+        return default
 
 
 def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozenset[str]:
