@@ -17,7 +17,17 @@ pytest_plugins = ["slow"]
 ROOT = pathlib.Path(__file__).parent
 SUPPORT = ROOT / "tests" / "support"
 SCRUBBED = (
-    *("KCL_AHEAD", "KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_PROMOTE", "KCL_REPORT", "KCL_STRICT", "KCL_VERIFY"),
+    *(
+        "KCL_AHEAD",
+        "KCL_CACHE_DIR",
+        "KCL_MAX_SIZE",
+        "KCL_NO_CACHE",
+        "KCL_PROMOTE",
+        "KCL_REPORT",
+        "KCL_RUN",
+        "KCL_STRICT",
+    ),
+    *("KCL_TRACE", "KCL_VERIFY"),
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
     *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT", "_LOOPY_SKIP_ARG_CHECKS"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import line, settings
+from kcl import line, settings, spans
 from kcl.build.bind import launcher_of, learn
 from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
@@ -215,7 +215,7 @@ class Kernel:
             raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
-        with Lead(self.name) as lead:
+        with spans.span("first launch", self.name), Lead(self.name) as lead:
             ready = self._code(queue, spoken, lead, launch=True)
             if self._packed:
                 arguments = unpack(self._packed, arguments)

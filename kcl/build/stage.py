@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import caches, process, settings
+from kcl import caches, process, settings, spans
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options
@@ -163,7 +163,8 @@ class Build:
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> Program:
         """Build from source; the program is nobody else's and is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
-        return Program(self, compiler.from_source(self.context, text, mark, holder))
+        with spans.span("build", text.kernel, self.layer.name):
+            return Program(self, compiler.from_source(self.context, text, mark, holder))
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[Slot, ...]) -> Program:
         """Build from source in place of entries that were set aside, and store the new ones."""

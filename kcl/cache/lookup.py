@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kcl import events
+from kcl import events, spans
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.launch import MissingArguments
@@ -162,7 +162,8 @@ def find(stage: Stage[Job], job: Job) -> Look:
     if look.outcome != "hit":
         return look
     try:
-        return stage.load(job, look)
+        with spans.span("load", stage.name(job), stage.layer.name):
+            return stage.load(job, look)
     except Exception as error:
         return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), error)
 

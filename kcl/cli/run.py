@@ -21,6 +21,7 @@ from kcl.cli import completion
 @click.option("--report", is_flag=True, help="Print the report as the program ends.")
 @click.option("--explain", is_flag=True, help="Print what missed, and why, as the program ends.")
 @click.option("--fresh", is_flag=True, help="Use empty caches, of all layers, that are removed as the program ends.")
+@click.option("--trace", metavar="FILE", help="Add what took how long to FILE, for Perfetto or speedscope.")
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
 @click.option("-c", "code", metavar="CODE", help="Run this text, as python -c does.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")

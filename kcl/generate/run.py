@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcl import settings, spans
 from kcl.generate import frontends
 from kcl.generate.rows import Outcome
 from kcl.generate.rows import unit_key as _unit_key
@@ -53,7 +54,12 @@ def generate(
 
     What a declaration vouches for may decide the code beside the result.
     """
-    with recorder.carrying(), observe.observing() as observed, _quiet(result.front_end):
+    with (
+        spans.span("generate", name, settings.GENERATOR),
+        recorder.carrying(),
+        observe.observing() as observed,
+        _quiet(result.front_end),
+    ):
         generated = result.generate(name, dtypes)
     alone = not (result.volatile or _seen_in_generating(NOTHING, observed))
     return generated, result.volatile or _seen_in_generating(declared, observed), alone

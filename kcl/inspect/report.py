@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from kcl import caches, events, process, settings
+from kcl import caches, events, process, settings, spans
 from kcl.cache import layers
 
 _MOST = 5  # questions in a report
@@ -88,6 +88,7 @@ def at_exit() -> None:
     """
     events.on_first(_keep_journal)
     _print_table()
+    spans.begin()
 
 
 def _print_table() -> None:
@@ -112,6 +113,7 @@ def _keep_journal() -> None:
 
 
 def _write_journal() -> None:
+    spans.write()
     from kcl.inspect.history import records
 
     if records.write():

@@ -73,8 +73,10 @@ def install() -> None:
         state.depth += 1
         if state.depth > 1:
             return
+        from kcl import spans
         from kcl.integrations import imports
 
+        spans.begin()
         state.imports = imports.Imports({row.package: row for row in TABLE}, _put)
         for row in TABLE:
             if row.early:

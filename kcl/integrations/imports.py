@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kcl import spans
+
 
 class Imports:
     """A finder in front of all others, which knows of no module itself and has the others find it.
@@ -52,5 +54,6 @@ class _Telling:
     def exec_module(self, module: Any) -> None:
         """Run the module as the other loader does, and tell that it is there."""
         module.__spec__.loader = module.__loader__ = self._own
-        self._own.exec_module(module)
+        with spans.span(f"import {module.__name__}"):
+            self._own.exec_module(module)
         self._ready(module)

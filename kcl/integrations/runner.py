@@ -32,6 +32,7 @@ class Wanted(NamedTuple):
     strict: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
     fresh: bool = False
+    trace: str = ""
 
 
 def parsed(arguments: list[str]) -> Wanted | None:
@@ -49,6 +50,10 @@ def parsed(arguments: list[str]) -> Wanted | None:
             value = value if equals else rest.pop(0)
             words = tuple([one.strip() for one in value.split(",") if one.strip()])
             wanted = wanted._replace(**{name[2:]: getattr(wanted, name[2:]) + words})
+        elif name == "--trace":
+            if not equals and not rest:
+                return None
+            wanted = wanted._replace(trace=value if equals else rest.pop(0))
         elif word in _SWITCHES:
             wanted = wanted._replace(report=(*wanted.report, _SWITCHES[word]))
         elif word == "--fresh":
@@ -99,6 +104,8 @@ def _set_variables(wanted: Wanted) -> None:
     if wanted.report:
         asked = [{"table": "1"}.get(word, word) for word in sorted(settings.read().report)]
         settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report]))})
+    if wanted.trace:
+        settings.export({"KCL_TRACE": os.path.abspath(wanted.trace)})
     if wanted.fresh:
         _use_fresh_caches()
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-from kcl import events, process
+from kcl import events, process, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import beside, proofs, table, texts, unmade
@@ -250,7 +250,7 @@ def loopy() -> Any:
     if found is None or not hasattr(found, "untag_inames"):
         from kcl import caches
 
-        with carrying():
+        with carrying(), spans.span("import loopy"):
             caches.import_anyway("loopy")
         found = importlib.import_module("loopy")  # waits for another thread that is importing it
     return found
@@ -349,7 +349,7 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
     _state.carried += 1
     holder, _, name = record.function.rpartition(".")
     function = getattr(getattr(real, holder) if holder else real, name)
-    with carrying(), warned.hearing() as record.heard:
+    with carrying(), spans.span("make", record.function), warned.hearing() as record.heard:
         return getattr(function, "__kcl_real__", function)(*arguments, **keywords)
 
 

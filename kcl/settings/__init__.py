@@ -93,6 +93,13 @@ SETTINGS = (
         "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss.",
     ),
     Setting(
+        "KCL_TRACE",
+        "an absolute path",
+        "unset",
+        "Adds what took how long to this file as each process ends, as Chrome trace events, which Perfetto and "
+        "speedscope show: import, record, make, generate, build, load, complete, first launch, by kernel and layer.",
+    ),
+    Setting(
         "KCL_VERIFY",
         "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
         "unset",
@@ -115,6 +122,7 @@ class Settings(NamedTuple):
     promote: str
     report: frozenset[str]
     strict: frozenset[str]
+    trace: str | None
     verify: float
     verify_results: bool
     rejected: tuple[str, ...]
@@ -140,6 +148,7 @@ def read() -> Settings:
         ),
         report=_report("KCL_REPORT", rejected),
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
+        trace=_absolute("KCL_TRACE", rejected),
         verify=verify,
         verify_results=verify_results,
         rejected=tuple(rejected),

@@ -91,6 +91,7 @@ WARM_MODULES = [
     "kcl.record.unmade",
     "kcl.settings",
     "kcl.settings.trust",
+    "kcl.spans",
 ]
 # What PoCL needs beside, with two processors.
 POCL_MODULES = [

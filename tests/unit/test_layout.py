@@ -18,6 +18,7 @@ ROOMS = [
     "process",
     "namedtuple",
     "settings",
+    "spans",
     "events",
     "launch",
     "caches",

@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import suppress
 
-from kcl import settings
+from kcl import settings, spans
 from kcl.drivers.pocl import jobs
 from kcl.drivers.pocl.client import driver_variables
 from kcl.drivers.pocl.complete import Task, Workshop
@@ -157,7 +157,8 @@ class Helper:
         if short_cut:
             job = self._queue.move(job, TRYING)
         try:
-            later = workshop.make(task, short_cut)
+            with spans.span("complete", str(task.entry.metadata.get("kernel", "")), settings.BINARY):
+                later = workshop.make(task, short_cut)
         except SystemExit:  # asked to end: the next helper does it as if it were new
             self._queue.move(job, NEW)
             raise
@@ -194,7 +195,9 @@ def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
     if not trust.check(queue.folder):
         return None
     helper = Helper(queue, pyopencl or _find_pyopencl(), until)
+    spans.begin()
     helper.run()
+    spans.write()
     return helper.elsewhere()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from kcl import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
@@ -101,7 +102,7 @@ class Recorded:
 
         imports.watch()
         before = recorder.carried()
-        with recorder.recording(self._task.function):
+        with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
             inside, started = recorder.seconds(), time.perf_counter()
             value = self._task.function(**self._task.arguments)
             seconds = time.perf_counter() - started - (recorder.seconds() - inside)

@@ -1,0 +1,132 @@
+"""Spans: what took how long, for `KCL_TRACE`. Where no trace is asked for nothing is kept, and a span costs a call.
+
+The file holds Chrome trace events, as Perfetto and speedscope read them: one JSON array, to which each process adds its
+spans as it ends, children and helpers too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from kcl import process, settings
+
+_MOST = 200_000  # spans of a process
+_END = b"\n]\n"
+
+
+class Trace:
+    """What this process adds to the file at exit."""
+
+    def __init__(self) -> None:
+        self.path = settings.read().trace
+        self.spans: list[tuple[str, str, str, int, int, int]] = []
+        self.began = time.time_ns() - time.perf_counter_ns()
+
+    def at_exit(self) -> None:
+        write()
+
+
+_trace = process.own(Trace)
+_is_on = False  # read at every span; a forked child goes on
+
+
+class Span:
+    """A stretch of time in a thread; one that is not asked for."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+
+class _Kept(Span):
+    __slots__ = ("begin", "kernel", "layer", "what")
+
+    def __init__(self, what: str, kernel: str, layer: str) -> None:
+        self.what, self.kernel, self.layer = what, kernel, layer
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter_ns()
+
+    def __exit__(self, *_error: object) -> None:
+        trace = _trace()
+        if len(trace.spans) < _MOST:
+            end = time.perf_counter_ns()
+            trace.spans.append((self.what, self.kernel, self.layer, threading.get_ident(), self.begin, end))
+
+
+_NOTHING = Span()
+
+
+def begin() -> None:
+    """Collect spans from now on, if `KCL_TRACE` asks for them."""
+    global _is_on
+    if not _is_on and settings.variable("KCL_TRACE"):
+        _is_on = bool(_trace().path)
+
+
+def span(what: str, kernel: str = "", layer: str = "") -> Span:
+    """Return a context manager around work: `what` it is, for which kernel, in which layer. Thread-safe."""
+    return _Kept(what, kernel, layer) if _is_on else _NOTHING
+
+
+def write() -> None:
+    """Add the spans of this process to the file; says once that it cannot be written, and raises nothing."""
+    trace = _trace()
+    spans, trace.spans = trace.spans, []
+    if not spans:
+        return
+    try:
+        _append(str(trace.path), [_named(), *[_event(trace.began, span) for span in spans]])
+    except OSError as error:
+        print(f"kcl: no trace is written to {trace.path}: {error.strerror}", file=sys.stderr)
+
+
+def _named() -> dict[str, Any]:
+    words = sys.argv[:1] if sys.argv[:1] not in ([""], ["-c"], ["-m"]) else []
+    name = os.path.basename(words[0]) if words else "python"
+    return {"ph": "M", "name": "process_name", "pid": os.getpid(), "tid": 0, "args": {"name": name}}
+
+
+def _event(began: int, span: tuple[str, str, str, int, int, int]) -> dict[str, Any]:
+    what, kernel, layer, thread, begin, end = span
+    arguments = {name: value for name, value in (("kernel", kernel), ("layer", layer)) if value}
+    return {
+        "ph": "X",
+        "name": f"{what} {kernel}".rstrip(),
+        "cat": layer or "kcl",
+        "ts": (began + begin) / 1000,  # microseconds
+        "dur": (end - begin) / 1000,
+        "pid": os.getpid(),
+        "tid": thread,
+        "args": arguments,
+    }
+
+
+def _append(path: str, events: list[dict[str, Any]]) -> None:
+    """Add events before the end of the array; one process at a time, so that the file is always whole."""
+    import json
+
+    text = ",\n".join([json.dumps(event) for event in events]).encode()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    with os.fdopen(descriptor, "r+b") as stream:
+        _lock(stream)
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(size - len(_END), 0))
+        is_ours = stream.read() == _END
+        stream.seek(size - len(_END) if is_ours else 0)
+        stream.write((b",\n" if is_ours else b"[\n") + text + _END)
+        stream.truncate()
+
+
+def _lock(stream: Any) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: processes that end at once may lose spans
+        return
+    fcntl.flock(stream, fcntl.LOCK_EX)

@@ -1,0 +1,168 @@
+"""kcl.spans: what took how long, as trace events in one file that is whole at any time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kcl import spans
+
+DRIVER = """
+import sys, json
+import numpy as np, pyopencl as cl, pyopencl.array as cla
+import loopy as lp
+platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
+context = cl.Context(platform.get_devices()[:1])
+queue = cl.CommandQueue(context)
+unit = lp.make_kernel("{[i]: 0<=i<64}", "out[i] = 2*a[i]", [lp.GlobalArg("a,out", np.float32, shape=(64,))],
+    name="doubled", lang_version=(2018, 2))
+unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+a = cla.arange(queue, 64, dtype=np.float32)
+unit.executor(context)(queue, a=a, out=cla.empty_like(a))
+"""
+
+
+@pytest.fixture
+def on(tmp_path, monkeypatch):
+    """Ask for a trace; returns its path."""
+    path = tmp_path / "trace.json"
+    monkeypatch.setenv("KCL_TRACE", str(path))
+    spans.begin()
+    yield path
+    spans._is_on = False
+
+
+def whole(path):
+    """Read the spans of a file as viewers do."""
+    return [event for event in json.loads(path.read_text()) if event["ph"] == "X"]
+
+
+class TestSpan:
+    def test_off(self):
+        """Where nothing is asked for nothing is kept, and all spans are one object."""
+        assert spans.span("build") is spans.span("load", "kernel", "binary")
+
+    def test_kept(self, on):
+        """A span has its name, its layer and its time; a nested one lies within."""
+        with spans.span("build", "axpy", "binary"), spans.span("load"):
+            pass
+        spans.write()
+        load, build = whole(on)
+        assert (build["name"], build["cat"], build["args"]) == (
+            "build axpy",
+            "binary",
+            {"kernel": "axpy", "layer": "binary"},
+        )
+        assert load["name"] == "load"
+        assert build["ts"] <= load["ts"]
+        assert load["ts"] + load["dur"] <= build["ts"] + build["dur"] + 1
+        assert build["pid"] == os.getpid()
+        assert build["tid"] == threading.get_ident()
+
+    def test_raises(self, on):
+        """Work that fails took its time, too."""
+        with pytest.raises(ZeroDivisionError), spans.span("make"):
+            raise ZeroDivisionError
+        spans.write()
+        assert [event["name"] for event in whole(on)] == ["make"]
+
+
+class TestWrite:
+    def test_adds(self, on):
+        """Each process adds to what is there; the file is whole after each."""
+        for number in range(3):
+            with spans.span("build", str(number)):
+                pass
+            spans.write()
+            assert len(whole(on)) == number + 1
+        spans.write()
+        assert len(whole(on)) == 3
+
+    def test_at_once(self, on):
+        """Processes that end at once lose nothing."""
+        code = (
+            "import sys; from kcl import spans; spans.begin()\n"
+            "for n in range(50):\n"
+            "    with spans.span('build', 'x' * 100): pass\n"
+        )
+        children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(8)]
+        assert [one.wait() for one in children] == [0] * 8
+        assert len(whole(on)) == 400
+        assert len({event["pid"] for event in whole(on)}) == 8
+
+    def test_cannot_write(self, tmp_path, monkeypatch, capsys):
+        """A file that cannot be written is said, and nothing is raised."""
+        monkeypatch.setenv("KCL_TRACE", str(tmp_path / "nowhere" / "trace.json"))
+        spans.begin()
+        with spans.span("build"):
+            pass
+        spans.write()
+        spans._is_on = False
+        assert "no trace is written to" in capsys.readouterr().err
+
+    def test_relative(self, monkeypatch):
+        """A relative path is refused: children may work elsewhere."""
+        from kcl import settings
+
+        monkeypatch.setenv("KCL_TRACE", "trace.json")
+        spans.begin()
+        assert spans.span("build") is spans.span("load")
+        assert "KCL_TRACE" in settings.read().rejected[0]
+
+
+class TestProgram:
+    def test_cold_and_warm(self, child, platform_name):
+        """A cold run generates and builds, with its helper; a warm one loads."""
+        from conftest import PLATFORMS
+
+        (child.directory / "driver.py").write_text(DRIVER)
+        found = []
+        for name in ("cold", "warm"):
+            path = child.directory / f"{name}.json"
+            subprocess.run(
+                [
+                    *(sys.executable, "-W", "ignore", "-m", "kcl", "run", "--trace", path.name, "driver.py"),
+                    PLATFORMS[platform_name],
+                ],
+                env=child.environment(),
+                cwd=child.directory,
+                check=True,
+                capture_output=True,
+                timeout=120,
+            )
+            code = "import kcl; kcl.flush()"
+            subprocess.run([sys.executable, "-c", code], env=child.environment(), check=True, timeout=120)
+            found.append({event["name"] for event in whole(path)})
+        cold, warm = found
+        assert {"import pyopencl", "import loopy", "make make_kernel", "generate doubled", "build doubled"} <= cold
+        assert {"import pyopencl", "load doubled", "first launch doubled"} <= warm
+        assert not [name for name in warm if name.startswith(("import loopy", "make", "generate", "build"))]
+
+    def test_children(self, child):
+        """Forked children of multiprocessing add theirs."""
+        (child.directory / "pool.py").write_text(
+            "import multiprocessing\n"
+            "def work(number):\n"
+            "    import pyopencl as cl\n"
+            "    context = cl.create_some_context(interactive=False)\n"
+            "    cl.Program(context, f'__kernel void f(__global int *a) {{ a[0] = {number}; }}').build()\n"
+            "if __name__ == '__main__':\n"
+            "    for method in ('fork', 'spawn'):\n"
+            "        one = multiprocessing.get_context(method).Process(target=work, args=(1,))\n"
+            "        one.start(); one.join()\n"
+        )
+        path = child.directory / "trace.json"
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "kcl", "run", "--trace", "trace.json", "pool.py"],
+            env=child.environment(KCL_PROMOTE="off"),
+            cwd=child.directory,
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+        assert len({event["pid"] for event in whole(path) if event["name"] == "import pyopencl"}) == 2
