@@ -109,7 +109,7 @@ class Recorded:
         carried = recorder.carried() - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
-        else:
+        elif recorder.is_on():  # else loopy has worked within it
             self.own_seconds = seconds
         if type(value) is not unmade.UnmadeUnit:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names what was returned
