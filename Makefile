@@ -33,9 +33,11 @@ truth: $(VENV)/.dev
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_chains.py tests/truth/families
 
+# The suites and examples of pyopencl, loopy and pytools as they are, without kcl and with it: half an hour. Then
 # loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
 # doc/reference/compatibility.md. COMPAT="--suite examples" or COMPAT="-k split --limit 5" for a quick look.
 compat: $(VENV)/.dev
+	$(ON_POCL) $(BIN)/python tools/compat_unchanged.py
 	$(ON_POCL) $(BIN)/python tools/compat.py $(COMPAT)
 
 lint: $(VENV)/.dev

@@ -95,11 +95,11 @@ def device() -> str:
 
 def tables(found: Records) -> Iterator[str]:
     """Write all tables and lists."""
-    yield from ["## Tests that pass", "", *counts(found), ""]
+    yield from ["### Tests that pass", "", *counts(found), ""]
     yield from listed("These pass without kcl and fail with it:", prefixed(found, broken_of))
     yield from listed("These fail without kcl:", prefixed(found, failing_without))
-    yield from ["## Tests that do not import loopy in the second run", "", *shares(found), ""]
-    yield from ["## What made loopy be imported", "", *makers(found)]
+    yield from ["### Tests that do not import loopy in the second run", "", *shares(found), ""]
+    yield from ["### What made loopy be imported", "", *makers(found)]
 
 
 def prefixed(found: Records, lines: Any) -> list[str]:
