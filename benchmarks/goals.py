@@ -19,6 +19,7 @@ import listing
 import lookup
 import processes
 import storm
+import unchanged
 
 Parts = dict[str, Any]
 
@@ -152,6 +153,20 @@ def _listing(command: str) -> Callable[[Parts], Figure | None]:
     return _of("listing", lambda figures: Figure(*listing.ratio(figures, command)), entries=10_000)
 
 
+def _gain(case: str) -> Callable[[Parts], Figure | None]:
+    """How many times longer an unchanged program takes without kcl."""
+
+    def figure(parts: Parts) -> Figure | None:
+        found = parts.get("unchanged", {}).get("cases", {}).get(case)
+        return None if found is None else Figure(*unchanged.gain(found))
+
+    return figure
+
+
+def _unchanged(figure: Callable[[Any], Figure]) -> Callable[[Parts], Figure | None]:
+    return _of("unchanged", figure, count=42)
+
+
 EXECUTOR_CASES = (
     "3 arrays",
     "3 arrays, Python scalar",
@@ -223,6 +238,38 @@ GOALS = (
         "observation of a cold recipe: with it / without, processor time",
         _of("direct_key", lambda figures: Figure(direct_key.observation(figures))),
         most=1.10,
+    ),
+    *(
+        Goal(f"unchanged, 42 loopy kernels warm, {title}: without / with", _gain(case), least=least)
+        for title, case, least in (
+            ("`kcl run`", "kcl run", 7.0),
+            ("recipes", "recipes", 9.0),
+            ("`kcl.install()` after loopy, called as `lp.`", "install, attribute", 3.5),
+            ("the same, imported by name", "install, names", 2.0),
+            ("units looked into", "looked into", 1.8),
+        )
+    ),
+    Goal(
+        "unchanged, 42 loopy kernels cold: `kcl run` / without",
+        _unchanged(lambda figures: Figure(1 / unchanged.gain(figures["cold"])[0])),
+        most=1.05,
+    ),
+    Goal("unchanged, driver of pyopencl on PoCL: without / with", _gain(f"pyopencl, {unchanged.POCL}"), least=1.5),
+    Goal("unchanged, driver of pyopencl on Intel: without / with", _gain(f"pyopencl, {unchanged.INTEL}"), least=3.0),
+    Goal(
+        "direct calls `unit(queue, ...)`: without / `kcl run`",
+        _unchanged(lambda figures: Figure(unchanged.call_ratio(figures, "direct", "plain", "ours"))),
+        least=100.0,
+    ),
+    Goal(
+        "executor calls, device arrays: `kcl run` / without",
+        _unchanged(lambda figures: Figure(unchanged.call_ratio(figures, "executor", "ours", "plain"))),
+        most=0.8,
+    ),
+    Goal(
+        "`kcl run` of a program that uses neither package: milliseconds more",
+        _unchanged(lambda figures: Figure(unchanged.nothing(figures))),
+        most=20.0,
     ),
     Goal(
         "import kcl / import pyopencl",

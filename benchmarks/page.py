@@ -45,6 +45,14 @@ WHY = {
     "statistics": "each process reads and writes its part of the journal",
     "direct key": "it is computed from code, and a process that is disturbed computes it no faster",
     "observation": "observing costs a little for each read and each call of a recipe",
+    "unchanged, driver of pyopencl on Intel": (
+        "pyopencl's own cache answers there without kcl, so both sides load the same binaries; imports, templates and "
+        "launches take most of the rest"
+    ),
+    "unchanged": "imports of pyopencl and numpy, the program's own Python and its launches are in both",
+    "direct calls": "the launch itself is in both",
+    "executor calls": "most of a call is the driver's",
+    "`kcl run`": "a few modules of kcl are imported",
     "import kcl": "importing kcl imports no pyopencl",
 }
 

@@ -17,7 +17,7 @@ import measure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-INTO = measure.HERE.parent / "doc" / "explanation" / "measured" / "trace.svg"
+INTO = measure.HERE.parent / "doc" / "explanation" / "trace.svg"
 COLOURS = {
     "import": "#8a8a8a",
     "make": "#d9822b",

@@ -81,8 +81,10 @@ def install() -> None:
         for row in TABLE:
             if row.early:
                 importlib.import_module(row.module).installed(row)
-            if row.package in sys.modules:
-                _put(row, importlib.import_module(row.package))  # another thread may be importing it
+    # Without the lock: another thread may be importing one of them, and wants the lock as it ends.
+    for row in TABLE:
+        if row.package in sys.modules:
+            _put(row, importlib.import_module(row.package))
 
 
 def uninstall() -> None:
@@ -109,20 +111,28 @@ def is_installed() -> bool:
 
 
 def _put(row: Row, package: Any) -> None:
-    """Put the functions of a row in place, unless the package is not what kcl knows; raises nothing."""
+    """Put the functions of a row in place, unless the package is not what kcl knows; raises nothing.
+
+    The lock is not held while something is imported: another thread may hold the lock of that import, and want ours.
+    """
     state = _state()
     with state.lock:
-        if state.imports is None or any(row.package == one for one in state.imports.done):
+        imports = state.imports
+        if imports is None or row.package in imports.done:
             return
-        state.imports.done.add(row.package)
-        try:
-            module = importlib.import_module(row.module)
-            _check(row, package, module.NEEDED)
-            for holder, name, now in module.replacements(package):
+        imports.done.add(row.package)
+    try:
+        module = importlib.import_module(row.module)
+        _check(row, package, module.NEEDED)
+        replacements = module.replacements(package)
+    except Exception as error:
+        refuse(row, error)
+        return
+    with state.lock:
+        if state.imports is imports:  # not uninstalled meanwhile
+            for holder, name, now in replacements:
                 state.replaced.append((holder, name, vars(holder)[name], now))
                 setattr(holder, name, now)
-        except Exception as error:
-            refuse(row, error)
 
 
 def _check(row: Row, package: Any, needed: tuple[str, ...]) -> None:

@@ -125,7 +125,7 @@ def _new(unit: Any, entrypoint: str) -> Any:
 
 
 def _is_known(error: Exception) -> bool:
-    from kcl.errors import UnknownInput
+    from kcl.errors import RecipeError, UnknownInput
 
     loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
-    return isinstance(error, (UnknownInput, loopys))
+    return isinstance(error, (RecipeError, UnknownInput, loopys))

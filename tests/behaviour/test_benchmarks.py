@@ -31,6 +31,7 @@ PARTS = (
     "budget",
     "direct_key",
     "recording",
+    "unchanged",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
@@ -109,6 +110,15 @@ def document() -> dict:
             "count": 42,
             "stages": {"kcl": {"interpreter starts": [1.0], "exit": [3.0]}, "floor": {"interpreter starts": [1.0]}},
             "system calls": {"kcl": {}, "floor": {}},
+        },
+        "unchanged": {
+            "count": 42,
+            "cases": {"kcl run": {what: {"ours": [1.0, 1.1], "plain": [9.0, 9.1]} for what in ("wall", "cpu")}},
+            "cold": {what: {"ours": [1.0, 1.1], "plain": [1.0, 1.1]} for what in ("wall", "cpu")},
+            "calls": {
+                side: {"executor": [10.0], "direct": [direct]} for side, direct in (("ours", 20), ("plain", 9000))
+            },
+            "nothing": {what: {"ours": [0.03], "plain": [0.02]} for what in ("wall", "cpu")},
         },
         "direct_key": {
             "keys": [{"first": 100.0, "other": 90.0, "again": 10.0, "dis": 200.0}],

@@ -1,0 +1,1 @@
+"""Use neither loopy nor pyopencl: a program that must not pay for kcl."""
