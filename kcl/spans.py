@@ -18,8 +18,15 @@ _MOST = 200_000  # spans of a process
 _END = b"\n]\n"
 
 
+class Switch:
+    """Whether spans are kept; a forked child goes on."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+
 class Trace:
-    """What this process adds to the file at exit."""
+    """What this process adds to the file at exit; a forked child begins its own."""
 
     def __init__(self) -> None:
         self.path = settings.read().trace
@@ -30,8 +37,8 @@ class Trace:
         write()
 
 
+_switch = process.own(Switch)
 _trace = process.own(Trace)
-_is_on = False  # read at every span; a forked child goes on
 
 
 class Span:
@@ -65,18 +72,19 @@ _NOTHING = Span()
 
 def begin() -> None:
     """Collect spans from now on, if `KCL_TRACE` asks for them."""
-    global _is_on
-    if not _is_on and settings.variable("KCL_TRACE"):
-        _is_on = bool(_trace().path)
+    if not _switch().is_on and settings.variable("KCL_TRACE"):
+        _switch().is_on = bool(_trace().path)
 
 
 def span(what: str, kernel: str = "", layer: str = "") -> Span:
     """Return a context manager around work: `what` it is, for which kernel, in which layer. Thread-safe."""
-    return _Kept(what, kernel, layer) if _is_on else _NOTHING
+    return _Kept(what, kernel, layer) if _switch().is_on else _NOTHING
 
 
 def write() -> None:
     """Add the spans of this process to the file; says once that it cannot be written, and raises nothing."""
+    if not _switch().is_on:
+        return
     trace = _trace()
     spans, trace.spans = trace.spans, []
     if not spans:

@@ -45,7 +45,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             {
                 "": (
                     Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
-                    Field("max_size", "int", "the bound on the bytes of kcl's entries, 0 where there is none"),
+                    Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
                     Field("pending", "<pending>", "the programs that are still being completed"),
                     Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
                     Field("notes", "list of string", "settings that were not understood"),

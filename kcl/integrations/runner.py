@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from kcl import settings
+from kcl import process, settings
 from kcl.namedtuple import NamedTuple
 
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
@@ -33,6 +33,24 @@ class Wanted(NamedTuple):
     report: tuple[str, ...] = ()
     fresh: bool = False
     trace: str = ""
+
+
+class Fresh:
+    """The empty caches of this run."""
+
+    def __init__(self) -> None:
+        import tempfile
+
+        self.folder = tempfile.mkdtemp(prefix="kcl-fresh-")
+
+    def at_exit(self) -> None:
+        """Remove them."""
+        import shutil
+
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_fresh = process.shared(Fresh)
 
 
 def parsed(arguments: list[str]) -> Wanted | None:
@@ -112,20 +130,10 @@ def _set_variables(wanted: Wanted) -> None:
 
 def _use_fresh_caches() -> None:
     """Keep the caches of all layers in a folder that is removed as this process ends."""
-    import atexit
-    import shutil
-    import tempfile
-
     from kcl.caches.shell import made
 
-    folder, mine = tempfile.mkdtemp(prefix="kcl-fresh-"), os.getpid()
-    settings.export({**made([], [], folder).set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
-
-    def remove() -> None:
-        if os.getpid() == mine:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
+    wish = made([], [], _fresh().folder)
+    settings.export({**wish.set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
 
 
 def _as_main(program: Program) -> None:

@@ -33,8 +33,7 @@ def on(tmp_path, monkeypatch):
     path = tmp_path / "trace.json"
     monkeypatch.setenv("KCL_TRACE", str(path))
     spans.begin()
-    yield path
-    spans._is_on = False
+    return path
 
 
 def whole(path):
@@ -102,7 +101,6 @@ class TestWrite:
         with spans.span("build"):
             pass
         spans.write()
-        spans._is_on = False
         assert "no trace is written to" in capsys.readouterr().err
 
     def test_relative(self, monkeypatch):

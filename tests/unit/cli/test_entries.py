@@ -66,6 +66,7 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "verify": ["--all"],
             "unpack": ["tree"],
             "env": ["--off", "loopy"],
+            "run": ["--help"],
             "purge": ["--all", "--dry-run"],
             "init": [],
         }

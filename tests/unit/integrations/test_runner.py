@@ -205,5 +205,5 @@ class TestCost:
         assert kcls == {
             *("kcl", "kcl.__main__", "kcl.errors", "kcl.process", "kcl.namedtuple", "kcl.settings", "kcl.integrations"),
             *("kcl.integrations.children", "kcl.integrations.imports", "kcl.integrations.runner"),
-            *("kcl.integrations.units", "kcl.record", "kcl.record.imports"),
+            *("kcl.integrations.units", "kcl.record", "kcl.record.imports", "kcl.spans"),
         } - ({"kcl.errors", "kcl.__main__"} - more)

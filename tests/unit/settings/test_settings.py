@@ -189,4 +189,4 @@ class TestSettings:
         """No KCL_ variable is read that has no row."""
         text = (ROOT / "kcl" / "settings" / "__init__.py").read_text()
         read = set(re.findall(r'"(KCL_[A-Z_]+)"', text))
-        assert read == {setting.variable for setting in settings.SETTINGS}
+        assert read == {setting.variable for setting in settings.SETTINGS} | {settings.RUN}
