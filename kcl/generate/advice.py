@@ -6,7 +6,7 @@ import sys
 
 from kcl.cache import layer
 
-SLOW = 0.05  # seconds of a recipe's own Python in a warm run
+SLOW = 0.05  # processor seconds of a recipe's own Python in a warm run: waiting for other threads is no work of its own
 
 
 def on_slow_recipe(kernel: str, seconds: float) -> None:

@@ -103,7 +103,7 @@ def carried() -> int:
 
 
 def seconds() -> float:
-    """Return how long the calls of this thread took, in seconds."""
+    """Return the processor seconds that the calls of this thread took."""
     return _state.seconds
 
 
@@ -118,11 +118,11 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], depth:
     place = _place(frame)
     if not is_on():
         return at_once(name, arguments, keywords, place)
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         return _recorded(name, arguments, keywords, place, _state.group or _group_of(frame.f_code))
     finally:
-        _state.seconds += time.perf_counter() - started
+        _state.seconds += time.thread_time() - started
 
 
 def _place(frame: Any) -> CallSite:

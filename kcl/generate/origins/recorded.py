@@ -38,7 +38,7 @@ class Recorded:
         self.name = "" if task is None else task.name
         self.recipe = "" if task is None else f"{task.function.__code__.co_filename} {task.function.__qualname__}"
         self.remark = ""
-        self.own_seconds = 0.0  # what the recipe's own code took where nothing was carried out
+        self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
         self._task = task
         self._value: Any = _NOTHING
         self._record: Record | None = None  # behind the value, when the key was made
@@ -103,9 +103,9 @@ class Recorded:
         imports.watch()
         before = recorder.carried()
         with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
-            inside, started = recorder.seconds(), time.perf_counter()
+            inside, started = recorder.seconds(), time.thread_time()
             value = self._task.function(**self._task.arguments)
-            seconds = time.perf_counter() - started - (recorder.seconds() - inside)
+            seconds = time.thread_time() - started - (recorder.seconds() - inside)
         carried = recorder.carried() - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
