@@ -52,8 +52,13 @@ class _Telling:
         return self._own.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Run the module as the other loader does, and tell that it is there."""
+        """Run the module as the other loader does, and tell that it is there.
+
+        A package that opens its caches meanwhile gets a private directory where it cannot use the user's.
+        """
         module.__spec__.loader = module.__loader__ = self._own
+        from kcl import caches
+
         with spans.span(f"import {module.__name__}"):
-            self._own.exec_module(module)
+            caches.with_usable_cache(lambda: self._own.exec_module(module))
         self._ready(module)

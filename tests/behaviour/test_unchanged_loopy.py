@@ -273,3 +273,20 @@ class TestTrouble:
         )
         assert found == cold[0]
         assert looks["generator"] == [2, 0]
+
+    @pytest.mark.one_platform
+    @pytest.mark.usefixtures("library")
+    def test_library_with_an_unusable_cache(self, child, platform_name):
+        """A library that imports loopy goes on, too."""
+        place = str(child.directory / "kcl-files")
+        (child.directory / "no-folder").write_text("")
+        unusable = str(child.directory / "no-folder" / "cache")
+        found, _has, _looks = run(
+            child,
+            platform_name,
+            USER + END,
+            KCL_CACHE_DIR=place,
+            XDG_CACHE_HOME=unusable,
+            POCL_CACHE_DIR=str(child.cache),
+        )
+        assert found == [*TestLibrary.SUMS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -119,6 +120,25 @@ class TestMultiprocessing:
             timeout=120,
         )
         assert done.stdout == "[1, 2, 3]\n", done.stderr
+
+
+@pytest.mark.skipif(shutil.which("mpiexec") is None, reason="no mpiexec here")
+class TestMpi:
+    def test_ranks(self, child):
+        """Ranks of MPI have the integrations: those that the program starts, and those that each run `kcl run`."""
+        show = "from kcl import integrations; print('[%d]' % integrations.is_installed())"
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        command = ["mpiexec", "-n", "2", sys.executable]
+        code = f"import subprocess\nprint(subprocess.run({[*command, '-c', show]!r}, stdout=-1, text=True).stdout)"
+        assert ask(child, driver=code, **as_root) == [[1], [1]]
+        done = subprocess.run(
+            [*command, "-m", "kcl", "run", "-c", show],
+            env=child.environment(**as_root),
+            text=True,
+            capture_output=True,
+            timeout=120,
+        )
+        assert done.stdout.count("[1]") == 2, done.stderr
 
 
 class TestInherit:
