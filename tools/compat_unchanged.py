@@ -1,12 +1,13 @@
-"""Run the test suites and examples of pyopencl, loopy and pytools as they are, without kcl and with it, twice each.
+"""Run the test suites and examples of pyopencl, loopy and pytools as they are, without kcl and with it.
 
-    python tools/compat_unchanged.py [--suite NAME] [--page]
+    python tools/compat_unchanged.py [--suite NAME] [--again N] [--sources FOLDER] [--page]
 
 The source archives of the installed releases are fetched from the package index into build/compat, which git ignores.
 A suite runs in one process, `pytest` and `pytest --kcl`; an example is a process, `python` and `python -m kcl run`. The
-two sides take turns, each on a cache directory of its own: cold, cold, again, again. A run of everything writes its
-part of doc/reference/compatibility.md; --page writes it from what is there. Status 1: a test passes without kcl and
-fails with it.
+two sides take turns, each on a cache directory of its own: cold, then again N times. FOLDER holds checkouts of
+libraries on top of loopy, which are installed beside kcl; their suites run too. A run of everything writes its part of
+doc/reference/compatibility.md, and the questions that had units made into doc/design/made-units.md; --page writes both
+from what is there. Status 1: a test passes without kcl and fails with it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "compat"
 PAGE = ROOT / "doc" / "reference" / "compatibility.md"
+QUESTIONS = ROOT / "doc" / "design" / "made-units.md"
 BEGIN, END = "<!-- unchanged, made by make compat: begin -->", "<!-- unchanged, made by make compat: end -->"
 OWNED = re.compile(
     r"^(KCL|_?LOOPY|CG|POCL|PYOPENCL|CUDA|PYTEST)_|^XDG_CACHE_HOME$|^PYTHON(HASHSEED|DONTWRITEBYTECODE)$"
@@ -71,35 +73,46 @@ SUITES = (
     ),
     Suite("loopy's examples", "loopy", "examples/python", ("*.py",), ("ispc",)),
 )
+# What stands on loopy; its releases on the package index are old, so these run from checkouts.
+LIBRARIES = (
+    Suite("arraycontext", "arraycontext", "test", ("test_arraycontext.py",)),
+    Suite("pytato", "pytato", "test", ("test_codegen.py", "test_pytato.py", "test_linalg.py")),
+    Suite("meshmode's examples", "meshmode", "examples", ("simple-dg.py", "tp-lagrange-stl.py")),
+    Suite("grudge's examples", "grudge", "examples", ("hello-grudge.py",)),
+)
 
 
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", action="append", choices=[suite.name for suite in SUITES], help="only this one")
+    names = [suite.name for suite in (*SUITES, *LIBRARIES)]
+    parser.add_argument("--suite", action="append", choices=names, help="only this one")
+    parser.add_argument("--again", type=int, default=3, metavar="N", help="later runs of each side (default: 3)")
+    parser.add_argument("--sources", type=pathlib.Path, metavar="FOLDER", help="checkouts of libraries, by name")
     parser.add_argument("--page", action="store_true", help="write the page from what is there")
     options = parser.parse_args()
     path = BUILD / "unchanged.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     if not options.page:
-        for suite in SUITES:
+        for suite in (*SUITES, *(LIBRARIES if options.sources else ())):
             if not options.suite or suite.name in options.suite:
-                found[suite.name] = carried_out(suite)
+                found[suite.name] = carried_out(suite, options.sources, options.again)
                 path.write_text(json.dumps(found, indent=1))
     lines = table(found)
     print("\n".join(lines))
     if options.page or not options.suite:
-        write(lines)
-    sys.exit(any(broken(one) for one in found.values()))
+        write(PAGE, lines)
+        write(QUESTIONS, questions(found))
+    sys.exit(any(broken(one["runs"]) for one in found.values()))
 
 
-def carried_out(suite: Suite) -> list[dict[str, Any]]:
-    """Run a suite four times; returns the outcomes by test and the seconds of each run."""
-    place = archive(suite.package)
+def carried_out(suite: Suite, sources: pathlib.Path | None, again: int) -> dict[str, Any]:
+    """Run a suite on both sides; returns the version, and the outcomes by test, seconds and questions of each run."""
+    place = checkout(suite.package, sources) if suite in LIBRARIES and sources else archive(suite.package)
     work = BUILD / "unchanged" / suite.name.replace(" ", "-")
     shutil.rmtree(work, ignore_errors=True)
     runs = []
-    for number in range(2):
+    for number in range(1 + again):
         for side in SIDES:
             print(f"{suite.name}: {side} kcl, run {number + 1} ...", flush=True)
             (work / side / "home").mkdir(parents=True, exist_ok=True)
@@ -108,7 +121,23 @@ def carried_out(suite: Suite) -> list[dict[str, Any]]:
             outcomes = run(suite, place / suite.folder, side, work / side)
             runs.append({"side": side, "seconds": time.perf_counter() - started, "outcomes": outcomes})
             completed(work / side)
-    return runs
+    asked = work / "with" / "asked.json"
+    questions = json.loads(asked.read_text()) if asked.exists() else {}
+    return {"version": version(suite.package, place), "runs": runs, "questions": questions}
+
+
+def checkout(package: str, sources: pathlib.Path) -> pathlib.Path:
+    """Return the checkout of a library; it must be installed too."""
+    metadata.version(package)
+    return sources / package
+
+
+def version(package: str, place: pathlib.Path) -> str:
+    """Return the release, and for a checkout commit and date."""
+    if not (place / ".git").exists():
+        return metadata.version(package)
+    command = ["git", "-C", str(place), "log", "-1", "--format=%h of %cs"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def archive(package: str) -> pathlib.Path:
@@ -129,7 +158,9 @@ def environment(work: pathlib.Path) -> dict[str, str]:
     """Return the environment of a run: no switch set, caches and home of its own."""
     kept = {name: value for name, value in os.environ.items() if not OWNED.match(name)}
     own = {"HOME": str(work / "home"), "XDG_CACHE_HOME": str(work / "cache"), "PYTHONHASHSEED": "0"}
-    return kept | own | {"PYOPENCL_TEST": "port", "PYOPENCL_CTX": "0", "MPLBACKEND": "agg"}
+    chosen = {"PYOPENCL_TEST": "port", "PYOPENCL_CTX": "port", "MPLBACKEND": "agg"}
+    path = os.pathsep.join(filter(None, (str(ROOT), str(ROOT / "tools"), kept.get("PYTHONPATH", ""))))
+    return kept | own | chosen | {"PYTHONPATH": path, "KCL_ASKED": str(work / "asked.json")}
 
 
 def tests(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) -> dict[str, str]:
@@ -138,7 +169,8 @@ def tests(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) -> 
     report.unlink(missing_ok=True)
     expression = " and ".join(f"not {word}" for word in suite.leave)
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "600", f"--junitxml={report}"]
-    given = [*(["--kcl"] if side == "with" else []), *(["-k", expression] if expression else []), *suite.files]
+    plugin = ["--kcl", "-p", "compat_asked"] if side == "with" else []
+    given = [*plugin, *(["-k", expression] if expression else []), *suite.files]
     with (work / "output.txt").open("w") as output:
         subprocess.run(
             [sys.executable, *command, *given],
@@ -189,46 +221,86 @@ def passed(outcomes: dict[str, str]) -> set[str]:
 
 
 def broken(runs: list[dict[str, Any]]) -> list[str]:
-    """Return the tests that pass without kcl in both runs, and fail with it in one of them."""
+    """Return the tests that pass without kcl in all runs, and fail with it in one of them."""
     always = set.intersection(*[passed(run["outcomes"]) for run in runs if run["side"] == "without"])
-    return sorted(name for run in runs if run["side"] == "with" for name in always - passed(run["outcomes"]))
+    return sorted({name for run in runs if run["side"] == "with" for name in always - passed(run["outcomes"])})
 
 
-def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
+HEAD = ("suite", "tests", "pass without kcl", "pass with kcl", "s without: cold, again", "s with: cold, again", "again")
+
+
+def table(found: dict[str, dict[str, Any]]) -> list[str]:
     """Write the page's part: a table, and what fails on either side."""
-    versions = ", ".join(f"{one} {metadata.version(one)}" for one in ("pyopencl", "loopy", "pytools"))
-    lines = [f"{versions}; Python {sys.version.split()[0]}.", ""]
-    head = (
-        "suite",
-        "tests",
-        "pass without kcl",
-        "pass with kcl",
-        "s without: cold, again",
-        "s with: cold, again",
-        "again",
-    )
-    lines += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines = [
+        f"Python {sys.version.split()[0]}; pyopencl {metadata.version('pyopencl')}, the releases or commits below.",
+        "",
+    ]
+    lines += [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
     notes = []
-    for name, runs in found.items():
-        counts = {side: [len(passed(run["outcomes"])) for run in runs if run["side"] == side] for side in SIDES}
+    for name, one in found.items():
+        runs = one["runs"]
+        counts = {side: {len(passed(run["outcomes"])) for run in runs if run["side"] == side} for side in SIDES}
         seconds = {side: [run["seconds"] for run in runs if run["side"] == side] for side in SIDES}
-        cells = [name, str(len(runs[0]["outcomes"]))]
-        cells += [", ".join(map(str, counts[side])) for side in SIDES]
+        cells = [f"{name}, {one['version']}", str(len(runs[0]["outcomes"]))]
+        cells += [" to ".join(map(str, sorted(counts[side]))) for side in SIDES]
         cells += [", ".join(f"{one:.0f}" for one in seconds[side]) for side in SIDES]
-        cells.append(f"{seconds['with'][1] / seconds['without'][1]:.2f}")
+        again = [ours / plain for plain, ours in zip(*(seconds[side][1:] for side in SIDES), strict=True)]
+        cells.append(", ".join(f"{ratio:.2f}" for ratio in again))
         lines.append(f"| {' | '.join(cells)} |")
-        fails = sorted(set(runs[0]["outcomes"]) - passed(runs[0]["outcomes"]))
-        notes += [f"- {name}, without kcl: `{one}`" for one in fails]
-        notes += [f"- {name}, **with kcl only**: `{one}`" for one in broken(runs)]
+        plain = [set(run["outcomes"]) - passed(run["outcomes"]) for run in runs if run["side"] == "without"]
+        notes += [f"- {name}, without kcl: `{test}`" for test in sorted(set.intersection(*plain))]
+        notes += [f"- {name}, without kcl now and then: `{test}`" for test in _flaky(plain)]
+        notes += [f"- {name}, **with kcl only**: `{test}`" for test in broken(runs)]
     return [*lines, "", "What fails:", "", *(notes or ["- nothing"])]
 
 
-def write(lines: list[str]) -> None:
+def _flaky(failed: list[set[str]]) -> list[str]:
+    return sorted(set.union(*failed) - set.intersection(*failed))
+
+
+def questions(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Write the questions that had units made, the most frequent first, with the places that asked most."""
+    asked: dict[str, dict[str, dict[str, float]]] = {}
+    for name, one in found.items():
+        for where, times in one["questions"].items():
+            question, _, place = where.removesuffix(")").rpartition(" (")
+            suites = asked.setdefault(question, {}).setdefault(_line(place), {})
+            suites[name] = suites.get(name, 0) + times
+    lines = ["| question | times | suites | asked most by |", "| --- | --- | --- | --- |"]
+    ordered = sorted(asked.items(), key=lambda one: -_total(one[1]))
+    for question, places in ordered[:MOST]:
+        often = sorted(places, key=lambda place: -sum(places[place].values()))[:2]
+        suites = sorted({suite for by_suite in places.values() for suite in by_suite})
+        cells = (
+            f"`{question}`",
+            f"{_total(places):.0f}",
+            ", ".join(suites),
+            ", ".join(f"`{place}`" for place in often),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    rest = sum(_total(places) for _, places in ordered[MOST:])
+    return [*lines, "", f"{max(0, len(ordered) - MOST)} other questions were asked {rest:.0f} times."]
+
+
+MOST = 20
+
+
+def _total(places: dict[str, dict[str, float]]) -> float:
+    return sum(times for suites in places.values() for times in suites.values())
+
+
+def _line(place: str) -> str:
+    """Cut the folders that are of this machine off."""
+    path = pathlib.PurePath(place)
+    return "/".join(path.parts[-2:])
+
+
+def write(page: pathlib.Path, lines: list[str]) -> None:
     """Put the part into the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    head, _, rest = page.partition(BEGIN)
+    text = page.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
     tail = rest.partition(END)[2]
-    PAGE.write_text("\n".join([head + BEGIN, "", *lines, "", END]) + tail, encoding="utf-8")
+    page.write_text("\n".join([head + BEGIN, "", *lines, "", END]) + tail, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Why a look-up missed: the nearest earlier entry of the same kernel, and what of its key differs, in words.
 
-The nearest entry is the one whose record of calls differs least from that of the missed key. Without records it is the
-one whose key differs in the fewest parts. Of several the youngest is taken. Records and texts come from the entries
-themselves.
+The nearest entry is one of an earlier run, then one with equal parameters, dtypes and device, then the one whose record
+of calls differs least from that of the missed key. Without records it is the one whose key differs in the fewest parts.
+Of several the youngest is taken. Records and texts come from the entries themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.cache.key import Difference, Key
+from kcl.cache.key import Difference, Key, Part
 from kcl.inspect.explain import calls
 from kcl.inspect.explain.calls import Record, Said
 from kcl.inspect.explain.words import About, Origin, sentence, telling
@@ -26,8 +26,11 @@ _COMPARED_LINES = 400
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
 _CODE = ("code ", "class ")
 RECORD = "record"  # of keys: the part that holds the digest of the record
+_NEVER = float("inf")
 _READ = 32  # records, to find the nearest
 _MOST = 20  # calls that are told one by one
+# The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
+_VARIANT = ("parameter ", "argument ", "platform", "device")
 # What another device or platform brings with it.
 _FOLLOWING = frozenset(
     ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C", "extensions")
@@ -69,9 +72,23 @@ class Explanation(NamedTuple):
 FIRST_TIME = Explanation(None, ())
 
 
-def explain(key: Key, texts: Texts, known: Iterable[Known]) -> Explanation:
-    """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count."""
-    found = nearest(key, known, texts.record)
+def explain(
+    key: Key,
+    texts: Texts,
+    known: Iterable[Known],
+    begun: float = _NEVER,
+    others: Callable[[], Iterable[Known]] = tuple,
+) -> Explanation:
+    """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count.
+
+    `begun` is the moment at which the run that missed began, in seconds since the epoch. Where no entry of the kernel
+    is older, `others` gives those of other kernels: recipes that make the same calls share their entries.
+    """
+    known = list(known)
+    found = nearest(key, [one for one in known if one.written < begun], texts.record)
+    if found is None and texts.record is not None:
+        found = _shared(key, [one for one in others() if one.written < begun], texts.record)
+    found = found or nearest(key, known, texts.record)
     if found is None:
         return FIRST_TIME
     return Explanation(found, tuple(changes(found, key, texts)))
@@ -86,19 +103,27 @@ def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> K
     return (_by_record(key, candidates, record) if record is not None else None) or _by_parts(key, candidates)
 
 
+def _shared(key: Key, known: Iterable[Known], record: Record) -> Known | None:
+    """Return the entry of another kernel that this one had shared: most of its calls are the same, in the same file."""
+    found = nearest(key, known, record)
+    other = found.texts().record if found is not None else None
+    return found if other is not None and calls.is_akin(other, calls.named(record, other)) else None
+
+
 def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
-    """Return the entry with the fewest differing parts.
+    """Return the entry with the fewest differing parts, of those that are the nearest variants.
 
     A base row says nothing of dtypes and reads: of equally near ones a row that holds code is taken.
     """
-    best: tuple[int, bool, float] | None = None
+    best: tuple[int, int, bool, float] | None = None
     found, parts = None, set(key.parts)
     for one in candidates:
-        unlike = len(parts.symmetric_difference(one.key.parts))
+        unlike = parts.symmetric_difference(one.key.parts)
+        variant = _variants(unlike)
         # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
-        if best is not None and unlike > 2 * best[0]:
+        if best is not None and (variant, len(unlike)) > (best[0], 2 * best[1]):
             continue
-        rank = (len(one.key.diff(key)), is_base(one.metadata), -one.written)
+        rank = (variant, len(one.key.diff(key)), is_base(one.metadata), -one.written)
         if best is None or rank < best:
             best, found = rank, one
     return found
@@ -109,16 +134,26 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
     told = {RECORD, *calls.names_beside(record)}
     parts = {part for part in key.parts if part.name not in told}
 
-    def apart(one: Known) -> int:
-        return len(parts.symmetric_difference(part for part in one.key.parts if part.name not in told))
+    def apart(one: Known) -> set[Part]:
+        return parts.symmetric_difference(part for part in one.key.parts if part.name not in told)
+
+    def order(one: Known) -> tuple[int, int, float]:
+        unlike = apart(one)
+        return (_variants(unlike), len(unlike), -one.written)
 
     record, ranked = calls.Stored(record), []
-    for one in sorted(candidates, key=lambda one: (apart(one), -one.written))[:_READ]:
+    for one in sorted(candidates, key=order)[:_READ]:
         other = one.texts().record
         if other is not None:
-            unlike = calls.unlike(other, calls.named(record, other))
-            ranked.append((apart(one) + unlike, is_base(one.metadata), -one.written, one))
-    return min(ranked, key=lambda pair: pair[:3])[3] if ranked else None
+            unlike, distance = apart(one), calls.unlike(other, calls.named(record, other))
+            variant = _variants([*unlike, *calls.beside(other, record)]) + calls.is_elsewhere(other, record)
+            ranked.append((variant, len(unlike) + distance, is_base(one.metadata), -one.written, one))
+    return min(ranked, key=lambda rank: rank[:4])[4] if ranked else None
+
+
+def _variants(unlike: Iterable[Part | Difference]) -> int:
+    """Count the parameters, arguments and facts of the device by which two keys differ."""
+    return len({part.name for part in unlike if part.name.startswith(_VARIANT)})
 
 
 def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:

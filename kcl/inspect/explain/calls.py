@@ -142,6 +142,18 @@ def unlike(before: Record, after: Record) -> int:
     return sum((one - other).values()) + sum((other - one).values())
 
 
+def is_elsewhere(before: Record, after: Record) -> bool:
+    """Tell whether the calls of two records stand in other files: those of another program, most likely."""
+    one, other = ({call.place.rpartition(":")[0] for call in calls_of(record)} for record in (before, after))
+    return one.isdisjoint(other) and bool(one and other)
+
+
+def is_akin(before: Record, after: Record) -> bool:
+    """Tell whether most of what two records hold is the same, and stands in the same files."""
+    size = _counted(before).total() + _counted(after).total()
+    return not is_elsewhere(before, after) and 2 * unlike(before, after) < size
+
+
 def names_beside(record: Record) -> set[str]:
     """Return the names of the facts that stand beside the calls."""
     return set(_beside(record))

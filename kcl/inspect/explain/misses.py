@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from kcl import settings
-from kcl.cache.key import Key
+from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.explain import (
@@ -30,6 +30,7 @@ _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each ve
 
 
 _YOUNGEST = 8
+_NEVER = float("inf")
 
 
 class Told(NamedTuple):
@@ -47,15 +48,40 @@ class Shelf:
         self.layer = layer
         self.entries = list(entries)
         self._read: dict[str, Texts] = {}
+        self._rest: Shelf | None = None
 
-    def explain(self, key: Key, moment: float, made: Mapping[str, float], texts: Texts) -> Explanation:
-        """Compare a key that was missed at a moment; `made` tells of digests when they were missed first."""
+    def explain(
+        self, key: Key, texts: Texts, moment: float, begun: float, made: Mapping[str, float], source: str = ""
+    ) -> Explanation:
+        """Compare a key that was missed at a moment, in a run that began at another.
+
+        `made` tells when digests were missed first. `source` is the digest of the OpenCL C to compare with, if entries
+        have it.
+        """
         own = [one for one in self.entries if one.digest == key.digest]
         known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
-        found = explain(key, texts, [one for one in known if one.written < moment])
+        known = [one for one in known if one.written < moment]
+        paired = [one for one in known if source and Part("source", source) in one.key.parts]
+        found = explain(key, texts, paired or known, begun, lambda: self._others(made))
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
         return found
+
+    def _others(self, made: Mapping[str, float]) -> list[Known]:
+        """Return the entries of other kernels, where kernels share what makes the same calls."""
+        if self.layer != settings.GENERATOR:
+            return []
+        if self._rest is None:
+            own = {one.address for one in self.entries}
+            every = inventory.entries(self.layer, all_rows=True)
+            self._rest = Shelf(self.layer, [one for one in every if one.address not in own])
+        return [self._rest._known(one, made) for one in self._rest.entries]
+
+    def source_digest(self, key: Key) -> str:
+        """Return the digest of the OpenCL C that a row holds, empty where it holds none."""
+        own = next((one for one in self.entries if one.digest == key.digest), None)
+        source = self._source(own) if own is not None else b""
+        return hashlib.sha256(source).hexdigest() if source else ""
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry, none where that is not there."""
@@ -80,7 +106,8 @@ class Shelf:
     def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
         created = one.metadata.get("created")
         written = float(created) if isinstance(created, (int, float)) else one.modified
-        return Known(one.key, made.get(one.digest, written), one.metadata, lambda: self._texts(one))
+        moment = made.get(one.digest, _NEVER)  # whole seconds are written: the moment of the miss is exact
+        return Known(one.key, moment if moment < written + 1 else written, one.metadata, lambda: self._texts(one))
 
     def _texts(self, one: Listed) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
@@ -128,20 +155,36 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
     found = shelves({settings.GENERATOR, *(one.layer for one in asked)}, {one.kernel for one in asked})
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
-        if one.key is not None and (one.layer, one.kernel) in found:
-            made.setdefault(one.key.digest, one.time)
+        if one.key is not None:
+            for digest in _written(one.key):
+                made.setdefault(digest, one.time)
+    begun: dict[str, float] = {}
+    for one in history:
+        begun[one.process] = min(one.time, begun.get(one.process, one.time))
+    partners: dict[tuple[str, str, str], str] = {}  # run, kernel, OpenCL C -> that of the nearest row
     explained = []
     for place, one in first.items():
         explanation = None
         if _is_explained(one) and one.key is not None:
             shelf = found[one.layer, one.kernel]
             texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
+            digest = next((part.value for part in one.key.parts if part.name == "source"), "")
             if not texts.sources and one.layer == settings.BINARY:  # a helper is still completing the entry
-                digest = next((part.value for part in one.key.parts if part.name == "source"), "")
                 texts = found[settings.GENERATOR, one.kernel].source(digest)
-            explanation = shelf.explain(one.key, one.time, made, texts)
+            partner = partners.get((one.process, one.kernel, digest), "")
+            explanation = shelf.explain(one.key, texts, one.time, begun[one.process], made, partner)
+            if one.layer == settings.GENERATOR and explanation.nearest is not None:
+                own = shelf.source_digest(one.key)
+                partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
         explained.append(Told(one, counted[place], explanation))
     return explained
+
+
+def _written(key: Key) -> list[str]:
+    """Return the digests of what a miss writes: the row, and the base row that it stands on."""
+    names = [part.name for part in key.parts]
+    base = [Key(key.parts[: names.index("row")]).digest] if "row" in names else []
+    return [key.digest, *base]
 
 
 def _is_explained(one: Missed) -> bool:
@@ -171,4 +214,5 @@ def lines(one: Told) -> list[str]:
 def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
     """Explain in words why a key would miss now; its texts and its record come from the caller."""
     shelf = shelves([layer], [kernel])[layer, kernel]
-    return in_words(shelf.explain(key, time.time() + 1.0, {}, texts))
+    moment = time.time() + 1.0
+    return in_words(shelf.explain(key, texts, moment, moment, {}))

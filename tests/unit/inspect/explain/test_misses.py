@@ -26,16 +26,16 @@ def shelf():
 def test_nearest():
     """A miss is explained by the nearest entry that was there before."""
     stored(OLD)
-    found = shelf().explain(NEW, time.time(), {}, Texts())
+    found = shelf().explain(NEW, Texts(), time.time(), time.time(), {})
     assert found.nearest.key == OLD
     assert f"nearest earlier entry: {OLD.digest[:12]}" in in_words(found)
 
 
 def test_first_time():
     """Without an entry it is the first time; one that was made afterwards explains nothing."""
-    assert shelf().explain(NEW, time.time(), {}, Texts()) == FIRST_TIME
+    assert shelf().explain(NEW, Texts(), time.time(), time.time(), {}) == FIRST_TIME
     stored(OLD, created=int(time.time()) + 100)
-    assert shelf().explain(NEW, time.time(), {}, Texts()) == FIRST_TIME
+    assert shelf().explain(NEW, Texts(), time.time(), time.time(), {}) == FIRST_TIME
     assert in_words(FIRST_TIME) == ["first time seen"]
 
 
