@@ -17,7 +17,7 @@ from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.origins import Origin
 from kcl.generate.rows import Ready
 from kcl.generate.stage import Generate, Given, dtypes_of
@@ -61,7 +61,7 @@ class Kernel:
         arguments: dict[str, Any],
         declared: Declared = NOTHING,
     ) -> None:
-        self._begin(_origin(Task(name, function, arguments, declared)), arguments)
+        self._begin(_origin(Task(name, function, arguments, declared)), arguments, function)
 
     @classmethod
     def of(cls, origin: Origin) -> Kernel:
@@ -70,8 +70,9 @@ class Kernel:
         made._begin(origin, {})
         return made
 
-    def _begin(self, origin: Origin, parameters: dict[str, Any]) -> None:
+    def _begin(self, origin: Origin, parameters: dict[str, Any], function: Callable[..., object] | None = None) -> None:
         self.name = origin.name
+        self._function = function
         self._parameters = parameters
         self._generate = Generate(origin)
         self._open: tuple[str, ...] | None = None
@@ -83,7 +84,7 @@ class Kernel:
     def __call__(
         self,
         queue: cl.CommandQueue,
-        *,
+        *unnamed: Any,
         allocator: Any = None,
         wait_for: Any = None,
         out_host: bool | None = None,
@@ -94,8 +95,10 @@ class Kernel:
         Arrays are numpy or device arrays; output arrays that are not given are allocated by `allocator` (bytes to
         buffer). `wait_for` lists events; `out_host` forces (True) or forbids (False) numpy outputs, and None means
         numpy where every array given is one. Raises what the executor raises for a missing argument or one of a
-        wrong dtype, shape, strides or offset. Thread-safe.
+        wrong dtype, shape, strides or offset, and TypeError for an argument that no call takes. Thread-safe.
         """
+        if unnamed:
+            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, name=...)")
         try:
             hot = queue._kcl_bindings.launchers[self._sole, get_ident()].hot
         except (AttributeError, KeyError):
@@ -114,9 +117,18 @@ class Kernel:
                 if launcher is not None:
                     try:
                         return launcher(queue, allocator, wait_for, out_host, flat)
-                    except MissingArguments as error:
-                        raise self._missing(error.names) from None
-        return self._first(queue, allocator, wait_for, out_host, arguments)
+                    except Exception as error:
+                        refused = self._refused(error, arguments)
+                        if refused is None:
+                            raise
+                        raise refused from None
+        try:
+            return self._first(queue, allocator, wait_for, out_host, arguments)
+        except Exception as error:
+            refused = self._refused(error, arguments)
+            if refused is None:
+                raise
+        raise refused
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
         """Return `launch(**arguments)`, which launches on `queue` with the least work and returns the event.
@@ -145,7 +157,7 @@ class Kernel:
         if launcher.program.stored and layers.binary().verify_results:
             launcher = self._verified(bindings, ready, launcher, queue, None, arguments)
         launcher.program.launched()
-        return replay.bind(launcher, queue, arguments)
+        return replay.bind(launcher, queue, arguments, self._refused)
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
@@ -225,8 +237,6 @@ class Kernel:
                 launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
             try:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
-            except MissingArguments as error:
-                raise self._missing(error.names) from None
             finally:
                 # After a refused call too: the next one takes the short way and does not come by here.
                 launcher.program.launched()
@@ -241,10 +251,7 @@ class Kernel:
             found = self._ready.get(tuple([dtypes.get(name) for name in self._open]))
             if found is not None:
                 return found
-        try:
-            found = line.code(self._generate, Given(values, launch), lead)
-        except MissingArguments as error:
-            raise self._missing(error.names) from None
+        found = line.code(self._generate, Given(values, launch), lead)
         # What is bound already for the same code was built with the headers of its moment, which may have passed.
         found = found._replace(digest=found.digest + build.headers_digest(found.code.text))
         assert self._generate.base is not None
@@ -292,10 +299,26 @@ class Kernel:
         new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, learn)
         return new
 
-    def _missing(self, names: list[str]) -> Exception:
+    def _refused(self, error: Exception, arguments: Mapping[str, Any]) -> Exception | None:
+        """Return the error of a call in the words of its user, None where the error itself says it."""
+        from kcl.launch import refusals
+
+        base, found = self._generate.base, next(iter(self._ready.values()), None)
+        known = found.code.invoker.arguments if found is not None else ()
+        said = refusals.at_fault(self.name, arguments, known, base.open.packed) if base is not None else ""
+        if said:
+            return TypeError(said)
+        if isinstance(error, MissingArguments):
+            return self._missing(error.names, found)
+        if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
+            return refusals.not_built(self.name, self._function, error)
+        if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
+            return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
+        return None
+
+    def _missing(self, names: list[str], found: Ready | None) -> Exception:
         whole = {part: name for name, parts in self._packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
-        found = next(iter(self._ready.values()), None)
         if found is not None and found.code.invoker.front_end == "opencl":
             return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
         from kcl.generate.frontends.loopy import missing_arguments

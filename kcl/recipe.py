@@ -115,7 +115,6 @@ def _effective(declared: Declared) -> Declared:
         "declarations without pure",
         f"kcl ignores {words} of a recipe that is not declared pure, because it runs in every process; "
         f"write @kcl.kernel(pure=True) to skip its body on a hit, or remove {words}",
-        stacklevel=3,
     )
     return Declared(version=declared.version)
 
@@ -164,7 +163,10 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
             bound.update(kwargs)
             if len(bound) == len(every):
                 return {name: bound[name] for name in every}
-    signature = inspect.signature(function).bind(*args, **kwargs)
+    try:
+        signature = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise _refusal(function, args, kwargs, error) from None
     signature.apply_defaults()
     kinds = inspect.signature(function).parameters
     special = [name for name in signature.arguments if kinds[name].kind not in (_PLAIN, _KEYWORD)]
@@ -174,6 +176,22 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
             "give every compile-time parameter a name"
         )
     return dict(signature.arguments)
+
+
+def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
+    """Say which parameters a recipe has; a queue among those given is meant for the kernel that the recipe makes."""
+    import pyopencl as cl
+
+    from kcl.launch.refusals import meant
+
+    name, known = function.__name__, list(inspect.signature(function).parameters)
+    if any(isinstance(value, cl.CommandQueue) for value in (*args, *kwargs.values())):
+        return TypeError(f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)")
+    takes = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
+    unknown = next((given for given in kwargs if given not in known), None)
+    if unknown is not None:
+        return TypeError(f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, known)}; {takes}")
+    return TypeError(f"recipe {name!r}: {error}; {takes}")
 
 
 _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

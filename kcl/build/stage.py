@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -25,7 +25,7 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Made, obtain
 from kcl.cache.makers import Makers
 from kcl.caches import postponed
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Program:
         self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
         self._spare = [spare] if spare else []
 
-    def kernels(self, names: Iterable[str]) -> dict[str, cl.Kernel]:
+    def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return kernel objects of these names that nobody else has: one thread must not set another's arguments."""
         try:
             return self._spare.pop()
@@ -121,13 +121,21 @@ class Build:
             self._identities = [self.driver.identity(device) for device in self.context.devices]
         return self._identities
 
-    def kernels(self, program: cl.Program, names: Iterable[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects, to be launched by an invoker."""
+    def kernels(self, program: cl.Program, names: Sequence[str]) -> dict[str, cl.Kernel]:
+        """Return new kernel objects, to be launched by an invoker; raises RecipeError where the program has none."""
         if self._make is None:
             # Where this extension is, pyopencl also looks, as it makes a kernel, whether its arguments are too large.
             asks = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
             self._make = cl.Kernel if asks else new_kernel
-        return {name: self._make(program, name) for name in names}
+        try:
+            return {name: self._make(program, name) for name in names}
+        except cl.LogicError as error:
+            there = compiler.kernel_names(program)
+            lacking = [name for name in names if name not in there]
+            if not (lacking and there):
+                raise
+            unknown = RecipeError(f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}")
+            raise unknown from error
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import re
 import sqlite3
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _MEMORY_LIMIT = 64 << 20
 _UNPACKED = 256  # entries
+_INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages in which no warning is the user's to mend
 
 
 class CacheWarning(UserWarning):
@@ -254,10 +256,10 @@ def warn_again() -> None:
     _state().on_change()
 
 
-def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
+def warn_once(cause: str, message: str) -> None:
     """Warn about `cause` once in this process; never raises, not even where warnings are errors.
 
-    `stacklevel` counts from the caller, as that of `warnings.warn` does: 1 is the caller's own line.
+    The warning names the line of the program that called kcl, or a library that kcl works for.
     """
     state = _state()
     with state.lock:
@@ -266,9 +268,17 @@ def warn_once(cause: str, message: str, stacklevel: int = 1) -> None:
         state.warned.add(cause)
     events.logger().info("%s", message)
     try:
-        warnings.warn(message, CacheWarning, stacklevel=stacklevel + 1)
+        warnings.warn(message, CacheWarning, stacklevel=_levels_to_the_user())
     except CacheWarning:
         pass
+
+
+def _levels_to_the_user() -> int:
+    """Count the frames from the caller to the first one of the program, as `stacklevel` counts them."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER:
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 def _why_off(owner: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from kcl.cache import layer
 
 SLOW = 0.05  # processor seconds of a recipe's own Python in a warm run: waiting for other threads is no work of its own
@@ -20,7 +18,6 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
             f"slow recipe {kernel}",
             f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if it is a pure "
             "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
-            stacklevel=_levels_to_the_user(),
         )
 
 
@@ -32,13 +29,4 @@ def on_restless_recipe(kernel: str, runs: int, differences: list[str]) -> None:
         f"{'; '.join(line.strip() for line in differences[:3]) or 'its calls are the same'}. "
         "Keep what differs in every run, as a time or a random number, out of its calls: give it to the kernel as an "
         "argument",
-        stacklevel=_levels_to_the_user(),
     )
-
-
-def _levels_to_the_user() -> int:
-    """Count the frames from the caller to the first one outside of kcl, as `stacklevel` counts them."""
-    frame, levels = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "kcl":
-        frame, levels = frame.f_back, levels + 1
-    return levels

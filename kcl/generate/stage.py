@@ -312,6 +312,11 @@ def _hit(entry: Entry, size: int) -> Look:
 
 
 def _require(opened: Open, values: Mapping[str, Any]) -> None:
-    missing = sorted(set(opened.required) - values.keys())
+    missing = sorted(name for name in opened.required if name not in values or _is_no_array(values[name]))
     if missing:
         raise MissingArguments(missing)
+
+
+def _is_no_array(value: Any) -> bool:
+    """Tell whether a value that is given in the place of an array cannot be one; None is loopy's to judge."""
+    return value is not None and not hasattr(value, "dtype")

@@ -33,6 +33,8 @@ _VAIN = 8
 # Numbers of which an invoker can only ask the value: none is absent, or an array, or of a class of the user.
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
 
+Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
+
 _codes: dict[str, CodeType] = {}
 
 
@@ -59,12 +61,14 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
     return play
 
 
-def bind(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) -> Callable[..., cl.Event]:
+def bind(
+    launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any], refused: Refused
+) -> Callable[..., cl.Event]:
     """Return a function for calls like that with `values` in this thread: it takes keywords and leaves events alone.
 
-    Raises what the invoker raises.
+    Raises what `refused` makes of the invoker's error and the arguments; None stands for the error itself.
     """
-    slow = _unmanaged(launcher, queue, frozenset(values))
+    slow = _unmanaged(launcher, queue, frozenset(values), refused)
     try:
         return _function(launcher, queue, values, slow) if _suits(values) else slow
     except Unusual:
@@ -218,7 +222,9 @@ class _Silent:
         return getattr(self._array, name)
 
 
-def _unmanaged(launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str]) -> Callable[..., cl.Event]:
+def _unmanaged(
+    launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str], refused: Refused
+) -> Callable[..., cl.Event]:
     """Return what takes the calls of a bound function that the invoker must see."""
     thread = get_ident()
 
@@ -228,7 +234,13 @@ def _unmanaged(launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str]
         if arguments.keys() != names:
             raise TypeError(f"a bound kernel takes the arguments that it was bound with: {', '.join(sorted(names))}")
         silent = {name: _Silent(value) if isinstance(value, Array) else value for name, value in arguments.items()}
-        event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **silent)
+        try:
+            event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **silent)
+        except Exception as error:
+            said = refused(error, arguments)
+            if said is None:
+                raise
+            raise said from None
         return event
 
     return launch

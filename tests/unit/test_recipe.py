@@ -88,6 +88,18 @@ class TestParameters:
         with pytest.raises(TypeError):
             plain(*arguments, **keywords)
 
+    def test_refused_by_name(self):
+        """What a recipe does not take is named, with its parameters."""
+        with pytest.raises(TypeError, match=r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"):
+            plain(1, secnd=2)
+        with pytest.raises(TypeError, match=r"^recipe 'plain': .*'first'; its parameters are first, second, third$"):
+            plain()
+
+    def test_called_as_a_kernel(self, queue):
+        """A queue among the parameters is meant for the kernel that the recipe makes."""
+        with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
+            plain(queue, x=1)
+
     def test_variadic_and_positional_only(self):
         """Parameters without a name of their own are refused with advice, once they are used."""
         for function in (lambda *values: values, lambda **values: values, lambda first, /: first):

@@ -208,6 +208,8 @@ def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> 
 
 
 def _check(source: Source) -> None:
+    for argument in source.arguments:
+        _check_dtype(source, argument)
     names = [argument.name for argument in source.arguments]
     for name in (source.entry, *names):
         if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN or name.startswith("_kcl"):
@@ -225,6 +227,21 @@ def _check(source: Source) -> None:
     _check_expression(source, source.global_size, known, "global_size")
     if source.local_size is not None:
         _check_expression(source, source.local_size, known, "local_size")
+
+
+def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
+    try:
+        _dtype(argument)
+    except Exception:
+        import numpy as np
+
+        from kcl.launch.refusals import meant
+
+        near = meant(argument.dtype, np.sctypeDict) if isinstance(argument.dtype, str) else ""
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {argument.dtype!r}, which numpy "
+            f"does not know{near}; write np.float32, np.int32, or another dtype of numpy"
+        ) from None
 
 
 def _check_expression(source: Source, text: str, names: list[str], what: str) -> None:
@@ -264,6 +281,7 @@ def _write_invoker(source: Source) -> str:
     for line in ("import numpy as _np", "import pyopencl as _cl", "import pyopencl.array as _cl_array"):
         write(line, 0)
     write("from pyopencl.tools import DeferredAllocator as _DeferredAllocator", 0)
+    write("_kcl_no_numbers = (str, bytes, list, tuple)", 0)
     for argument in source.arguments:
         write(f"_kcl_dtype_{argument.name} = {_dtype_expression(argument)}", 0)
     arrays = [argument for argument in source.arguments if isinstance(argument, Array)]
@@ -331,6 +349,10 @@ def _write_scalar(write: _Writer, scalar: Scalar, arrays: list[Array]) -> None:
         f"raise TypeError(\"value argument '{name}' was not given and could not be automatically determined\")",
         2,
     )
+    if not _dtype(scalar).names:
+        write(f"if isinstance({name}, _kcl_no_numbers):")
+        says = f"argument '{name}' is a number of dtype {_dtype(scalar)}, not %r"
+        write(f'raise TypeError("{says}" % ({name},))', 2)
     if _dtype(scalar).kind in "iu":
         # Sizes are computed from it, and numpy's small integers wrap around.
         write(f"{name} = int({name})")

@@ -387,9 +387,16 @@ class TestErrors:
         ({"x": X, "b": B, "a": 2, "y": np.zeros(3, np.float32)}, ValueError, "shape mismatch on argument 'y'"),
         ({"x": X, "b": B, "a": 2, "y": np.zeros(4, np.int32)}, TypeError, "dtype mismatch on argument 'y'"),
         ({"x": X, "b": B, "a": 2, "c": 3}, TypeError, "'c'"),
-        ({"x": X, "b": B, "a": "two"}, ValueError, "two"),
+        ({"x": X, "b": B, "a": "two"}, TypeError, "'a' is a number of dtype float32, not the str 'two'"),
         ({"x": X, "b": B, "a": 2, "n": 2**40}, ValueError, "shape mismatch"),
     )
+
+    def test_misspelt_dtype(self):
+        """A dtype that numpy does not know is refused where the Source is made, with the one that was meant."""
+        with pytest.raises(kcl.RecipeError, match=r"'scale': the dtype of argument 'x' is 'flot32', .*'float32'"):
+            kcl.Source("", entry="scale", arguments=[kcl.Array("x", "flot32", "(n,)")], global_size="(1,)")
+        with pytest.raises(kcl.RecipeError, match=r"the dtype of argument 'n' is 'integer', which numpy does not know"):
+            kcl.Source("", entry="scale", arguments=[kcl.Scalar("n", "integer")], global_size="(1,)")
 
     @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
     def test_bad_arguments(self, queue, first):

@@ -1,0 +1,159 @@
+"""kcl.launch.refusals: what a call was refused for, in the words of its user."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import kcl
+from kcl.cache import layers
+from kcl.launch import refusals
+
+SCALED = """
+kernel void scaled(global const float *x, global float *y, float a, int n)
+{
+    y[get_global_id(0)] = a * x[get_global_id(0)];
+}
+"""
+ONES = np.ones(4, np.float32)
+TWO = np.float32(2)
+
+
+@kcl.kernel
+def raw():
+    """Return OpenCL C with declared arguments."""
+    return kcl.Source(
+        SCALED,
+        entry="scaled",
+        arguments=[
+            kcl.Array("x", np.float32, "(n,)"),
+            kcl.Array("y", np.float32, "(n,)", "out"),
+            kcl.Scalar("a", np.float32),
+            kcl.Scalar("n", np.int32),
+        ],
+        global_size="(n,)",
+    )
+
+
+@kcl.kernel
+def typed():
+    """Return a unit of loopy whose dtypes are all declared."""
+    import loopy as lp
+
+    arguments = [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("a", np.float32), lp.ValueArg("n", np.int32)]
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", arguments, lang_version=(2018, 2))
+
+
+@kcl.kernel
+def untyped():
+    """Return a unit of loopy whose dtypes follow from the arguments."""
+    import loopy as lp
+
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", lang_version=(2018, 2))
+
+
+# what is given in the place of x or a, and what is said of it where the argument is known and where it is not
+WRONG = {
+    "list": ({"x": [1.0]}, "'x' is an array of dtype float32, not the list [1.0]; write x=np", "'x' is the list"),
+    "str": ({"x": "f4"}, "'x' is an array of dtype float32, not the str 'f4'; give a numpy array", "'x' is the str"),
+    "number": ({"x": TWO}, "'x' is an array of dtype float32, not the float32 ", "'x' is an array"),
+    "number in a list": ({"a": [2]}, "'a' is a number of dtype float32, not the list [2]", "'a' is the list"),
+    "number in a text": ({"a": "2"}, "'a' is a number of dtype float32, not the str '2'", "'a' is the str"),
+    "unknown": ({"xs": ONES}, "takes no argument 'xs' (did you mean 'x'?); its arguments are ", None),
+}  # fmt: skip
+
+
+def refused(queue, kernel, arguments):
+    """Return what a call raises, which must be a TypeError that names the kernel."""
+    with pytest.raises(TypeError) as raised:
+        kernel(queue, **{"x": ONES, "a": TWO, **arguments})
+    assert raised.traceback[-1].name == "__call__"
+    assert f"kernel {kernel.name!r}" in str(raised.value)
+    return str(raised.value)
+
+
+class TestArguments:
+    """A wrong argument is named with what was given and what is accepted, whatever the layers hold."""
+
+    @pytest.mark.parametrize("which", WRONG)
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_named(self, queue, recipe, which):
+        """It is named before a launch and after one, and a right call goes on."""
+        arguments, known, unknown = WRONG[which]
+        kernel = recipe()
+        first = refused(queue, kernel, arguments)
+        assert known in first or (unknown is not None and unknown in first)
+        for _ in range(2):
+            kernel(queue, x=ONES, a=TWO)
+        assert known in refused(queue, kernel, arguments)
+        _event, (y,) = kernel(queue, x=ONES, a=TWO)
+        assert y[0] == 2
+
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_no_fault_of_the_cache(self, queue, recipe, monkeypatch):
+        """Neither a strict run nor one that verifies makes a fault of it, and no entry is set aside."""
+        recipe()(queue, x=ONES, a=TWO)
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        monkeypatch.setenv("KCL_VERIFY", "1")
+        layers.reset()
+        refused(queue, recipe(), {"x": [1.0]})
+        assert kcl.stats()["generator"]["errors"] == kcl.stats()["binary"]["errors"] == 0
+
+    def test_buffer(self, queue):
+        """A buffer is shown the way to an array."""
+        buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 16)
+        said = refused(queue, raw(), {"x": buffer})
+        assert "not a Buffer; write x=pyopencl.array.Array(queue, shape, np.float32, data=buffer)" in said
+
+    def test_shape_of_a_number(self, queue):
+        """An array in the place of a number is named with its shape."""
+        assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(queue, typed(), {"a": ONES})
+
+    def test_positional(self, queue):
+        """Arguments without a name are refused with the way to write them."""
+        with pytest.raises(TypeError, match=r"kernel 'raw' takes its arguments by name: write kernel\(queue, name="):
+            raw()(queue, ONES)
+
+    def test_packed(self):
+        """What is taken apart by its index may be a list."""
+        assert refusals.at_fault("k", {"parts": [ONES]}, [], {"parts"}) == ""
+        assert "'parts' is the list" in refusals.at_fault("k", {"parts": [1]}, [], ())
+
+
+class TestBuild:
+    """A program that does not compile, or lacks the kernel, is told of once, with the recipe and the kernel."""
+
+    def test_does_not_compile(self, queue):
+        """The error is pyopencl's, once, with the kernel and the line of the recipe."""
+
+        @kcl.kernel
+        def broken():
+            text = "kernel void broken(int n) { missing; }"
+            return kcl.Source(text, entry="broken", arguments=[kcl.Scalar("n", int)], global_size="(1,)")
+
+        with pytest.raises(cl.RuntimeError) as raised:
+            broken()(queue, n=1)
+        assert raised.traceback[-1].name == "__call__"
+        assert raised.value.__cause__ is None
+        assert raised.value.__suppress_context__ or raised.value.__context__ is None
+        words = str(raised.value)
+        assert f"the program of kernel 'broken' (recipe in {__file__}, line " in words
+        assert words.count("clBuildProgram failed") == 1
+        assert "missing" in words
+
+    def test_entry(self, queue):
+        """A kernel that the text does not have is named with those that it has."""
+
+        @kcl.kernel
+        def misnamed():
+            return kcl.Source(SCALED, entry="scale", arguments=[kcl.Scalar("n", int)], global_size="(1,)")
+
+        with pytest.raises(kcl.RecipeError, match=r"'misnamed' \(recipe in .*: the program has no kernel 'scale'"):
+            misnamed()(queue, n=1)
+
+
+def test_meant():
+    """The name that is near is suggested."""
+    assert refusals.meant("flot32", ["float32", "int8"]) == " (did you mean 'float32'?)"
+    assert refusals.meant("x", ["float32"]) == ""
