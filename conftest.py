@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 
 import pytest
+import slow
 
 pytest_plugins = ["slow"]
 ROOT = pathlib.Path(__file__).parent
@@ -83,7 +84,7 @@ def fresh(tmp_path, monkeypatch):
     """Give the test a cache directory of its own, and kcl a state as of its import."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in SCRUBBED:
+    for name in (*SCRUBBED, *slow.VARIABLES):
         monkeypatch.delenv(name, raising=False)
     # Where this process's PoCL looks, whatever XDG_CACHE_HOME says now; child processes have their own.
     monkeypatch.setenv("POCL_CACHE_DIR", os.path.join(_session.name, "cache", "pocl", "kcache"))

@@ -19,9 +19,13 @@ import pytest
 CHUNK = 8  # tests of one file and one platform that run after each other, since they share what is made for them
 
 
+VARIABLES = ("KCL_SLOW_SECONDS", "KCL_SLOW_SEED", "KCL_SLOW_END")
+_given: dict[str, str] = {}  # tests do not see the variables
+
+
 def seed(default: int = 0) -> int:
     """Return the seed of this run, or the default where nobody gave one."""
-    return int(os.environ.get("KCL_SLOW_SEED", default))
+    return int(_given.get("KCL_SLOW_SEED", default))
 
 
 def _seconds() -> float:
@@ -34,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("KCL_SLOW_SEED", str(random.SystemRandom().randrange(1, 10**6)))
     if _seconds():
         os.environ.setdefault("KCL_SLOW_END", str(time.time() + _seconds()))
+    _given.update({name: os.environ[name] for name in VARIABLES if name in os.environ})
 
 
 def pytest_report_header() -> list[str]:
@@ -95,6 +100,6 @@ def _chunks(items: list[pytest.Item]) -> list[tuple[str, list[pytest.Item]]]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what is slow as soon as the seconds are over."""
-    end = os.environ.get("KCL_SLOW_END")
+    end = _given.get("KCL_SLOW_END")
     if end and item.get_closest_marker("slow") and time.time() > float(end):
         pytest.skip("slow, and not chosen for this run's sample")

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+import kcl
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -73,6 +74,9 @@ class TestOff:
         assert layers.generator().off(frozenset({"opencl"})) == ""
 
 
+SCALAR = [kcl.Scalar("n", "int32")]
+
+
 class TestFaults:
     def unusable(self, tmp_path, monkeypatch):
         """Let the cache directory be a file."""
@@ -90,6 +94,20 @@ class TestFaults:
                 layers.binary().publish(PLACE, entry())
         assert layers.binary().look_up(PLACE, KEY).entry == entry()
         assert len([one for one in said if one.category is CacheWarning]) <= 2
+
+    def test_names_the_line_of_the_program(self, tmp_path, monkeypatch, queue):
+        """The warning stands at the line that launched, and not in a file of kcl; one line has all of it."""
+
+        @kcl.kernel
+        def nothing():
+            return kcl.Source("kernel void nothing(int n) {}", entry="nothing", arguments=SCALAR, global_size="(1,)")
+
+        self.unusable(tmp_path, monkeypatch)
+        with pytest.warns(CacheWarning) as said:
+            nothing()(queue, n=1)
+        ours = [one for one in said if one.category is CacheWarning]
+        assert {one.filename for one in ours} == {__file__}
+        assert not any("\n" in str(one.message) for one in ours)
 
     def test_strict(self, tmp_path, monkeypatch):
         """Under `KCL_STRICT=fault` it is raised."""
