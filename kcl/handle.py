@@ -154,9 +154,9 @@ class Kernel:
             raise TypeError(f"kernel {self.name!r}: bind takes every array, on the device, and these are not: {names}")
         bindings = _bindings(queue)
         launcher = self._launcher(bindings, ready, lead, arguments)
-        if launcher.program.stored and layers.binary().verify_results:
+        if layers.binary().verify_results and not launcher.program.is_proven(ready.code.text.kernels):
             launcher = self._verified(bindings, ready, launcher, queue, None, arguments)
-        launcher.program.launched()
+        launcher.program.note_launch(ready.code.text.kernels)
         return replay.bind(launcher, queue, arguments, self._refused)
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
@@ -168,7 +168,7 @@ class Kernel:
         with Lead(self.name) as lead:
             ready = self._code(context_or_queue, arguments, lead)
             launcher = self._launcher(_bindings(context_or_queue), ready, lead)
-            launcher.program.launched()
+            launcher.program.note_launch(ready.code.text.kernels)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`."""
@@ -233,13 +233,13 @@ class Kernel:
                 arguments = unpack(self._packed, arguments)
             bindings = _bindings(queue)
             launcher = self._launcher(bindings, ready, lead, arguments)
-            if launcher.program.stored and layers.binary().verify_results:
+            if layers.binary().verify_results and not launcher.program.is_proven(ready.code.text.kernels):
                 launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
             try:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
             finally:
                 # After a refused call too: the next one takes the short way and does not come by here.
-                launcher.program.launched()
+                launcher.program.note_launch(ready.code.text.kernels)
 
     def _code(
         self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead, launch: bool = False

@@ -50,7 +50,8 @@ def code(generate: Generate, given: Given, lead: Lead) -> Ready:
 
 def program(build: Build, ready: Ready, lead: Lead, arguments: Mapping[str, Any] | None = None) -> Program:
     """Return the program of code; a new entry keeps the shapes of the `arguments` that it is built for."""
-    return build.program(Wanted(ready.code.text, arguments), ready.digest, lead)
+    text = ready.code.text
+    return build.program(Wanted(text, arguments), build.digest(text), lead)
 
 
 def stage_of(context: cl.Context) -> Build:

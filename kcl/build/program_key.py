@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
 from kcl.build.preprocessor import may_read
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from kcl.generate.code import ProgramText
 
 FORMAT = "1"
+_KERNEL = re.compile(
+    r"\b(?:__)?kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)", re.DOTALL
+)
 _HEADER = "header "
 
 
@@ -40,11 +44,18 @@ def slots_of(build: Build, text: ProgramText) -> list[Slot]:
         *header_parts(text.source, options),
     ]
     slots = []
-    shown = text.kernels[0] if text.kernels else text.kernel
+    # Not the kernel that is wanted: a program has one entry, whichever of its kernels is asked for first.
+    shown = first_kernel(text.source) or text.kernel
     for (device, name), parts in zip(build.devices, build.identities, strict=True):
         key = Key([*common, *parts])
         slots.append(Slot(device, key, address(key.digest, name, shown), options))
     return slots
+
+
+def first_kernel(source: str) -> str:
+    """Return the name of the first kernel in a text, empty where none is seen."""
+    found = _KERNEL.search(source)
+    return found[1] if found else ""
 
 
 def header_parts(source: str, options: BuildOptions) -> list[Part]:

@@ -53,7 +53,7 @@ def verified(
         # What is wrong with the arguments the launch itself will say.
         events.logger().info("kernel %r: results were not compared: %r", ready.code.text.kernel, failure)
         return None
-    found.stored = ()
+    found.compared = found.compared.union(ready.code.text.kernels)
     if not steady:
         if said:
             events.logger().info(
@@ -63,7 +63,7 @@ def verified(
     name = ready.code.text.kernel
     error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
     disprove(found.build, Wanted(ready.code.text), slots, error, time.perf_counter() - started)
-    return found.build.rebuilt(ready.code.text, ready.digest, slots)
+    return found.build.rebuilt(ready.code.text, found.build.digest(ready.code.text), slots)
 
 
 def difference(computed: Arrays, expected: Arrays) -> str:

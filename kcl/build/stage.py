@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
 import time
@@ -46,29 +47,49 @@ class Wanted(NamedTuple):
 
 
 class Program:
-    """A built program; alive as long as a launcher, a queue or a context of the user holds it."""
+    """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
-    __slots__ = ("__weakref__", "_spare", "build", "logs", "program", "promises", "stored")
+    All kernels of one text have one program: `launched` and `compared` name those that were launched, and those whose
+    results were compared.
+    """
+
+    __slots__ = ("__weakref__", "_spare", "build", "compared", "launched", "logs", "program", "promises", "stored")
 
     def __init__(self, build: Build, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.build = build
         self.program = program
-        self.promises: tuple[Promise, ...] = ()  # until the first launch
-        self.stored: tuple[Slot, ...] = ()  # the entries that it was made of, until its results were compared
+        self.promises: tuple[Promise, ...] = ()  # of the entries that are not complete
+        self.stored: tuple[Slot, ...] = ()  # the entries that it was made of
         self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
+        self.compared: frozenset[str] = frozenset()
+        self.launched: frozenset[str] = frozenset()
         self._spare = [spare] if spare else []
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return kernel objects of these names that nobody else has: one thread must not set another's arguments."""
         try:
-            return self._spare.pop()
+            spare = self._spare.pop()
         except IndexError:
-            return self.build.kernels(self.program, names)
+            spare = {}
+        return spare if spare.keys() == set(names) else self.build.kernels(self.program, names)
 
-    def launched(self) -> None:
-        """Note that the program was launched: what the driver specialises will be there."""
-        promises, self.promises = self.promises, ()
-        self.build.driver.launched(promises)
+    def is_proven(self, names: Iterable[str]) -> bool:
+        """Tell whether nothing is left to compare: it was built here, or the results of these kernels were compared."""
+        return not self.stored or self.compared.issuperset(names)
+
+    def note_launch(self, names: Iterable[str]) -> None:
+        """Note that kernels were launched: what the driver specialises for them will be there."""
+        before, self.launched = self.launched, self.launched.union(names)
+        if not self.promises or self.launched == before:
+            return
+        kernels = sorted(self.launched)
+        promises = tuple([one._replace(entry=one.entry.described(launched=kernels)) for one in self.promises])
+        if before:  # the helper has it; what is launched later is added as the process ends
+            self.build.driver.unseen(promises)
+        else:
+            self.build.driver.launched(promises)
+        if len(compiler.kernel_names(self.program)) == len(kernels):
+            self.promises = ()
 
 
 class Build:
@@ -156,6 +177,11 @@ class Build:
         except UnknownInput:
             parts = [Part("unknown", os.urandom(16).hex())]
         return Key(parts).digest if parts else ""
+
+    def digest(self, text: ProgramText) -> str:
+        """Digest a program text with what its headers hold now; which of its kernels are wanted makes no difference."""
+        beside = f"{text.options!r} {self.headers_digest(text)} {text.source}"
+        return hashlib.sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()
 
     def program(self, wanted: Wanted, digest: str, lead: Lead) -> Program:
         """Return a program: one that lives, one from the binary layer, or a new build.

@@ -100,6 +100,10 @@ class Entry:
             raise DamagedEntry(f"the entry is that of another key: {header.key.digest}, not {expected.digest}")
         return cls(header.key, header.metadata, _cut(blob, header_end, header.sizes, stored))
 
+    def described(self, **metadata: Any) -> Entry:
+        """Return the entry with other metadata of these names."""
+        return Entry(self.key, {**self.metadata, **metadata}, self.parts)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
             return NotImplemented

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 import shlex
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 import pyopencl as cl
 
 from kcl import drivers
+from kcl.build.program_key import first_kernel
 from kcl.build.stage import Build, Program, Wanted, build_of
 from kcl.cache import layers
 from kcl.cache.lead import Lead
@@ -37,9 +37,6 @@ NEEDED = (
 )
 
 _OPENCL = frozenset({"opencl"})
-_KERNEL = re.compile(
-    r"\b(?:__)?kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)", re.DOTALL
-)
 _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
 _SERVED = "_kcl_served"  # on a program: what kcl gave it
 
@@ -131,8 +128,7 @@ def _text(program: Any, options: Any) -> ProgramText | None:
         return None
     if not source or not all(isinstance(word, str) for word in given):
         return None
-    named = _KERNEL.search(source)
-    return ProgramText(named[1] if named else "program", source, given, ())
+    return ProgramText(first_kernel(source) or "program", source, given, ())
 
 
 def _serve(program: Any, text: ProgramText) -> bool:

@@ -160,15 +160,19 @@ def _partial(programs: tuple[Loaded, ...]) -> tuple[Promise, ...]:
 
 
 def _lacking(cache: str, program: Loaded) -> list[str]:
-    """Return the sizes for which PoCL has code and the entry has none."""
+    """Return the sizes for which PoCL has code and the entry has none, also of kernels that the entry does not name."""
     lacking = []
-    for kernel, held in program.sizes.items():
+    try:
+        kernels = sorted({*program.sizes, *os.listdir(f"{cache}/{program.place}")})
+    except OSError:
+        return []
+    for kernel in kernels:
         folder = f"{cache}/{program.place}/{kernel}"
         try:
             there = os.listdir(folder)
         except OSError:
             continue
-        new = set(there).difference(held, [_GENERIC])
+        new = set(there).difference(program.sizes.get(kernel, ()), [_GENERIC])
         lacking += [size for size in sorted(new) if os.path.exists(f"{folder}/{size}/{kernel}.so")]
     return lacking
 

@@ -78,27 +78,32 @@ def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tup
 
 
 class _Invokers:
-    """The rows of the generator layer that hold code, by kernel and by the digest of their source."""
+    """The rows of the generator layer that hold code, by kernel, the digest of their source and what they launch."""
 
     def __init__(self, rows: Iterable[Listed]) -> None:
         self._rows: dict[str, list[Listed]] = {}
         for row in rows:
             self._rows.setdefault(row.kernel, []).append(row)
-        self._sources: dict[str, dict[str, Listed]] = {}
+        self._sources: dict[str, dict[tuple[str, str], Listed]] = {}
 
     def of(self, program: Listed) -> Listed | None:
         digest = next((part.value for part in program.key.parts if part.name == "source"), "")
         if program.kernel not in self._sources:
             self._sources[program.kernel] = dict(map(_by_source, self._rows.get(program.kernel, ())))
-        return self._sources[program.kernel].get(digest)
+        return self._sources[program.kernel].get((digest, _launched(program)))
 
 
-def _by_source(row: Listed) -> tuple[str, Listed]:
+def _by_source(row: Listed) -> tuple[tuple[str, str], Listed]:
     try:
         source = inventory.read(row.layer, row.address).parts["source.cl"]
     except (KeyError, OSError, CacheFault, ValueError):
-        return "", row
-    return hashlib.sha256(source).hexdigest(), row
+        return ("", ""), row
+    return (hashlib.sha256(source).hexdigest(), _launched(row)), row
+
+
+def _launched(one: Listed) -> str:
+    """Name the kernels that a row launches, or those that a program was first built for."""
+    return repr(one.metadata.get("kernels"))
 
 
 def _run(way: str, folder: str, count: int) -> list[tuple[str, str]]:

@@ -67,7 +67,7 @@ def fill(context, made):
     """Build, launch, and wait until the entry is in the binary layer."""
     built = built_by(build_on(context), made)
     result = computed(built)
-    built.launched()
+    built.note_launch(made.kernels)
     assert client.idle(option.folder("kcl"), 60)
     layers.reset()
     return result
