@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
     `bytes` is the size of the entry that was read or published, 0 where there is none. `saved` is by how many seconds
-    a hit was faster than what it spared, as the entry has recorded that.
+    a hit was faster than what it spared, as the entry has recorded that; 0 where it was slower.
     """
 
     layer: str

@@ -35,6 +35,7 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _MEMORY_LIMIT = 64 << 20
 _UNPACKED = 256  # entries
+_FULL = "no space"
 _INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages in which no warning is the user's to mend
 
 
@@ -106,6 +107,8 @@ class Layer:
         off = {kind: self.off(frozenset({kind})) for kind in sorted(_UNKNOWN)}
         if all(off.values()):
             return f"off: {self.off()}"
+        if not self.stores:
+            return "memory only"
         some = [f"off for {kind} recipes: {reason}" for kind, reason in off.items() if reason]
         return f"{self.place} ({some[0]})" if some else self.place
 
@@ -160,15 +163,18 @@ class Layer:
             self.fault("wait for other processes", error)
             return None
 
-    def publish(self, address: str, entry: Entry) -> int:
-        """Store `entry` in memory and in the stores; returns its size in bytes, 0 where it could not be packed."""
+    def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
+        """Store `entry` in memory and in the stores; returns its size in bytes, 0 where it could not be packed.
+
+        A fault of a store is said, and added to `faults`.
+        """
         try:
             blob = entry.pack()
         except (TypeError, ValueError) as error:
             self.fault("pack", error)
             return 0
         self.memory.put(address, blob)
-        for _done in self._each("write", lambda store: store.put(address, blob)):
+        for _done in self._each("write", lambda store: store.put(address, blob), faults):
             continue
         return len(blob)
 
@@ -221,13 +227,18 @@ class Layer:
                     yield found
 
 
+def is_full(error: Exception) -> bool:
+    """Tell whether a store failed because there is no space left."""
+    return _cause(error) == _FULL
+
+
 def _cause(error: Exception) -> str:
     """Return what two errors of one cause have in common: not the numbers, not the paths, nor who speaks of it."""
     said, number = str(error), getattr(error, "errno", None)
     if number in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in said:
         return "not allowed"
     if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in said:
-        return "no space"
+        return _FULL
     words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", said)
     return f"{type(error).__name__}: {words}"
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kcl import events, spans
+from kcl.cache.layer import is_full
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.launch import MissingArguments
@@ -207,8 +208,11 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         if look.value is None:
             made = stage.make(job, look)
             look, promised = made.look or look, made.promised
-            size = sum(stage.layer.publish(address, entry) for address, entry in made.entries)
+            faults: list[Exception] = []
+            size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
             look = look._replace(value=made.value, size=size)
+            if look.outcome == "miss" and any(map(is_full, faults)):
+                look = look._replace(outcome="error", reason=f"{look.reason}; there was no space to store it")
     except MissingArguments:
         raise
     except BaseException as error:
@@ -254,7 +258,7 @@ def _forbidden(event: Event, key: Key | None) -> CacheMiss:
 
 def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Event:
     digest = look.digest or (look.key.digest if look.key else "")
-    saved = look.spared - seconds if look.outcome == "hit" and look.spared else 0.0
+    saved = max(0.0, look.spared - seconds) if look.outcome == "hit" else 0.0
     return Event(stage.layer.name, stage.name(job), digest, look.outcome, look.reason, seconds, look.size, saved)
 
 

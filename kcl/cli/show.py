@@ -197,9 +197,13 @@ def _joined(described: Any, *names: str) -> str:
 def _ambiguous(key: str, found: Sequence[Summary]) -> NoReturn:
     from kcl.cli.ls import HEAD, cells
 
-    output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; give more digits of one:")
+    copies = {one.address for one in found if [other.digest for other in found].count(one.digest) > 1}
+    cure = "give more digits of one" + (", or the address of a copy" if copies else "")
+    output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; {cure}:")
     uses = journal.uses()
     output.table(HEAD, [cells(one, uses.get(one.digest[:DIGITS], Used(0, 0.0))) for one in found])
+    for address in sorted(copies):
+        click.echo(f"address: {address}")
     raise SystemExit(output.WRONG_USE)
 
 

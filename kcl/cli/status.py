@@ -173,6 +173,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def _state(row: dict[str, Any]) -> str:
     if not row["on"]:
         return f"off: {row['reason']}"
+    if row["kind"] == KCL and row["fault"]:
+        return "memory only"
     return f"partly off: {row['reason']}" if row["reason"] else "on"
 
 

@@ -80,15 +80,20 @@ def unpack(directory: str, kernel: str | None) -> None:
     faults: list[Fault] = []
     listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
     found = list(_read(listed, faults))
-    invokers = {_source(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
-    programs = {_source(entry) for one, entry in found if one.layer == settings.BINARY}
+    invokers = {_launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
+    programs = {_launched(entry) for one, entry in found if one.layer == settings.BINARY}
     written = there = 0
+    taken: set[tuple[str, ...]] = set()
     for one, entry in found:
-        if one.layer == settings.GENERATOR and _source(entry) in programs:
+        if one.layer == settings.GENERATOR and _launched(entry) in programs:
             continue  # its invoker lies beside the program
-        beside = invokers.get(_source(entry), entry)
+        beside = invokers.get(_launched(entry), entry)
+        path = folders(one)
+        if path in taken:  # a copy of the entry under another address
+            path = (*path[:2], one.address.rpartition("/")[2])
+        taken.add(path)
         try:
-            if _write(os.path.join(directory, *folders(one)), files(one, entry, beside)):
+            if _write(os.path.join(directory, *path), files(one, entry, beside)):
                 written += 1
             else:
                 there += 1
@@ -126,8 +131,10 @@ def _read(listed: Iterable[Summary], faults: list[Fault]) -> Iterable[tuple[Summ
             faults.append(Fault(one.layer, one.address, str(error)))
 
 
-def _source(entry: Entry) -> str:
-    return hashlib.sha256(entry.parts.get("source.cl", b"")).hexdigest()
+def _launched(entry: Entry) -> tuple[str, str]:
+    """Return the digest of the OpenCL C, and which of its kernels are launched: an invoker is for these."""
+    source = hashlib.sha256(entry.parts.get("source.cl", b"")).hexdigest()
+    return source, repr(entry.metadata.get("kernels"))
 
 
 def _safe(name: str) -> str:

@@ -409,7 +409,7 @@ class TestFullDisk:
                     pass
             run = project.run("pair", KCL_CACHE_DIR=str(root))
             assert run.numbers == PAIR
-            assert run.set("generator") <= {"miss", "error"}
+            assert "error" in run.set("generator") <= {"miss", "error"}
             assert 1 <= len(warnings_in(run)) <= 3
             assert not list(root.rglob(".kcl-tmp-*"))
             os.unlink(disk / "filler")

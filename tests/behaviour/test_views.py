@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from conftest import PLATFORMS
@@ -97,3 +99,24 @@ def test_each_kernel_is_verified(child, platform_name):
     code = code.replace("json.dumps([found,", "json.dumps([sorted(set(compared)),")
     compared, _counted = child.json(code, PLATFORMS[platform_name], "one", "two", "three", KCL_VERIFY="results")
     assert compared == ["one", "three", "two"]
+
+
+def test_unpacked(child, platform_name):
+    """Every invoker of the program is unpacked, and a copy of an entry under another address is too."""
+    driver(child, platform_name, "one", "two", "three")
+    unpack = "from kcl.cli import main; main(['unpack', 'unpacked'])"
+    assert child.run(unpack).returncode == 0
+    assert len(list((child.directory / "unpacked").rglob("invoker.py"))) == 3
+    (entry,) = [path for path in child.cache.rglob("one-*") if path.is_file()]
+    shutil.copy(entry, entry.with_name(entry.name.replace("one-", "copy-")))
+    shutil.rmtree(child.directory / "unpacked")
+    assert child.run(unpack).returncode == 0
+    assert len(list((child.directory / "unpacked").rglob("program.bin"))) == 2
+    digest = entry.name.removeprefix("one-")
+    done = child.run(f"from kcl.cli import main; main(['show', '{digest}'])")
+    assert done.returncode == 2
+    assert "or the address of a copy" in done.stderr
+    addresses = [line.removeprefix("address: ") for line in done.stdout.splitlines() if line.startswith("address: ")]
+    assert len(addresses) == 2
+    for address in addresses:
+        assert child.run(f"from kcl.cli import main; main(['show', '{address}'])").returncode == 0

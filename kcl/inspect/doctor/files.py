@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from kcl import caches, settings
-from kcl.cache import places
+from kcl.cache import layers, places
 from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -47,6 +47,14 @@ def directories() -> Iterator[Finding]:
             yield Finding(check, PROBLEM, f"{place.path} ({place.why}) cannot be written: {effect}", _elsewhere(name))
 
 
+def _refused() -> Iterator[str]:
+    for path in (*(settings.folder(name) for name in places.FOLDERS), layers.binary().place, layers.generator().place):
+        try:
+            trust.check(path)
+        except (OSError, CacheFault) as error:
+            yield str(error)
+
+
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
@@ -73,7 +81,10 @@ def damaged() -> Iterator[Finding]:
     faults: list[inventory.Fault] = []
     for _ in inventory.summaries(faults=faults):
         pass
+    refused = set(_refused())
     for fault in faults:
+        if fault.reason in refused:
+            continue  # `directories` says it
         words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
         yield Finding(check, WARNING, words, "the next look-up sets it aside; kcl verify --all looks at every byte")
     for name in ("loopy", "pyopencl"):

@@ -31,6 +31,7 @@ _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each ve
 
 _YOUNGEST = 8
 _NEVER = float("inf")
+_SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
 
 
 class Told(NamedTuple):
@@ -106,8 +107,9 @@ class Shelf:
     def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
         created = one.metadata.get("created")
         written = float(created) if isinstance(created, (int, float)) else one.modified
-        moment = made.get(one.digest, _NEVER)  # whole seconds are written: the moment of the miss is exact
-        return Known(one.key, moment if moment < written + 1 else written, one.metadata, lambda: self._texts(one))
+        moment = made.get(one.digest, _NEVER)  # exact, where whole seconds are written
+        is_same = moment < written + _SLOW
+        return Known(one.key, moment if is_same else written, one.metadata, lambda: self._texts(one))
 
     def _texts(self, one: Listed) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""

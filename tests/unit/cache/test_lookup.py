@@ -167,6 +167,13 @@ class TestObtain:
         assert hit.bytes == 7
         assert hit.saved == pytest.approx(5.0 - hit.seconds)
 
+    def test_saves_nothing(self, stage, seen, monkeypatch):
+        """A hit that takes longer than the work that it spares saves nothing; it loses nothing either."""
+        put(stage, "two", [2])
+        monkeypatch.setattr("time.perf_counter", iter(range(0, 1000, 100)).__next__)
+        got(stage, "two")
+        assert (seen[-1].outcome, seen[-1].saved) == ("hit", 0.0)
+
     def test_bypass(self, stage, seen):
         """A job whose key cannot be known is made every time; the reason stands in the event."""
         assert [got(stage, "unknown") for _ in range(2)] == [[2], [2]]

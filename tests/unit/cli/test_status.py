@@ -140,6 +140,15 @@ class TestFaults:
         (tmp_path / "cache" / "pyopencl").write_text("in the way")
         assert "KCL_CACHE_DIR" in status(code=1)
 
+    def test_refused(self, tmp_path):
+        """Layers in a directory that is refused are in memory only, and one line says why."""
+        (tmp_path / "open").mkdir()
+        (tmp_path / "open").chmod(0o777)
+        option.cache_dir(tmp_path / "open")
+        lines = [line for line in status(code=1).splitlines() if line.startswith(("generator ", "binary "))]
+        assert all("  memory only  " in line for line in lines)
+        assert len(lines) == 2
+
     def test_damaged(self, tmp_path):
         """A file of the generator layer that is no database is told, and the exit status is 1."""
         folder = tmp_path / "cache" / "pytools"

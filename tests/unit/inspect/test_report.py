@@ -7,6 +7,8 @@ import pytest
 import kcl
 from kcl import events, option
 from kcl.cache import layers
+from kcl.cache.key import Key
+from kcl.cache.layer import CacheWarning
 from kcl.inspect.report import table
 
 
@@ -47,6 +49,16 @@ class TestReport:
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         layers.binary()
         assert "off: KCL_NO_CACHE=binary" in kcl.report()
+
+    def test_refused(self, tmp_path):
+        """A layer whose directory is refused names no file, since none is written: it is in memory only."""
+        (tmp_path / "open").mkdir()
+        (tmp_path / "open").chmod(0o777)
+        option.cache_dir(tmp_path / "open")
+        with pytest.warns(CacheWarning, match="others can write"):
+            layers.binary().look_up("x-" + 64 * "0", Key([("source", "1")]))
+        line = next(line for line in kcl.report().splitlines() if line.startswith("binary "))
+        assert line.endswith("memory only")
 
     def test_off_for_some(self, monkeypatch):
         """A layer that is off for recipes of one front end says so beside its place."""
