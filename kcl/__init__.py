@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl.cache.layer import CacheWarning
-    from kcl.drivers.pocl.completing import flush
     from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
     from kcl.events import Event, add_hook, stats
     from kcl.generate.frontends.opencl import Array, Local, Scalar, Source
     from kcl.handle import Kernel
-    from kcl.inspect.report import report
+    from kcl.inspect.report import flush, report
     from kcl.integrations import install, uninstall
     from kcl.recipe import Recipe, kernel, lazy
 
@@ -39,7 +38,7 @@ _HOMES = {
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
     "add_hook": "kcl.events",
-    "flush": "kcl.drivers.pocl.completing",
+    "flush": "kcl.inspect.report",
     "install": "kcl.integrations",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",

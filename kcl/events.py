@@ -64,6 +64,7 @@ class Collected(NamedTuple):
 Hook = Callable[[Event], object]
 
 _beginnings: list[Callable[[], object]] = []  # one at most; every cache has the same
+_followers: list[Callable[[], object]] = []  # one at most
 _PLACES = 10_000
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
@@ -169,9 +170,8 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapp
         if event.outcome != "hit":
             state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts))
         hooks = tuple(state.hooks)
-    if is_first:
-        for begin in tuple(_beginnings):
-            begin()
+    for call in (*(_beginnings if is_first else ()), *_followers):
+        call()
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in hooks:
         try:
@@ -226,6 +226,11 @@ def taken() -> Collected:
 def on_first(begin: Callable[[], object]) -> None:
     """Call `begin` with the first event of this process, of a forked child, and after each `taken`."""
     _beginnings[:] = [begin]
+
+
+def on_each(follow: Callable[[], object]) -> None:
+    """Call `follow` with every event of this process from now on."""
+    _followers[:] = [follow]
 
 
 def _empty_row() -> dict[str, float]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable
 
 from kcl import caches, events, process, settings, spans
 from kcl.cache import layers
 
+_PROCESS = os.getpid()
+_MOMENT = 0.05  # seconds
 _MOST = 5  # questions in a report
 _HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
 
@@ -59,10 +63,11 @@ class Table:
 
 
 class Journal:
-    """The journal is written at exit."""
+    """The journal is written at exit, and soon after each look-up where nobody knows how the process ends."""
 
     def __init__(self) -> None:
         self.finalized = False
+        self.written = 0.0
 
     def at_exit(self) -> None:
         _write_journal()
@@ -110,6 +115,38 @@ def _keep_journal() -> None:
         # Its forked children end without atexit, and have forgotten what their parent registered.
         sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
     journal.finalized = True
+    if _is_worker():
+        events.on_each(_write_soon)
+
+
+def _is_worker() -> bool:
+    """Tell whether this process was forked, or is one of multiprocessing: a pool ends its workers by a signal."""
+    from_multiprocessing = getattr(sys.modules.get("multiprocessing.process"), "parent_process", lambda: None)
+    return os.getpid() != _PROCESS or from_multiprocessing() is not None
+
+
+def _write_soon() -> None:
+    """Write what was collected, unless that was done a moment ago."""
+    journal, now = _journal(), time.monotonic()
+    if now - journal.written > _MOMENT:
+        journal.written = now
+        from kcl.inspect.history import records
+
+        records.write()
+
+
+def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:
+    """Write the statistics, and complete the entries of all programs that this process launched; wait for it.
+
+    Returns True when nothing is left. `seconds` bounds the waiting; `progress` is called with the numbers of programs
+    that are done and of all, and where none is given and stderr is a terminal a bar is drawn there. Call it in one
+    process after the launches where `KCL_PROMOTE=off`, which is the default under MPI launchers and batch schedulers,
+    and before `os._exit`. Any fault of the cache is said once, as elsewhere. Thread-safe.
+    """
+    _write_journal()
+    from kcl.drivers.pocl import completing
+
+    return completing.flush(seconds, progress)
 
 
 def _write_journal() -> None:

@@ -91,13 +91,7 @@ def loaded(address: str, entry: Entry, options: str) -> None:
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
-    """Complete the entries of all programs that this process launched, and wait for it; True when nothing is left.
-
-    `seconds` bounds the waiting; `progress` is called with the numbers of programs that are done and of all, and where
-    none is given and stderr is a terminal a bar is drawn there. For `KCL_PROMOTE=off`, the default under MPI launchers
-    and batch schedulers: call it in one process, after the launches. Any fault of the cache is said once, as elsewhere.
-    Thread-safe.
-    """
+    """Complete the entries of all programs that this process launched, and wait for it: `kcl.flush` has the words."""
     _hand_over(_state())
     folder = settings.folder("kcl")
     drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)

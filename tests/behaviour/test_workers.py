@@ -1,0 +1,90 @@
+"""Look-ups of worker processes appear in `kcl stats` and `kcl explain`, however the workers end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PLATFORMS
+
+WORK = """
+import multiprocessing, os, sys
+
+
+def work(number, ends=False):
+    import numpy as np
+    import pyopencl as cl
+
+    import kcl
+
+    @kcl.kernel
+    def filled(number):
+        text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
+        arguments = [kcl.Array("x", np.float32, "(4,)", "out")]
+        return kcl.Source(text, entry="filled", arguments=arguments, global_size="(4,)")
+
+    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+    context = cl.Context(platform.get_devices())
+    found = float(filled(number)(cl.CommandQueue(context), out_host=True)[1][0][0])
+    if ends:
+        kcl.flush()
+        os._exit(0)
+    return found
+"""
+POOL = """
+if __name__ == "__main__":
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        assert pool.map(work, [1, 2]) == [1, 2]
+"""
+FUTURES = """
+if __name__ == "__main__":
+    from concurrent.futures import ProcessPoolExecutor
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(sys.argv[1])) as pool:
+        assert list(pool.map(work, [1, 2])) == [1, 2]
+"""
+PROCESSES = """
+if __name__ == "__main__":
+    for number in (1, 2):
+        process = multiprocessing.get_context(sys.argv[1]).Process(target=work, args=(number, True))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+"""
+FORKED = """
+if __name__ == "__main__":
+    for number in (1, 2):
+        if os.fork() == 0:
+            work(number, ends=True)
+        assert os.wait()[1] == 0
+"""
+WAYS = {
+    **{f"pool, {how}": (POOL, how) for how in ("fork", "spawn", "forkserver")},
+    **{f"futures, {how}": (FUTURES, how) for how in ("fork", "spawn")},
+    **{f"os._exit after flush, {how}": (PROCESSES, how) for how in ("fork", "spawn")},
+    "os.fork": (FORKED, ""),
+}
+
+
+@pytest.mark.slow_platforms
+@pytest.mark.parametrize("way", WAYS)
+def test_look_ups_are_kept(child, platform_name, way):
+    """Both look-ups of two workers are counted, and their misses are explained."""
+    text, how = WAYS[way]
+    driver = child.directory / "driver.py"
+    driver.write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + text)
+    done = subprocess.run(
+        [sys.executable, "driver.py", how], cwd=child.directory, env=child.environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    counted = {row["layer"]: row for row in told(child, "stats")}
+    assert counted["generator"]["misses"] == counted["binary"]["misses"] == 2
+    missed = [(one["layer"], one["kernel"]) for one in told(child, "explain", "--all")]
+    assert sorted(missed) == [("binary", "filled")] * 2 + [("generator", "filled")] * 2
+
+
+def told(child, *words):
+    """Return what a command says as JSON."""
+    return json.loads(child.run(f"from kcl.cli import main; main({[*words, '--json']!r})").stdout)
