@@ -129,5 +129,16 @@ def test_names_the_change(filled, child, which):
     generator = [one for one in told if one["layer"] == "generator"]
     assert {tuple(change["part"] for change in one["changes"]) for one in generator} == {mutation.named}
     assert sum(one["times"] for one in generator) == mutation.missed
-    programs = {change["part"] for one in told if one["layer"] == "binary" for change in one["changes"]}
-    assert programs <= {"source"}
+    programs = [one for one in told if one["layer"] == "binary"]
+    assert {change["part"] for one in programs for change in one["changes"]} <= {"source"}
+    if which in BESIDE:
+        assert [sum(map(_is_beside, one["changes"])) for one in programs] == [1] * len(programs)
+
+
+BESIDE = ("a statement", "a constant", "the first recipe", "the second recipe")
+
+
+def _is_beside(change):
+    """Tell whether two programs differ in the statement that was changed, and in nothing else."""
+    lines = [line for line in change["diff"] if line[:1] in "+-"]
+    return len(lines) == 2 and all("out[" in line for line in lines)

@@ -62,16 +62,17 @@ class Shelf:
         own = [one for one in self.entries if one.digest == key.digest]
         known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
         known = [one for one in known if one.written < moment]
-        paired = [one for one in known if source and Part("source", source) in one.key.parts]
+        part = Part("source", source)
+        paired = [one for one in known if source and part in one.key.parts]
+        if source and not paired:  # a program has one entry, under the kernel that asked first
+            paired = [one for one in self._others(made) if part in one.key.parts and one.written < moment]
         found = explain(key, texts, paired or known, begun, lambda: self._others(made))
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
         return found
 
     def _others(self, made: Mapping[str, float]) -> list[Known]:
-        """Return the entries of other kernels, where kernels share what makes the same calls."""
-        if self.layer != settings.GENERATOR:
-            return []
+        """Return the entries of other kernels: those that make the same calls, or have the same text, share them."""
         if self._rest is None:
             own = {one.address for one in self.entries}
             every = inventory.entries(self.layer, all_rows=True)
@@ -80,7 +81,8 @@ class Shelf:
 
     def source_digest(self, key: Key) -> str:
         """Return the digest of the OpenCL C that a row holds, empty where it holds none."""
-        own = next((one for one in self.entries if one.digest == key.digest), None)
+        entries = [*self.entries, *(self._rest.entries if self._rest is not None else ())]
+        own = next((one for one in entries if one.digest == key.digest), None)
         source = self._source(own) if own is not None else b""
         return hashlib.sha256(source).hexdigest() if source else ""
 
