@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import pyopencl as cl
 
 _ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
 _SCALARS = frozenset({"Scalar", "ValueArg"})
@@ -55,8 +56,6 @@ def at_fault(kernel: str, given: Mapping[str, Any], known: Iterable[Known], pack
 
 def not_built(kernel: str, recipe: Any, error: Any) -> Exception:
     """Return the error of a program that does not compile once more, with the kernel and the place of its recipe."""
-    import pyopencl as cl
-
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
     said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{words}"
     found: Exception = type(error)(cl._cl._ErrorRecord(msg=said, code=error.code, routine=error.routine))
@@ -82,6 +81,8 @@ def _wrong(name: str, value: Any, argument: Known | None) -> str:
             return f"is a number of dtype {np.dtype(argument.dtype)}, not {_shown(value)}"  # type: ignore[union-attr]
         return ""
     is_array = hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic)
+    if kind == "Array" and isinstance(value, cl.MemoryObjectHolder):
+        return ""  # of a Source, whose sizes may be given
     if kind in _ARRAYS and not is_array:
         dtype = np.dtype(argument.dtype)  # type: ignore[union-attr]
         return f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, dtype)}"
@@ -100,9 +101,7 @@ def _cure(name: str, value: Any, dtype: Any) -> str:
 
 
 def _is_memory(value: Any) -> bool:
-    import pyopencl as cl
-
-    return isinstance(value, (cl.MemoryObject, cl.SVM, cl.SVMAllocation))
+    return isinstance(value, (cl.MemoryObjectHolder, cl.SVM, cl.SVMAllocation))
 
 
 def _shown(value: Any) -> str:

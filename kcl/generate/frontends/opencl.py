@@ -51,7 +51,8 @@ class Array(NamedTuple):
     """A global array argument.
 
     `shape` is an expression over scalars and other arrays' shapes: "(n, m)", "(2*n,)", "(x.shape[0],)"; C order.
-    `direction` is "in", "out" (allocated where it is not given) or "inout".
+    `direction` is "in", "out" (allocated where it is not given) or "inout". A call gives a numpy array, a
+    `pyopencl.array.Array`, or a buffer where scalars and other arrays say the shape.
     """
 
     name: str
@@ -115,6 +116,16 @@ class Source:
         with open(path, encoding="utf-8") as stream:
             source = cls(stream.read(), **keywords)
         source.path = os.fspath(path)
+        return source
+
+    def kernel(self, entry: str, **changed: Any) -> Source:
+        """Return another kernel of the same text; the keywords are those of the class, for what is not the same.
+
+        The text is built once for all of its kernels. Raises RecipeError as the class does.
+        """
+        same = {name: getattr(self, name) for name in self.__slots__ if name not in ("code", "entry", "path")}
+        source = Source(self.code, entry=entry, **(same | changed))
+        source.path = self.path
         return source
 
 
@@ -278,10 +289,15 @@ class _Writer:
 
 def _write_invoker(source: Source) -> str:
     write = _Writer()
-    for line in ("import numpy as _np", "import pyopencl as _cl", "import pyopencl.array as _cl_array"):
+    for line in (
+        "import numpy as _np",
+        "import pyopencl as _cl",
+        "import pyopencl.array as _cl_array",
+    ):
         write(line, 0)
     write("from pyopencl.tools import DeferredAllocator as _DeferredAllocator", 0)
     write("_kcl_no_numbers = (str, bytes, list, tuple)", 0)
+    write("_kcl_buffers = _cl.MemoryObjectHolder", 0)
     for argument in source.arguments:
         write(f"_kcl_dtype_{argument.name} = {_dtype_expression(argument)}", 0)
     arrays = [argument for argument in source.arguments if isinstance(argument, Array)]
@@ -342,8 +358,9 @@ def _write_scalar(write: _Writer, scalar: Scalar, arrays: list[Array]) -> None:
         axes = shape.elts if isinstance(shape, ast.Tuple) else [shape]
         for axis, expression in enumerate(axes):
             if isinstance(expression, ast.Name) and expression.id == name:
-                write(f"if {name} is None and {array.name} is not None and len({array.name}.shape) == {len(axes)}:")
-                write(f"{name} = {array.name}.shape[{axis}]", 2)
+                write(f"if {name} is None and {array.name} is not None and not isinstance({array.name}, _kcl_buffers):")
+                write(f"if len({array.name}.shape) == {len(axes)}:", 2)
+                write(f"{name} = {array.name}.shape[{axis}]", 3)
     write(f"if {name} is None:")
     write(
         f"raise TypeError(\"value argument '{name}' was not given and could not be automatically determined\")",
@@ -370,6 +387,12 @@ def _write_array(write: _Writer, array: Array, arrays: list[Array]) -> None:
     if array.direction == "out":
         write(f"if {name} is None:")
         write(f"{name} = _cl_array.Array(queue, _kcl_shape, {dtype}, allocator=allocator)", 2)
+    write(f"if isinstance({name}, _kcl_buffers):")
+    write(f"_kcl_bytes = int(_np.prod(_kcl_shape)) * {dtype}.itemsize", 2)
+    write(f"if {name}.size < _kcl_bytes:", 2)
+    says = f"argument '{name}' is a buffer of %d bytes, but its shape %s takes %d"
+    write(f'raise ValueError("{says}" % ({name}.size, _kcl_shape, _kcl_bytes))', 3)
+    write(f"{name} = _cl_array.Array(queue, _kcl_shape, {dtype}, data={name})", 2)
     write(f"if {name}.dtype != {dtype}:")
     write(
         f"raise TypeError(\"dtype mismatch on argument '{name}' (got: %s, expected: %s)\" % ({name}.dtype, {dtype}))", 2

@@ -426,6 +426,68 @@ class TestErrors:
         assert y.tolist() == [0, 1, 2]
 
 
+class TestBuffers:
+    """Buffers in the place of arrays whose shapes the scalars say."""
+
+    def test_in_and_out(self, queue):
+        """A kernel reads a buffer and writes into one, beside arrays of both kinds."""
+        x = cl_array.to_device(queue, np.arange(4, dtype=np.float32))
+        y = cl_array.zeros(queue, 4, np.float32)
+        for _ in range(3):
+            given = {"x": x.base_data, "b": np.ones(1, np.float32), "a": 2, "n": 4}
+            _event, (found,) = affine()(queue, y=y.base_data, **given)
+            queue.finish()
+            assert isinstance(found, cl_array.Array)
+            assert y.get().tolist() == [1, 3, 5, 7]
+            y.fill(0)
+
+    def test_size(self, queue):
+        """A buffer that is too small is refused with both sizes; one without a size names what is missing."""
+        small = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)
+        b = np.ones(1, np.float32)
+        with pytest.raises(ValueError, match=r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"):
+            affine()(queue, x=small, b=b, a=2, n=4)
+        with pytest.raises(TypeError, match="'n' was not given"):
+            affine()(queue, x=small, b=b, a=2)
+
+
+class TestKernels:
+    """Other kernels of the text of a Source."""
+
+    def test_same_text(self, queue):
+        """It takes over all that is not given anew, and is built once."""
+        text = "".join(
+            f"kernel void {name}(global float *x) {{ x[get_global_id(0)] = VALUE * {number}; }}\n"
+            for name, number in (("one", 1), ("two", 2), ("third", 0.5))
+        )
+        one = kcl.Source(
+            text,
+            entry="one",
+            arguments=[kcl.Array("x", np.float32, "(4,)", "out")],
+            global_size="(4,)",
+            build_options=["-DVALUE=3"],
+        )
+        made = {
+            "one": one,
+            "two": one.kernel("two"),
+            "third": one.kernel("third", global_size="(2,)", local_size="(2,)"),
+        }
+
+        @kcl.kernel
+        def chosen(name):
+            return made[name]
+
+        found = {name: chosen(name)(queue, x=np.zeros(4, np.float32))[1][0].tolist() for name in made}
+        assert found == {"one": [3] * 4, "two": [6] * 4, "third": [1.5, 1.5, 0, 0]}
+        assert kcl.stats()["binary"]["misses"] == 1
+
+    def test_refused(self):
+        """What the class refuses is refused here too."""
+        one = kcl.Source("", entry="one", arguments=[kcl.Array("x", np.float32, "(4,)")], global_size="(4,)")
+        with pytest.raises(kcl.RecipeError, match="'two': global_size is '\\(n,\\)'"):
+            one.kernel("two", global_size="(n,)")
+
+
 class TestFiles:
     """Files that are read anew by each Kernel, in one process and on one queue, beside what is bound there."""
 
