@@ -312,7 +312,11 @@ def _hit(entry: Entry, size: int) -> Look:
 
 
 def _require(opened: Open, values: Mapping[str, Any]) -> None:
-    missing = sorted(name for name in opened.required if name not in values or _is_no_array(values[name]))
+    missing = sorted(
+        name
+        for name in opened.required
+        if name not in values or (name not in opened.packed and _is_no_array(values[name]))
+    )
     if missing:
         raise MissingArguments(missing)
 

@@ -120,6 +120,21 @@ class TestArguments:
         assert refusals.at_fault("k", {"parts": [ONES]}, [], {"parts"}) == ""
         assert "'parts' is the list" in refusals.at_fault("k", {"parts": [1]}, [], ())
 
+    def test_parts_of_an_array(self, queue):
+        """An array whose parts are separate is given as a tuple, a list or an array of objects, as in loopy."""
+
+        @kcl.kernel
+        def copied():
+            import loopy as lp
+
+            return lp.fix_parameters(lp.make_copy_kernel("c,c", "f,sep"), n1=2)
+
+        parts = np.empty(2, object)
+        parts[:] = [ONES, 2 * ONES]
+        for given in ((ONES, 2 * ONES), [ONES, 2 * ONES], parts):
+            _event, (output,) = copied()(queue, input=given)
+            assert np.asarray(output).tolist() == [[1.0, 2.0]] * 4
+
 
 class TestBuild:
     """A program that does not compile, or lacks the kernel, is told of once, with the recipe and the kernel."""
