@@ -76,7 +76,13 @@ SUITES = (
 # What stands on loopy; its releases on the package index are old, so these run from checkouts.
 LIBRARIES = (
     Suite("arraycontext", "arraycontext", "test", ("test_arraycontext.py",), ("PytatoPyOpenCL",)),
-    Suite("pytato", "pytato", "test", ("test_codegen.py",), ("reductions",)),
+    Suite(
+        "pytato",
+        "pytato",
+        "test",
+        ("test_codegen.py", "test_pytato.py", "test_linalg.py"),
+        ("reshape", "reductions", "math_functions"),
+    ),
     Suite("meshmode's examples", "meshmode", "examples", ("simple-dg.py",)),
     Suite("grudge's examples", "grudge", "examples", ("hello-grudge.py",)),
 )
