@@ -196,7 +196,8 @@ _FAILED = ("failure", "error", "skipped")
 
 
 def _name(case: ElementTree.Element) -> str:
-    return re.sub(r"0x[0-9a-f]+", "", f"{case.get('classname')}.{case.get('name')}")
+    module = str(case.get("classname")).rpartition(".test.")[2]
+    return re.sub(r"0x[0-9a-f]+|<context factory for .*>>", "", f"{module}.{case.get('name')}")
 
 
 def examples(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) -> dict[str, str]:
@@ -272,7 +273,7 @@ def questions(found: dict[str, dict[str, Any]]) -> list[str]:
     for name, one in found.items():
         for where, times in one["questions"].items():
             question, _, place = where.removesuffix(")").rpartition(" (")
-            suites = asked.setdefault(question, {}).setdefault(_line(place), {})
+            suites = asked.setdefault(question.partition(" of ")[0], {}).setdefault(_line(place), {})
             suites[name] = suites.get(name, 0) + times
     lines = ["| question | times | suites | asked most by |", "| --- | --- | --- | --- |"]
     ordered = sorted(asked.items(), key=lambda one: -_total(one[1]))
