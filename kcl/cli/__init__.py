@@ -7,6 +7,7 @@ through `kcl.cli.output`.
 from __future__ import annotations
 
 import codecs
+import difflib
 import errno
 import importlib
 import io
@@ -29,6 +30,7 @@ COMMANDS = {
     "stats": "kcl.cli.stats",
     "unpack": "kcl.cli.unpack",
     "env": "kcl.cli.env",
+    "flush": "kcl.cli.flush",
     "purge": "kcl.cli.purge",
     "gc": "kcl.cli.gc",
     "doctor": "kcl.cli.doctor",
@@ -48,6 +50,16 @@ class Lazy(click.Group):
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find a command; of one that there is not, name the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = " or ".join(map(repr, difflib.get_close_matches(args[0], COMMANDS, 2)))
+            if not near or args[0].startswith("-"):
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what the system refuses is said in a line, and a pipe that is closed early is no fault."""

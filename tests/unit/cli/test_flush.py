@@ -1,0 +1,47 @@
+"""`kcl flush`: entries that wait are completed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from kcl import option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cli import main
+from kcl.drivers.pocl.jobs import Queue
+
+
+def flush(*arguments):
+    """Run the command in this process."""
+    return CliRunner().invoke(main, ["flush", *arguments])
+
+
+class TestFlush:
+    def test_nothing_waits(self):
+        """Where nothing waits it says so at once, and makes no directory."""
+        done = flush()
+        assert done.exit_code == 0, done.output
+        assert done.output == "every entry is complete\n"
+
+    def test_left(self, monkeypatch):
+        """What nobody completes in time is counted, and the exit status is 1."""
+        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda _command, _environment: None)
+        Queue(option.folder("kcl")).add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
+        started = time.monotonic()
+        done = flush("--seconds", "0.5")
+        assert done.exit_code == 1, done.output
+        assert done.output == "1 programs are still being completed\n"
+        assert time.monotonic() - started < 20
+
+    @pytest.mark.one_platform
+    def test_completes(self, project):
+        """After it a run finds every program, completed by another process."""
+        project.run("pair")
+        done = project.child.run("from kcl.cli import main; main(['flush'])")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("every entry is complete\n")
+        assert Queue(str(project.child.cache / "kcl")).is_empty()
+        assert project.run("pair", warm=True).outcomes("binary")
