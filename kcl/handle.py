@@ -214,6 +214,16 @@ class Kernel:
         """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up."""
         return self._generate.is_stored()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
+        import pickle
+
+        if self._function is None or "<locals>" in self._function.__qualname__:
+            raise pickle.PicklingError(
+                f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module"
+            )
+        return _kernel_of, (self._function.__module__, self._function.__qualname__, self._parameters)
+
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={unmade.shown(value)}" for name, value in self._parameters.items())
         state = f"{len(self._ready)} variant(s) generated" if self._ready else "nothing generated yet"
@@ -324,6 +334,17 @@ class Kernel:
         from kcl.generate.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
+
+
+def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
+    """Call the recipe of a name in a module."""
+    import importlib
+
+    recipe: Any = importlib.import_module(module)
+    for part in name.split("."):
+        recipe = getattr(recipe, part)
+    found: Kernel = recipe(**parameters)
+    return found
 
 
 def _origin(task: Task) -> Origin:

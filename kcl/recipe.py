@@ -47,6 +47,11 @@ class Recipe(Generic[P]):
         copied = {name: _copied(value) for name, value in arguments.items()}
         return Kernel(self.function.__name__, self.function, copied, self.declared)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind a recipe that is a method to its object, which is then its first parameter."""
+        call: Any = self
+        return self if instance is None else functools.partial(call, instance)
+
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pyopencl as cl
@@ -483,3 +485,34 @@ class TestFailures:
         path.write_text(ADD)
         from_file(path=str(path))(queue, x=x, a=1)
         assert x.tolist() == [1.0] * 8
+
+
+class TestPickle:
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+    def test_same_kernel(self, queue, copied):
+        """A copy is the kernel of the same recipe with the same parameters, and hits."""
+        kernel = numbered(number=4)
+        before = kernel(queue, out_host=True)[1][0].tolist()
+        again = copied(kernel)
+        assert again is not kernel
+        assert repr(again) == "<kcl.Kernel numbered(number=4): nothing generated yet>"
+        assert again(queue, out_host=True)[1][0].tolist() == before == [4, 4]
+        assert kcl.stats()["generator"]["misses"] == 1
+
+    def test_local(self):
+        """A recipe that only one call of a function knows is refused, with the reason."""
+
+        @kcl.kernel
+        def local():
+            raise AssertionError("not run")
+
+        with pytest.raises(pickle.PicklingError, match=r"'local' cannot be pickled .* no function of a module"):
+            pickle.dumps(local())
+
+
+@kcl.kernel
+def numbered(number):
+    """Fill with a number."""
+    text = f"kernel void numbered(global int *x) {{ x[get_global_id(0)] = {number}; }}"
+    arguments = [kcl.Array("x", np.int32, "(2,)", "out")]
+    return kcl.Source(text, entry="numbered", arguments=arguments, global_size="(2,)")

@@ -156,6 +156,35 @@ def built():
 """
 
 
+class Scale:
+    """An object with a recipe as its method."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    @kcl.kernel
+    def filled(self, offset=0):
+        """Fill with a number of the object."""
+        text = f"kernel void filled(global int *x) {{ x[get_global_id(0)] = {self.factor} + {offset}; }}"
+        arguments = [kcl.Array("x", np.int32, "(2,)", "out")]
+        return kcl.Source(text, entry="filled", arguments=arguments, global_size="(2,)")
+
+
+class TestMethods:
+    def test_bound(self, queue):
+        """The object is the first parameter, as it is at the call."""
+        scale = Scale(3)
+        kernel, other = scale.filled(), scale.filled(offset=4)
+        scale.factor = 5
+        found = [one(queue, out_host=True)[1][0].tolist() for one in (kernel, other, scale.filled(), Scale(7).filled())]
+        assert found == [[3, 3], [7, 7], [5, 5], [7, 7]]
+
+    def test_unbound(self, queue):
+        """The class has the recipe itself."""
+        assert isinstance(Scale.filled, kcl.Recipe)
+        assert Scale.filled(Scale(2))(queue, out_host=True)[1][0].tolist() == [2, 2]
+
+
 class TestLazy:
     def test_imported_when_used(self, tmp_path, monkeypatch):
         """The module is imported by the first attribute that is asked of it, not before."""
