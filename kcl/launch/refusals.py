@@ -77,8 +77,9 @@ def meant(name: str, known: Iterable[str]) -> str:
 def _wrong(name: str, value: Any, argument: Known | None) -> str:
     kind = argument.kind if argument is not None else ""
     if kind in _SCALARS:
-        if isinstance(value, _NO_NUMBERS) or getattr(value, "ndim", False):
-            return f"is a number of dtype {np.dtype(argument.dtype)}, not {_shown(value)}"  # type: ignore[union-attr]
+        dtype = np.dtype(argument.dtype)  # type: ignore[union-attr]
+        if dtype.kind != "V" and (isinstance(value, _NO_NUMBERS) or getattr(value, "ndim", False)):
+            return f"is a number of dtype {dtype}, not {_shown(value)}"
         return ""
     is_array = hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic)
     if kind == "Array" and isinstance(value, cl.MemoryObjectHolder):
