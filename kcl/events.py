@@ -64,7 +64,6 @@ class Collected(NamedTuple):
 Hook = Callable[[Event], object]
 
 _beginnings: list[Callable[[], object]] = []  # one at most; every cache has the same
-_followers: list[Callable[[], object]] = []  # one at most
 _PLACES = 10_000
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
@@ -82,6 +81,7 @@ class State:
         self.tallies: dict[tuple[str, str], dict[str, float]] = {}
         self.uses: dict[str, tuple[int, float]] = {}
         self.noted: deque[Noted] = deque(maxlen=1024)
+        self.follow: Callable[[], object] | None = None  # called with every event
         self.made: dict[str, float] = {}  # question and place of what could not wait -> how often
 
     def after_fork(self) -> None:
@@ -170,8 +170,11 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapp
         if event.outcome != "hit":
             state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts))
         hooks = tuple(state.hooks)
-    for call in (*(_beginnings if is_first else ()), *_followers):
-        call()
+    if is_first:
+        for begin in tuple(_beginnings):
+            begin()
+    if state.follow is not None:
+        state.follow()
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in hooks:
         try:
@@ -230,7 +233,7 @@ def on_first(begin: Callable[[], object]) -> None:
 
 def on_each(follow: Callable[[], object]) -> None:
     """Call `follow` with every event of this process from now on."""
-    _followers[:] = [follow]
+    _state().follow = follow
 
 
 def _empty_row() -> dict[str, float]:

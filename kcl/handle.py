@@ -94,8 +94,8 @@ class Kernel:
 
         Arrays are numpy or device arrays; output arrays that are not given are allocated by `allocator` (bytes to
         buffer). `wait_for` lists events; `out_host` forces (True) or forbids (False) numpy outputs, and None means
-        numpy where every array given is one. Raises what the executor raises for a missing argument or one of a
-        wrong dtype, shape, strides or offset, and TypeError for an argument that no call takes. Thread-safe.
+        numpy where every array given is one. Raises what the executor raises for an argument that is missing, or of a
+        wrong kind, dtype, shape, strides or offset; of a Source, TypeError for one of a wrong kind. Thread-safe.
         """
         if unnamed:
             raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, name=...)")
@@ -316,10 +316,12 @@ class Kernel:
         base, found = self._generate.base, next(iter(self._ready.values()), None)
         known = found.code.invoker.arguments if found is not None else ()
         said = refusals.at_fault(self.name, arguments, known, base.open.packed) if base is not None else ""
-        if said:
-            return TypeError(said)
         if isinstance(error, MissingArguments):
-            return self._missing(error.names, found)
+            error = self._missing(error.names, found)
+            return refusals.worded(error, said) if said else error
+        if said:
+            is_source = found is not None and found.code.invoker.front_end == "opencl"
+            return TypeError(said) if is_source else refusals.worded(error, said)
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
             return refusals.not_built(self.name, self._function, error)
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):

@@ -54,6 +54,17 @@ def at_fault(kernel: str, given: Mapping[str, Any], known: Iterable[Known], pack
     return ""
 
 
+def worded(error: Exception, words: str) -> Exception | None:
+    """Return an error of the same class with other words: who catches what loopy's executor raises catches this."""
+    try:
+        if isinstance(error, cl.Error):
+            said: Exception = type(error)(cl._cl._ErrorRecord(msg=words, code=error.code, routine=error.routine))
+            return said
+        return type(error)(words)
+    except TypeError:  # the class wants more than words
+        return None
+
+
 def not_built(kernel: str, recipe: Any, error: Any) -> Exception:
     """Return the error of a program that does not compile once more, with the kernel and the place of its recipe."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
