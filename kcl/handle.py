@@ -216,12 +216,8 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
-        import pickle
-
         if self._function is None or "<locals>" in self._function.__qualname__:
-            raise pickle.PicklingError(
-                f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module"
-            )
+            raise TypeError(f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module")
         return _kernel_of, (self._function.__module__, self._function.__qualname__, self._parameters)
 
     def __repr__(self) -> str:
