@@ -21,7 +21,7 @@ from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.origins import Origin
 from kcl.generate.rows import Ready
 from kcl.generate.stage import Generate, Given, dtypes_of
-from kcl.launch import Launcher, MissingArguments, unpack
+from kcl.launch import ARRAYS, Launcher, MissingArguments, unpack
 from kcl.record import unmade
 from kcl.record.declarations import NOTHING, Declared, Task
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kcl.cache.key import Key
 
 _ATTRIBUTE = "_kcl_bindings"
-_ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
 
 
 class Bindings:
@@ -147,7 +146,7 @@ class Kernel:
         from kcl.launch import replay
 
         ready = self._code(queue, arguments, lead)
-        arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in _ARRAYS]
+        arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in ARRAYS]
         elsewhere = [name for name in arrays if not isinstance(arguments.get(name), Array)]
         if elsewhere:
             names = ", ".join(elsewhere)

@@ -10,6 +10,7 @@ from kcl.errors import KclError, RecipeError
 # Calls that the invoker takes itself before what it does is written out: that costs as much as it saves in so many.
 HOT = 40
 _VARIANTS = 8
+ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
 

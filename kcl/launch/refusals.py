@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyopencl as cl
 
-_ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
+from kcl.launch import ARRAYS
+
 _SCALARS = frozenset({"Scalar", "ValueArg"})
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset)
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
@@ -65,12 +66,11 @@ def worded(error: Exception, words: str) -> Exception | None:
         return None
 
 
-def not_built(kernel: str, recipe: Any, error: Any) -> Exception:
+def not_built(kernel: str, recipe: Any, error: Exception) -> Exception | None:
     """Return the error of a program that does not compile once more, with the kernel and the place of its recipe."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
     said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{words}"
-    found: Exception = type(error)(cl._cl._ErrorRecord(msg=said, code=error.code, routine=error.routine))
-    return found
+    return worded(error, said)
 
 
 def place(recipe: Any) -> str:
@@ -95,7 +95,7 @@ def _wrong(name: str, value: Any, argument: Known | None) -> str:
     is_array = hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic)
     if kind == "Array" and isinstance(value, cl.MemoryObjectHolder):
         return ""  # of a Source, whose sizes may be given
-    if kind in _ARRAYS and not is_array:
+    if kind in ARRAYS and not is_array:
         dtype = np.dtype(argument.dtype)  # type: ignore[union-attr]
         return f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, dtype)}"
     if not kind and (isinstance(value, _NO_NUMBERS) or _is_memory(value)):
