@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-all truth compat lint docs bench bench-check bench-report clean
+.PHONY: demo test test-slow test-all truth faults soak compat lint docs transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -23,15 +23,31 @@ test-all:
 	sh tools/test_all.sh
 
 # Mutations, noises and 2,000 made-up programs against processes without a cache, made-up calls of 200 kernels against
-# loopy's executor, ten storms of processes with threads, chains of transformations, families of hidden inputs: minutes.
+# loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers
+# beside eviction, all orders of steps of the protocol of leads, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_pairs.py tests/truth/test_mutations.py tests/truth/test_noises.py tests/truth/test_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
 	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_flight.py -k storm
+	KCL_CROWD_PROCESSES=$${KCL_CROWD_PROCESSES:-64} KCL_CROWD_THREADS=$${KCL_CROWD_THREADS:-16} \
+		KCL_CROWD_SECONDS=$${KCL_CROWD_SECONDS:-60} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
+		tests/unit/cache/test_flight.py tests/unit/inspect/test_space.py -k "ways or beside"
+	$(ON_POCL) $(BIN)/python -m pytest tests/truth/test_lead_model.py
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_chains.py tests/truth/families
+
+# Every row of the matrix of faults with its full number: hours. It goes on where it stopped, prints its seeds, and ends by
+# writing doc/explanation/reliability.md. FAULTS="--seconds 60" gives each row a minute, FAULTS="--baseline" runs without kcl.
+faults: $(VENV)/.dev
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python tools/faults.py $(FAULTS)
+	$(BIN)/python tools/faults.py --page
+
+# One cache directory under drivers, threads, kills, faults, gc and purge at once. KCL_SOAK_MINUTES says for how long, 30
+# by default; the outcome goes to build/soak.json, whose format tools/soak.py describes.
+soak: $(VENV)/.dev
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python tools/soak.py
 
 # The suites and examples of pyopencl, loopy and pytools as they are, without kcl and with it: half an hour. Then
 # loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
@@ -47,6 +63,10 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -b html doc doc/_build/html
+
+# What the commands in the pages print, written into the pages.
+transcripts: $(VENV)/.dev
+	KCL_WRITE_TRANSCRIPTS=1 $(ON_POCL) $(BIN)/python -m pytest -q tests/behaviour/test_documentation.py -k execute
 
 bench: $(VENV)/.dev
 	$(ON_POCL) $(BIN)/python benchmarks/run.py

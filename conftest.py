@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 
+import browser
 import pytest
 import slow
 
@@ -23,12 +24,14 @@ SCRUBBED = (
         "KCL_CACHE_DIR",
         "KCL_MAX_SIZE",
         "KCL_NO_CACHE",
+        "KCL_PROGRESS",
         "KCL_PROMOTE",
         "KCL_REPORT",
         "KCL_RUN",
         "KCL_STRICT",
     ),
-    *("KCL_TRACE", "KCL_VERIFY"),
+    *("KCL_TRACE", "KCL_VERIFY", "KCL_MAX_AGE"),
+    *("COLUMNS", "LINES"),  # pytest-xdist sets them in its workers
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
     *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT", "_LOOPY_SKIP_ARG_CHECKS"),
@@ -40,6 +43,9 @@ SCRUBBED = (
     ),
 )
 PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL"}
+
+# `fault`: every test sees KCL_STRICT=fault, unless it has the mark `faults` or sets the variable itself.
+STRICT = os.environ.get("KCL_TEST_STRICT", "")
 
 # PoCL and loopy take their directories once a process, at the first query and at import: one for the whole session.
 _session = tempfile.TemporaryDirectory(prefix="kcl-tests-")
@@ -77,15 +83,19 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "gpu" in item.keywords and not gpus:
             item.add_marker(pytest.mark.skip(reason="no OpenCL GPU device here"))
+        if "browser" in item.keywords and browser.command() is None:
+            item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path, monkeypatch):
+def fresh(tmp_path, monkeypatch, request):
     """Give the test a cache directory of its own, and kcl a state as of its import."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in (*SCRUBBED, *slow.VARIABLES):
         monkeypatch.delenv(name, raising=False)
+    if STRICT and not request.node.get_closest_marker("faults"):
+        monkeypatch.setenv("KCL_STRICT", STRICT)
     # Where this process's PoCL looks, whatever XDG_CACHE_HOME says now; child processes have their own.
     monkeypatch.setenv("POCL_CACHE_DIR", os.path.join(_session.name, "cache", "pocl", "kcache"))
     _forget()
@@ -137,6 +147,7 @@ class Child:
         """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
         kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
         paths = [str(self.directory), str(ROOT), str(SUPPORT), *filter(None, [kept.get("PYTHONPATH")])]
+        kept |= {"KCL_STRICT": os.environ["KCL_STRICT"]} if STRICT and "KCL_STRICT" in os.environ else {}
         kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache), "PYTHONPATH": os.pathsep.join(paths)}
         return kept | variables
 

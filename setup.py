@@ -13,11 +13,12 @@ LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
 POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
 INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
 PYTEST = ["pytest>=8,<10", "pytest-timeout>=2.3,<3", "pytest-xdist>=3.6,<4"]
-TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11"]
+TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11", f"mpich>=4.2,<6; {LINUX_X86_64}"]
 LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
-# matplotlib draws what `make bench` measured; zstandard is compared with zlib there, kcl itself does not use it.
-BENCH = ["matplotlib>=3.8,<4", "zstandard>=0.22,<1"]
-DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6"]
+# matplotlib draws what `make bench` measured; zstandard is compared with zlib there, and the start of a command with
+# that of rich. kcl itself uses none of them.
+BENCH = ["matplotlib>=3.8,<4", "zstandard>=0.22,<1", "rich>=13,<16"]
+DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6", "sphinx-copybutton>=0.5.2,<1"]
 
 setup(
     name="kcl",
@@ -35,7 +36,6 @@ setup(
         "numpy>=1.26,<3",
         "platformdirs>=4,<5",
         "click>=8.1,<9",
-        "rich>=13,<16",
         "tomli>=2,<3; python_version < '3.11'",
     ],
     extras_require={

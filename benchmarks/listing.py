@@ -74,6 +74,8 @@ def rows(number: int) -> list[Entry]:
         "kernels": ["loopy_kernel"],
         "options": [],
         "packed": [],
+        "program": digest(f"source {number}"),
+        "recipe": {"site": f"driver.py:{number % 500}", "parameters": [["block", str(number)]]},
         "unit": unit.digest,
     }
     parts = {"source.cl": bytes(500), "invoker.py": bytes(5700), "invoker.code": bytes(6300)}
@@ -104,6 +106,7 @@ def program(number: int) -> Entry:
         "kernel": f"kernel_{number % 500}",
         "kernels": ["loopy_kernel"],
         "options": [],
+        "program": digest(f"source {number}"),
         "platform": {"name": "Portable Computing Language", "version": "OpenCL 2.0"},
         "device": {"name": "cpu of the benchmark", "driver": "3.0"},
         "seconds": 0.2,

@@ -29,6 +29,7 @@ PARTS = {
     "processes": "whole processes, cold, second, later, and without PoCL's own cache",
     "budget": "where a warm start goes",
     "cold": "cold runs in pairs",
+    "prepare": "many kernels made ready, by two processes and by one",
     "unchanged": "programs that were not written for kcl",
     "storm": "processes that start cold at once",
     "large": "a kernel of many statements",

@@ -11,66 +11,101 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl.cache.layer import CacheWarning
-    from kcl.errors import CacheFault, CacheMiss, DamagedEntry, KclError, RecipeError, UnknownInput, UnusableDirectory
+    from kcl.errors import (
+        CacheFault,
+        CacheMiss,
+        DamagedEntry,
+        KclError,
+        PrepareError,
+        RecipeError,
+        UnknownInput,
+        UnusableDirectory,
+    )
     from kcl.events import Event, add_hook, stats
-    from kcl.generate.frontends.opencl import Array, Local, Scalar, Source
+    from kcl.generate.frontends.source import Array, Image, Local, Sampler, Scalar, Source, round_up
     from kcl.handle import Kernel
+    from kcl.inspect.catalogue import CacheEntry, entries
+    from kcl.inspect.explain.misses import Miss, explain
+    from kcl.inspect.purge import Removal, purge
     from kcl.inspect.report import flush, report
     from kcl.integrations import install, uninstall
     from kcl.recipe import Recipe, kernel, lazy
+    from kcl.workers.prepare import prepare
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Array": "kcl.generate.frontends.opencl",
+    "Array": "kcl.generate.frontends.source",
+    "CacheEntry": "kcl.inspect.catalogue",
     "CacheFault": "kcl.errors",
     "CacheMiss": "kcl.errors",
     "CacheWarning": "kcl.cache.layer",
     "DamagedEntry": "kcl.errors",
     "Event": "kcl.events",
+    "Image": "kcl.generate.frontends.source",
     "KclError": "kcl.errors",
     "Kernel": "kcl.handle",
-    "Local": "kcl.generate.frontends.opencl",
+    "Local": "kcl.generate.frontends.source",
+    "Miss": "kcl.inspect.explain.misses",
+    "PrepareError": "kcl.errors",
     "Recipe": "kcl.recipe",
     "RecipeError": "kcl.errors",
-    "Scalar": "kcl.generate.frontends.opencl",
-    "Source": "kcl.generate.frontends.opencl",
+    "Removal": "kcl.inspect.purge",
+    "Sampler": "kcl.generate.frontends.source",
+    "Scalar": "kcl.generate.frontends.source",
+    "Source": "kcl.generate.frontends.source",
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
     "add_hook": "kcl.events",
+    "entries": "kcl.inspect.catalogue",
+    "explain": "kcl.inspect.explain.misses",
     "flush": "kcl.inspect.report",
     "install": "kcl.integrations",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
     "option": "kcl.settings",
+    "prepare": "kcl.workers.prepare",
+    "purge": "kcl.inspect.purge",
     "report": "kcl.inspect.report",
+    "round_up": "kcl.generate.frontends.source",
     "stats": "kcl.events",
     "uninstall": "kcl.integrations",
 }
 
 __all__ = [
     "Array",
+    "CacheEntry",
     "CacheFault",
     "CacheMiss",
     "CacheWarning",
     "DamagedEntry",
     "Event",
+    "Image",
     "KclError",
     "Kernel",
     "Local",
+    "Miss",
+    "PrepareError",
     "Recipe",
     "RecipeError",
+    "Removal",
+    "Sampler",
     "Scalar",
     "Source",
     "UnknownInput",
     "UnusableDirectory",
     "add_hook",
+    "entries",
+    "explain",
     "flush",
     "install",
     "kernel",
     "lazy",
     "option",
+    "prepare",
+    "purge",
     "report",
+    "round_up",
     "stats",
     "uninstall",
 ]

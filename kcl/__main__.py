@@ -17,7 +17,7 @@ def _command() -> None:
     import gc
 
     # A command ends soon: looking for garbage while it imports and lists costs more than it frees.
-    gc.set_threshold(100_000)
+    gc.set_threshold(1_000_000)
     try:
         from kcl import cli
     except KeyboardInterrupt:  # a command that runs says the same

@@ -7,39 +7,117 @@ KclError
  |    +-- DamagedEntry        the bytes of an entry are not what was written
  |    +-- UnusableDirectory   a directory is missing, not ours, or writable by others
  |    +-- WrongEntry          KCL_VERIFY found that an entry is not what its recipe or its source gives
+ +-- PrepareError       kcl.prepare could not make some of its kernels ready: the others are
  +-- UnknownInput       what decides a recipe's outcome cannot be known: the look-up is bypassed
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class KclError(Exception):
-    """Base of every error that kcl raises itself."""
+    """Base of every error that kcl raises itself.
+
+    >>> issubclass(kcl.RecipeError, kcl.KclError), issubclass(kcl.CacheMiss, kcl.KclError)
+    (True, True)
+    """
 
 
 class RecipeError(KclError, TypeError):
-    """A recipe returned something that no front end accepts."""
+    """A recipe returned something that no front end accepts.
+
+    >>> @kcl.kernel
+    ... def wrong():
+    ...     return 42
+    >>> wrong()(queue)
+    Traceback (most recent call last):
+    kcl.errors.RecipeError: ...
+    """
 
 
 class CacheMiss(KclError):
-    """A look-up did not hit although ``KCL_STRICT=hit`` demands it."""
+    """A look-up did not hit although ``KCL_STRICT=hit`` demands it.
+
+    >>> with kcl.option.cache_dir("/tmp/nothing-is-here"):
+    ...     os.environ["KCL_STRICT"] = "hit"
+    ...     doubled()(queue, x=x)
+    Traceback (most recent call last):
+    kcl.errors.CacheMiss: generator layer, kernel 'doubled': miss: not in the cache ...
+    """
 
 
 class CacheFault(KclError):
-    """The cache failed; the run goes on from source unless ``KCL_STRICT=fault`` is set."""
+    """The cache failed; the run goes on from source unless ``KCL_STRICT=fault`` is set.
+
+    >>> with kcl.option.cache_dir("/dev/null/cache"):
+    ...     os.environ["KCL_STRICT"] = "fault"
+    ...     doubled()(queue, x=x)
+    Traceback (most recent call last):
+    kcl.errors.UnusableDirectory: ...
+    """
 
 
 class DamagedEntry(CacheFault):
-    """The bytes of an entry are torn, altered, of another key or of another format."""
+    """The bytes of an entry are torn, altered, of another key or of another format.
+
+    Look-ups set such an entry aside; under ``KCL_STRICT=fault`` they raise this.
+
+    >>> issubclass(kcl.DamagedEntry, kcl.CacheFault)
+    True
+    """
 
 
 class UnusableDirectory(CacheFault):
-    """A cache directory cannot be used, or cannot be trusted."""
+    """A cache directory cannot be used, or cannot be trusted.
+
+    >>> os.mkdir("open")
+    >>> os.chmod("open", 0o777)
+    >>> with kcl.option.cache_dir(os.path.abspath("open")):
+    ...     os.environ["KCL_STRICT"] = "fault"
+    ...     doubled()(queue, x=x)
+    Traceback (most recent call last):
+    kcl.errors.UnusableDirectory: others can write ... (mode 0777), and a cache of code is code: chmod go-w ...
+    """
 
 
 class WrongEntry(CacheFault):
     """What is stored, or was just generated, is not what the recipe generates or what the source computes."""
 
 
+class PrepareError(KclError):
+    """`kcl.prepare` could not make some kernels ready; the others are.
+
+    `errors` has a pair for each that failed: the kernel with its parameters, and its error. The first error is the
+    cause of this one.
+
+    >>> kcl.prepare([doubled(), doubled(factor="?")], context, processes=1)
+    Traceback (most recent call last):
+    kcl.errors.PrepareError: 1 of 2 kernels could not be prepared:
+      doubled(factor='?'): ...
+    """
+
+    def __init__(self, total: int, errors: list[tuple[str, Exception]]) -> None:
+        said = [
+            f"{kernel}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}" for kernel, error in errors
+        ]
+        super().__init__("\n  ".join([f"{len(errors)} of {total} kernels could not be prepared:", *said]))
+        self.errors = errors
+
+
 class UnknownInput(KclError):
-    """Something that decides a recipe's outcome cannot be known before it runs."""
+    """Something that decides a recipe's outcome cannot be known before it runs.
+
+    kcl handles it: the look-up is bypassed, and the event gives the reason.
+
+    >>> issubclass(kcl.UnknownInput, kcl.KclError)
+    True
+    """
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Suggest the names that were meant, if any are near."""
+    import difflib
+
+    near = " or ".join(map(repr, difflib.get_close_matches(name, known, 2)))
+    return f" Did you mean {near}?" if near else ""

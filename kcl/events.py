@@ -26,6 +26,12 @@ class Event(NamedTuple):
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
     `bytes` is the size of the entry that was read or published, 0 where there is none. `saved` is by how many seconds
     a hit was faster than what it spared, as the entry has recorded that; 0 where it was slower.
+
+    >>> seen = []
+    >>> remove = kcl.add_hook(seen.append)
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> [(one.layer, one.kernel, one.outcome, one.reason) for one in seen]
+    [('generator', 'doubled', 'miss', 'not in the cache'), ('binary', 'doubled', 'miss', 'not in the cache')]
     """
 
     layer: str
@@ -53,18 +59,22 @@ class Noted(NamedTuple):
 class Collected(NamedTuple):
     """What a process has to say when it ends.
 
-    `tallies` has the counters by layer and kernel, `uses` the number and time of the hits of an entry by its digest.
+    `tallies` has the counters by layer and kernel. `uses` has for an entry, by its digest, the number of its hits, the
+    time of the last one, and the seconds that they took and saved.
     """
 
     tallies: dict[tuple[str, str], dict[str, float]]
-    uses: dict[str, tuple[int, float]]
+    uses: dict[str, Use]
     noted: tuple[Noted, ...]
 
 
+Use = tuple[int, float, float, float]
+Kept = tuple[float, Event, str]  # when a look-up ended, and the digest of its entry
 Hook = Callable[[Event], object]
 
 _beginnings: list[Callable[[], object]] = []  # one at most; every cache has the same
 _PLACES = 10_000
+_UNUSED: Use = (0, 0.0, 0.0, 0.0)
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
 OTHERS = "(others)"  # what stands for the names beyond the bound
@@ -79,15 +89,23 @@ class State:
         self.hooks: list[Hook] = []
         self.counters: dict[str, dict[str, float]] = {}
         self.tallies: dict[tuple[str, str], dict[str, float]] = {}
-        self.uses: dict[str, tuple[int, float]] = {}
+        self.uses: dict[str, Use] = {}
+        self.kept: list[Kept] | None = None
         self.noted: deque[Noted] = deque(maxlen=1024)
         self.follow: Callable[[], object] | None = None  # called with every event
+        self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
         self.made: dict[str, float] = {}  # question and place of what could not wait -> how often
 
     def after_fork(self) -> None:
         """Leave to the parent what the parent has collected; a thread that is not here may hold the lock."""
         self.lock = threading.RLock()
+        self.kept = None if self.kept is None else []
         self.take()
+
+    def total(self) -> dict[str, dict[str, float]]:
+        """Return a copy of the counters; the caller holds the lock."""
+        counted = {layer: dict(self.counters.get(layer, _empty_row())) for layer in settings.LAYERS}
+        return {**counted, "made": dict(self.made)}
 
     def tally(self, event: Event) -> dict[str, float]:
         """Return the counters of an event's layer and kernel; the caller holds the lock."""
@@ -137,6 +155,12 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     """Call `hook` with every Event from now on, in the thread of the look-up; returns the function that removes it.
 
     An exception that a hook raises is logged and goes no further.
+
+    >>> remove = kcl.add_hook(lambda event: print(event.layer, event.outcome))
+    >>> event, outputs = doubled()(queue, x=x)
+    generator miss
+    binary miss
+    >>> remove()
     """
     state = _state()
     with state.lock:
@@ -160,15 +184,15 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapp
     with state.lock:
         is_first = not state.tallies
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
-            row[_COLUMNS[event.outcome]] += 1
-            row["seconds"] += event.seconds
-            row["saved"] += event.saved
-            row["bytes"] += event.bytes
+            _count(row, event)
         for digest in entries:
             if digest in uses or len(uses) < _PLACES:
-                uses[digest] = uses.get(digest, (0, 0.0))[0] + 1, now
+                count, _last, seconds, saved = uses.get(digest, _UNUSED)
+                uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
             state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts))
+        if state.kept is not None and len(state.kept) < _PLACES:
+            state.kept.append((now, event, event.key if key is None else key.digest))
         hooks = tuple(state.hooks)
     if is_first:
         for begin in tuple(_beginnings):
@@ -192,15 +216,40 @@ def made(question: str, place: str) -> None:
             state.made[name] = state.made.get(name, 0) + 1
 
 
-def stats() -> dict[str, dict[str, float]]:
+def stats(reset: bool = False) -> dict[str, dict[str, float]]:
     """Return the counters of this process: layer -> hits, misses, bypassed, errors, seconds, saved, bytes.
 
-    Under "made" stand the questions that had loopy imported, each with the line that asked and how often it did.
+    Under "made" stand the questions that had loopy imported, each with the line that asked and how often it did. With
+    `reset` the next call counts from now on; the report and `kcl stats` lose nothing. So you see what a part of a
+    program does:
+
+    >>> before = kcl.stats(reset=True)
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> kcl.stats()["generator"]["misses"]
+    1
+
+    Counts the look-ups of all threads. Thread-safe.
     """
     state = _state()
     with state.lock:
-        counted = {layer: dict(state.counters.get(layer, _empty_row())) for layer in settings.LAYERS}
-        return {**counted, "made": dict(state.made)}
+        now = state.total()
+        found = {name: _less(row, state.before.get(name, {})) for name, row in now.items()}
+        found["made"] = {question: count for question, count in found["made"].items() if count}
+        if reset:
+            state.before = now
+        return found
+
+
+def asked() -> bool:
+    """Tell whether anything was looked up in this process."""
+    return bool(_state().counters)
+
+
+def total() -> dict[str, dict[str, float]]:
+    """Return the counters since the start of this process, with the rows of `stats`."""
+    state = _state()
+    with state.lock:
+        return state.total()
 
 
 def reset() -> None:
@@ -209,6 +258,7 @@ def reset() -> None:
     with state.lock:
         state.counters.clear()
         state.made.clear()
+        state.before = {}
         state.take()
 
 
@@ -226,6 +276,20 @@ def taken() -> Collected:
         return state.take()
 
 
+def keep() -> None:
+    """Keep every look-up from now on, for a report that asks for them; a forked child keeps its own."""
+    state = _state()
+    with state.lock:
+        state.kept = [] if state.kept is None else state.kept
+
+
+def kept() -> list[Kept]:
+    """Return the look-ups that were kept, in their order."""
+    state = _state()
+    with state.lock:
+        return list(state.kept or ())
+
+
 def on_first(begin: Callable[[], object]) -> None:
     """Call `begin` with the first event of this process, of a forked child, and after each `taken`."""
     _beginnings[:] = [begin]
@@ -234,6 +298,25 @@ def on_first(begin: Callable[[], object]) -> None:
 def on_each(follow: Callable[[], object]) -> None:
     """Call `follow` with every event of this process from now on."""
     _state().follow = follow
+
+
+def counted(found: Iterable[Event]) -> dict[str, dict[str, float]]:
+    """Return the counters of some events by layer, with the columns of `stats`."""
+    rows = {layer: _empty_row() for layer in settings.LAYERS}
+    for event in found:
+        _count(rows[event.layer], event)
+    return rows
+
+
+def _count(row: dict[str, float], event: Event) -> None:
+    row[_COLUMNS[event.outcome]] += 1
+    row["seconds"] += event.seconds
+    row["saved"] += event.saved
+    row["bytes"] += event.bytes
+
+
+def _less(row: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {name: value - before.get(name, 0) for name, value in row.items()}
 
 
 def _empty_row() -> dict[str, float]:

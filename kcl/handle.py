@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import MappingProxyType
@@ -10,25 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import line, settings, spans
+from kcl import line, process, settings, spans
+from kcl.build import leases
 from kcl.build.bind import launcher_of, learn
 from kcl.build.program_key import slots_of
-from kcl.build.stage import Build, Wanted
+from kcl.build.stage import Build, Wanted, is_current
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.origins import Origin
 from kcl.generate.rows import Ready
-from kcl.generate.stage import Generate, Given, dtypes_of
+from kcl.generate.stage import Generate, Given
 from kcl.launch import ARRAYS, Launcher, MissingArguments, unpack
 from kcl.record import unmade
 from kcl.record.declarations import NOTHING, Declared, Task
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
+    from kcl.events import Event
 
 _ATTRIBUTE = "_kcl_bindings"
+_HEAD = ("layer", "outcome", "reason", "seconds", "saved")
 
 
 class Bindings:
@@ -38,7 +42,7 @@ class Bindings:
     events known to be of the queue.
     """
 
-    __slots__ = ("build", "launchers", "own")
+    __slots__ = ("__weakref__", "build", "launchers", "own")
 
     def __init__(self, build: Build) -> None:
         self.build = build
@@ -46,11 +50,45 @@ class Bindings:
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
 
+class State:
+    """What is bound anywhere. The epoch is another object after each change of the place of kcl's files."""
+
+    def __init__(self) -> None:
+        self.epoch = object()
+        self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
+
+    def on_change(self) -> None:
+        """Have every kernel looked up again."""
+        self.epoch = object()
+        for bindings in list(self.bindings):
+            bindings.launchers.clear()
+
+
+_state = process.own(State)
+
+
 class Kernel:
     """A recipe with its parameters, ready to be launched on any queue.
 
     The recipe runs, and code is found or generated, at the first launch. One Kernel serves any number of contexts,
-    devices, queues and threads; what is bound for a queue is released with the queue object.
+    devices, queues and threads. What is bound for a queue is released with the queue object, or some time after the
+    last Kernel of the same code.
+
+    >>> @kcl.kernel
+    ... def scaled(factor):
+    ...     return kcl.Source(
+    ...         f"kernel void scaled(global float *x, int n) {{ x[get_global_id(0)] *= {factor}; }}",
+    ...         entry="scaled",
+    ...         arguments=[kcl.Array("x", np.float32, "n", "inout"), kcl.Scalar("n", np.int32)],
+    ...         global_size="n",
+    ...     )
+    >>> kernel = scaled(factor=3)
+    >>> event, (x,) = kernel(queue, x=np.ones(4, np.float32))
+    >>> x.tolist()
+    [3.0, 3.0, 3.0, 3.0]
+    >>> event, (x,) = kernel(queue, x=x, global_size=2, global_offset=1)
+    >>> x.tolist()
+    [3.0, 9.0, 9.0, 3.0]
     """
 
     def __init__(
@@ -62,13 +100,6 @@ class Kernel:
     ) -> None:
         self._begin(_origin(Task(name, function, arguments, declared)), arguments, function)
 
-    @classmethod
-    def of(cls, origin: Origin) -> Kernel:
-        """Return the kernel of what knows its own key and code: a unit that was recorded outside of recipes."""
-        made = cls.__new__(cls)
-        made._begin(origin, {})
-        return made
-
     def _begin(self, origin: Origin, parameters: dict[str, Any], function: Callable[..., object] | None = None) -> None:
         self.name = origin.name
         self._function = function
@@ -78,11 +109,14 @@ class Kernel:
         self._sole = ""  # the digest of the code where nothing is open: there is no other
         self._packed: dict[str, list[tuple[Any, str]]] = {}
         self._ready: dict[tuple[Any, ...], Ready] = {}
+        self._epoch: object = None
+        self._looked_up: dict[str, Event] = {}  # the last look-up in each layer
+        self._leases: dict[str, leases.Lease] = {}
         self._lock = threading.RLock()
 
     def __call__(
         self,
-        queue: cl.CommandQueue,
+        queue: cl.CommandQueue = None,  # a call without one is refused by name
         *unnamed: Any,
         allocator: Any = None,
         wait_for: Any = None,
@@ -93,11 +127,14 @@ class Kernel:
 
         Arrays are numpy or device arrays; output arrays that are not given are allocated by `allocator` (bytes to
         buffer). `wait_for` lists events; `out_host` forces (True) or forbids (False) numpy outputs, and None means
-        numpy where every array given is one. Raises what the executor raises for an argument that is missing, or of a
-        wrong kind, dtype, shape, strides or offset; of a Source, TypeError for one of a wrong kind. Thread-safe.
+        numpy where every array given is one. Of a Source the sizes of the launch may be given too: `global_size`,
+        `local_size` and `global_offset` are whole numbers or tuples of them, in the place of what is declared.
+
+        Raises what the executor raises for an argument that is missing, or of a wrong kind, dtype, shape, strides or
+        offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, name=...)")
+            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {self._named()})")
         try:
             hot = queue._kcl_bindings.launchers[self._sole, get_ident()].hot
         except (AttributeError, KeyError):
@@ -117,14 +154,14 @@ class Kernel:
                     try:
                         return launcher(queue, allocator, wait_for, out_host, flat)
                     except Exception as error:
-                        refused = self._refused(error, arguments)
+                        refused = self._refused(error, arguments, queue, allocator, wait_for)
                         if refused is None:
                             raise
                         raise refused from None
         try:
             return self._first(queue, allocator, wait_for, out_host, arguments)
         except Exception as error:
-            refused = self._refused(error, arguments)
+            refused = self._refused(error, arguments, queue, allocator, wait_for)
             if refused is None:
                 raise
         raise refused
@@ -136,8 +173,15 @@ class Kernel:
         nothing is launched. The function takes the same names, and refuses what a call refuses; a scalar is converted
         to the dtype that it has now. It is for the thread that bound it. It waits for no event of an array and leaves
         none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
+
+        >>> import pyopencl.array
+        >>> given = cl.array.to_device(queue, x)
+        >>> launch = doubled().bind(queue, x=given)
+        >>> launch(x=given).wait()
+        >>> given.get().tolist()
+        [2.0, 2.0, 2.0, 2.0]
         """
-        with Lead(self.name) as lead:
+        with Lead(self.name, self._described) as lead:
             return self._bound(queue, arguments, lead)
 
     def _bound(self, queue: cl.CommandQueue, arguments: dict[str, Any], lead: Lead) -> Callable[..., cl.Event]:
@@ -156,27 +200,41 @@ class Kernel:
         if layers.binary().verify_results and not launcher.program.is_proven(ready.code.text.kernels):
             launcher = self._verified(bindings, ready, launcher, queue, None, arguments)
         launcher.program.note_launch(ready.code.text.kernels)
-        return replay.bind(launcher, queue, arguments, self._refused)
+        return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
 
         Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
         as long as the object that is given.
+
+        >>> kernel = doubled()
+        >>> kernel.prepare(context)
+        >>> kernel
+        <kcl.Kernel doubled(factor=2): 1 variant(s) generated>
         """
-        with Lead(self.name) as lead:
+        with Lead(self.name, self._described) as lead:
             ready = self._code(context_or_queue, arguments, lead)
             launcher = self._launcher(_bindings(context_or_queue), ready, lead)
             launcher.program.note_launch(ready.code.text.kernels)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
-        """Return the OpenCL C; arguments as for `prepare`."""
-        with Lead(self.name) as lead:
+        """Return the OpenCL C; arguments as for `prepare`.
+
+        >>> doubled(factor=3).source(context)
+        'kernel void doubled(global float *x) { x[get_global_id(0)] *= 3; }'
+        """
+        with Lead(self.name, self._described) as lead:
             return self._code(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
-        """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`."""
-        with Lead(self.name) as lead:
+        """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`.
+
+        >>> one, other = doubled(factor=2).key(context), doubled(factor=3).key(context)
+        >>> [difference.name for difference in one["binary"].diff(other["binary"])]
+        ['source']
+        """
+        with Lead(self.name, self._described) as lead:
             ready = self._code(context_or_queue, arguments, lead)
         try:
             slots = slots_of(_bindings(context_or_queue).build, ready.code.text)
@@ -189,6 +247,12 @@ class Kernel:
 
         Of a miss it says what differs from the nearest earlier entry of the same kernel, in the words of
         `kcl explain`. Runs the recipe if it has not run yet, unless that is pure. Counts no look-up and builds nothing.
+
+        >>> print(doubled().explain(context))
+        kernel doubled
+          generator: miss: not in the cache (...)
+            first time seen
+          binary: not looked up: ...
         """
         look = find(self._generate, Given(arguments))
         lines = [
@@ -210,7 +274,14 @@ class Kernel:
         return "\n".join(lines)
 
     def is_stored(self) -> bool:
-        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up."""
+        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
+
+        >>> doubled().is_stored()
+        False
+        >>> event, outputs = doubled()(queue, x=x)
+        >>> doubled().is_stored()
+        True
+        """
         return self._generate.is_stored()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -220,9 +291,18 @@ class Kernel:
         return _kernel_of, (self._function.__module__, self._function.__qualname__, self._parameters)
 
     def __repr__(self) -> str:
-        parameters = ", ".join(f"{name}={unmade.shown(value)}" for name, value in self._parameters.items())
         state = f"{len(self._ready)} variant(s) generated" if self._ready else "nothing generated yet"
-        return f"<kcl.Kernel {self.name}({parameters}): {state}>"
+        return f"<kcl.Kernel {self._described()}: {state}>"
+
+    def _repr_html_(self) -> str:
+        """Return the last look-up in each layer as a table, for a notebook."""
+        from kcl.text import markup
+
+        cells = [_cells(name, self._looked_up.get(name)) for name in settings.LAYERS]
+        return markup.titled(self._described(), _HEAD, cells)
+
+    def _described(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={unmade.shown(value)}' for name, value in self._parameters.items())})"
 
     def _first(
         self, queue: cl.CommandQueue, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
@@ -232,7 +312,7 @@ class Kernel:
             raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
-        with spans.span("first launch", self.name), Lead(self.name) as lead:
+        with spans.span("first launch", self.name), Lead(self.name, self._described) as lead:
             ready = self._code(queue, spoken, lead, launch=True)
             if self._packed:
                 arguments = unpack(self._packed, arguments)
@@ -251,24 +331,29 @@ class Kernel:
     ) -> Ready:
         """Return code for the dtypes among `values`; for a `launch` every required array must be there."""
         build = _bindings(holder).build
+        if self._epoch is not _state().epoch:
+            self._forget()
         if self._open is not None:
-            dtypes = dtypes_of(unpack(self._packed, values))
-            found = self._ready.get(tuple([dtypes.get(name) for name in self._open]))
+            found = self._ready.get(self._generate.choice(values))
             if found is not None:
                 return found
-        found = line.code(self._generate, Given(values, launch), lead)
-        # What is bound already for the same code was built with the headers of its moment, which may have passed.
-        found = found._replace(digest=found.digest + build.headers_digest(found.code.text))
+        found = line.code(self._generate, Given(values, launch), lead, build)
+        self._looked_up.update({event.layer: event for event in lead.events})
         assert self._generate.base is not None
         opened = self._generate.base.open
-        dtypes = dtypes_of(unpack(opened.packed, values))
         with self._lock:
             self._packed = opened.packed
-            self._ready[tuple([dtypes.get(name) for name in opened.names])] = found
+            self._ready[found.choice] = found
             self._open = opened.names
             if not opened.names and not opened.packed:
                 self._sole = found.digest
         return found
+
+    def _forget(self) -> None:
+        """Forget the code: it was looked up where kcl's files lay before."""
+        with self._lock:
+            self._epoch, self._open, self._sole = _state().epoch, None, ""
+            self._ready.clear()
 
     def _launcher(
         self,
@@ -278,10 +363,13 @@ class Kernel:
         arguments: Mapping[str, Any] | None = None,
     ) -> Launcher:
         place = (ready.digest, get_ident())
+        self._leases.setdefault(ready.digest, leases.lease(ready.digest))  # before the look: then nothing is let go of
         launcher = bindings.launchers.get(place)
         if launcher is None:
             found = line.program(bindings.build, ready, lead, arguments)
+            self._looked_up.update({event.layer: event for event in lead.events})
             launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, learn)
+            leases.bound(bindings, ready.digest, found.bytes)
         return launcher
 
     def _verified(
@@ -304,24 +392,40 @@ class Kernel:
         new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, learn)
         return new
 
-    def _refused(self, error: Exception, arguments: Mapping[str, Any]) -> Exception | None:
+    def _refused(
+        self,
+        error: Exception,
+        arguments: Mapping[str, Any],
+        queue: Any = None,
+        allocator: Any = None,
+        wait_for: Any = None,
+    ) -> Exception | None:
         """Return the error of a call in the words of its user, None where the error itself says it."""
         from kcl.launch import refusals
 
         base, found = self._generate.base, next(iter(self._ready.values()), None)
         known = found.code.invoker.arguments if found is not None else ()
-        said = refusals.at_fault(self.name, arguments, known, base.open.packed) if base is not None else ""
+        is_source = found is not None and found.code.invoker.front_end == "opencl"
+        packed = base.open.packed if base is not None else ()
+        call = refusals.Call(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
+        said = refusals.at_fault(call) if base is not None else ""
         if isinstance(error, MissingArguments):
             error = self._missing(error.names, found)
             return refusals.worded(error, said) if said else error
         if said:
-            is_source = found is not None and found.code.invoker.front_end == "opencl"
-            return TypeError(said) if is_source else refusals.worded(error, said)
+            keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
+            return refusals.worded(error, said) if keeps else TypeError(said)
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
             return refusals.not_built(self.name, self._function, error)
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
-        return None
+        return refusals.named(call) or (refusals.untyped(call, base.open.names) if base is not None else None)
+
+    def _named(self) -> str:
+        """Write the arguments of a call as far as they are known."""
+        found = next(iter(self._ready.values()), None)
+        names = [argument.name for argument in found.code.invoker.arguments] if found is not None else ["name"]
+        return ", ".join(f"{name}=..." for name in names)
 
     def _missing(self, names: list[str], found: Ready | None) -> Exception:
         whole = {part: name for name, parts in self._packed.items() for _index, part in parts}
@@ -331,6 +435,34 @@ class Kernel:
         from kcl.generate.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
+
+
+def described(kernel: Kernel) -> str:
+    """Return the name of a kernel with its parameters."""
+    return kernel._described()
+
+
+def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> None:
+    """Prepare a kernel that may never be launched: its entry is completed without what a launch makes the driver do."""
+    with Lead(kernel.name, kernel._described) as lead:
+        ready = kernel._code(holder, arguments, lead)
+        kernel._launcher(_bindings(holder), ready, lead).program.note_prepared()
+
+
+def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
+    """Tell whether both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
+    look = find(kernel._generate, Given(arguments))
+    if look.outcome != "hit":
+        return False
+    slots = slots_of(_bindings(holder).build, look.value.code.text)
+    return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
+
+
+def kernel_of(origin: Origin) -> Kernel:
+    """Return the kernel of what knows its own key and code: a unit that was recorded outside of recipes."""
+    made = Kernel.__new__(Kernel)
+    made._begin(origin, {})
+    return made
 
 
 def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
@@ -360,6 +492,11 @@ def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
     if bindings is None:
         build = line.stage_of(_context(holder))
         bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build))  # one step: another thread may be faster
+        _state().bindings.add(bindings)
+    elif not is_current(bindings.build):
+        bindings.build = line.stage_of(_context(holder))
+        bindings.launchers.clear()
+        _state().bindings.add(bindings)
     return bindings
 
 
@@ -385,6 +522,14 @@ def _differences(
 
     texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()}, record)
     return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]
+
+
+def _cells(layer: str, event: Event | None) -> tuple[str, ...]:
+    """Write the last look-up in a layer as cells under `_HEAD`."""
+    if event is None:
+        return layer, "not looked up", "", "", ""
+    saved = f"{event.saved:.3f}" if event.outcome == "hit" else ""
+    return layer, event.outcome, event.reason, f"{event.seconds:.3f}", saved
 
 
 def _sentence(layer: str, outcome: str, reason: str, place: str) -> str:

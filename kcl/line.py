@@ -1,7 +1,7 @@
 """The line: from a Kernel and what a call gives to code, to a program, to a launcher.
 
     with Lead(kernel) as lead:                           # this thread, and whoever waits for what it makes
-        ready = code(generate, Given(values), lead)      # stage 1: the generator layer
+        ready = code(generate, Given(values), lead, build)  # stage 1: the generator layer
         found = program(build, ready, lead)              # stage 2: the binary layer
     launcher_of(ready, found)                            # bound once per queue, code and thread
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _SLOW = 0.05  # seconds of a recipe of which `kcl.generate.advice` has something to say
 
 
-def code(generate: Generate, given: Given, lead: Lead) -> Ready:
-    """Return code that is ready to launch, from the generator layer or made now.
+def code(generate: Generate, given: Given, lead: Lead, build: Build) -> Ready:
+    """Return code that is ready to launch in the context of `build`, from the generator layer or made now.
 
     Raises MissingArguments where the call is a launch and a required array is not there; the recipe's own error;
     RecipeError; CacheMiss.
@@ -40,18 +40,20 @@ def code(generate: Generate, given: Given, lead: Lead) -> Ready:
     if stored is not None:
         from kcl.inspect.history import restless
 
-        restless.missed(stored.recipe, generate.name(given), stored.places, stored.texts, stored.record)
+        restless.missed(stored.recipe, stored.kernel, stored.places, stored.texts, stored.record)
     elif generate.own_seconds > _SLOW:
         from kcl.generate import advice
 
         advice.on_slow_recipe(generate.name(given), generate.own_seconds)
-    return ready
+    # What is bound already for the same code was built with the headers of its moment, which may have passed.
+    headers = build.headers_digest(ready.code.text)
+    return ready._replace(digest=ready.digest + headers, headers=headers)
 
 
 def program(build: Build, ready: Ready, lead: Lead, arguments: Mapping[str, Any] | None = None) -> Program:
     """Return the program of code; a new entry keeps the shapes of the `arguments` that it is built for."""
     text = ready.code.text
-    return build.program(Wanted(text, arguments), build.digest(text), lead)
+    return build.program(Wanted(text, arguments), build.digest(text, ready.headers), lead)
 
 
 def stage_of(context: cl.Context) -> Build:

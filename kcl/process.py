@@ -22,6 +22,7 @@ A state may have these methods, all without parameters:
     after_fork_in_parent   the fork is over, in the parent; the states come in the order in which they were made
     after_fork             the fork is over, in the child; the states come in the order in which they were made
     at_exit                the process ends; this is called once
+    before_change          the place of kcl's files is about to change; the states that were made last come first
     on_change              the place of kcl's files changed
 
 A forked child keeps the states of its parent. A state with `at_exit` is the exception: it belongs to the process that
@@ -66,7 +67,7 @@ class Process:
         """Call a method of every state that has it. A state that raises does not keep the others from being called."""
         states = list(self.states.values())
         faults: list[BaseException] = []
-        for state in reversed(states) if method == "before_fork" else states:
+        for state in reversed(states) if method.startswith("before_") else states:
             try:
                 getattr(state, method, _nothing)()
             except BaseException as error:
@@ -160,6 +161,11 @@ def _use(process: Process) -> None:
 def reset() -> None:
     """Drop all states of the cache that is in use."""
     _current.reset()
+
+
+def changing() -> None:
+    """Tell the states of the cache that is in use to write what belongs where kcl's files lie now."""
+    _current.tell("before_change")
 
 
 def changed() -> None:

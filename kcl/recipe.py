@@ -8,13 +8,13 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import kcl.loopy  # noqa: F401  # what recipes import as loopy is its face from now on
 from kcl.inspect import report
 from kcl.record import imports
-from kcl.record.declarations import NOTHING, Declared, declare
+from kcl.record.declarations import NOTHING, Declared, below, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -25,7 +25,26 @@ _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionT
 
 
 class Recipe(Generic[P]):
-    """A function that builds a kernel; called with its compile-time parameters it gives a Kernel."""
+    """A function that builds a kernel; called with its compile-time parameters it gives a Kernel.
+
+    Name, docstring, signature and `__wrapped__` are those of the function.
+
+    >>> import inspect, kcl
+    >>> @kcl.kernel
+    ... def filled(value=1):
+    ...     return kcl.Source(
+    ...         f"kernel void filled(global int *x) {{ x[get_global_id(0)] = {value}; }}",
+    ...         entry="filled",
+    ...         arguments=[kcl.Array("x", "int32", 4, "out")],
+    ...         global_size=4,
+    ...     )
+    >>> filled
+    <kcl.kernel filled>
+    >>> inspect.signature(filled)
+    <Signature (value=1)>
+    >>> filled(value=7)
+    <kcl.Kernel filled(value=7): nothing generated yet>
+    """
 
     def __init__(self, function: Callable[P, object], declared: Declared = NOTHING) -> None:
         if not isinstance(function, FunctionType):
@@ -34,6 +53,7 @@ class Recipe(Generic[P]):
         self.declared = declared
         if not declared.pure:
             imports.recipe_in(function.__globals__)
+            imports.recipe_in(below(function).__globals__)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
@@ -49,8 +69,7 @@ class Recipe(Generic[P]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
-        call: Any = self
-        return self if instance is None else functools.partial(call, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
@@ -96,6 +115,14 @@ def kernel(
     these three are ignored, with one warning. `version` is a text of your own that is part of the key; with it you
     vouch that the text, the parameters and the code that kcl sees decide what a pure recipe returns, whatever else it
     does. Raises TypeError for a declaration that cannot be meant.
+
+    >>> @kcl.kernel
+    ... def doubled():
+    ...     import loopy as lp
+    ...     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]")
+    >>> event, (y,) = doubled()(queue, x=np.array([1, 2, 3]))
+    >>> y.tolist()
+    [2, 4, 6]
     """
     report.at_exit()
     if function is not None:
@@ -143,6 +170,10 @@ def lazy(name: str) -> ModuleType:
     """Return the module `name` without importing it before it is used; itself, where it is imported already.
 
     For loopy it returns the face that records what recipes ask of loopy.
+
+    >>> fractions = kcl.lazy("fractions")
+    >>> fractions.Fraction(1, 2) * 2
+    Fraction(1, 1)
     """
     if name == "loopy":
         from kcl.record.face import face

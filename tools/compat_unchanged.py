@@ -6,8 +6,9 @@ The source archives of the installed releases are fetched from the package index
 A suite runs in one process, `pytest` and `pytest --kcl`; an example is a process, `python` and `python -m kcl run`. The
 two sides take turns, each on a cache directory of its own: cold, then again N times. FOLDER holds checkouts of
 libraries on top of loopy, which are installed beside kcl; their suites run too. A run of everything writes its part of
-doc/reference/compatibility.md, and the questions that had units made into doc/design/made-units.md; --page writes both
-from what is there. Status 1: a test passes without kcl and fails with it.
+doc/reference/compatibility.md, and the questions that had units made into doc/design/made-units.md; --page writes them
+from what ran, and leaves what the page says of suites that did not. Status 1: a test passes without kcl and fails with
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -36,6 +39,7 @@ OWNED = re.compile(
 )
 SIDES = ("without", "with")
 SECONDS = 3600
+EXAMPLE_SECONDS = 120
 
 
 class Suite(NamedTuple):
@@ -69,10 +73,16 @@ SUITES = (
         "pyopencl",
         "examples",
         ("*.py",),
-        ("gl_", "ipython", "image_filters", "codepy", "svm", "noisy", "dump-performance"),
+        ("gl_",),
     ),
     Suite("loopy's examples", "loopy", "examples/python", ("*.py",), ("ispc",)),
+    Suite("loopy's Fortran examples", "loopy", "examples/fortran", ("*.py",)),
 )
+# What is written in the place of a text in the copy of an example, so that it ends in seconds, or runs at all.
+CHANGED = {
+    "transpose.py": ("np.arange(10, 13, 0.125)", "np.arange(10, 10.5, 0.125)"),  # matrices of up to 256 MB
+    "median-filter.py": ('result, mode="RGB"', 'result.astype("uint8")'),  # a call of an older imageio
+}
 # What stands on loopy; its releases on the package index are old, so these run from checkouts.
 LIBRARIES = (
     Suite("arraycontext", "arraycontext", "test", ("test_arraycontext.py",), ("PytatoPyOpenCL",)),
@@ -104,11 +114,12 @@ def main() -> None:
             if not options.suite or suite.name in options.suite:
                 found[suite.name] = carried_out(suite, options.sources, options.again)
                 path.write_text(json.dumps(found, indent=1))
-    lines = table(found)
+    lines = table(found, part(PAGE))
     print("\n".join(lines))
     if options.page or not options.suite:
         write(PAGE, lines)
-        write(QUESTIONS, questions(found))
+        if {suite.name for suite in SUITES} <= found.keys():
+            write(QUESTIONS, questions(found))
     sys.exit(any(broken(one["runs"]) for one in found.values()))
 
 
@@ -119,13 +130,9 @@ def carried_out(suite: Suite, sources: pathlib.Path | None, again: int) -> dict[
     shutil.rmtree(work, ignore_errors=True)
     runs = []
     for number in range(1 + again):
+        print(f"{suite.name}, run {number + 1} ...", flush=True)
+        runs += (examples if "examples" in suite.folder else tests)(suite, place / suite.folder, work)
         for side in SIDES:
-            print(f"{suite.name}: {side} kcl, run {number + 1} ...", flush=True)
-            (work / side / "home").mkdir(parents=True, exist_ok=True)
-            run = examples if "examples" in suite.folder else tests
-            started = time.perf_counter()
-            outcomes = run(suite, place / suite.folder, side, work / side)
-            runs.append({"side": side, "seconds": time.perf_counter() - started, "outcomes": outcomes})
             completed(work / side)
     asked = work / "with" / "asked.json"
     questions = json.loads(asked.read_text()) if asked.exists() else {}
@@ -169,8 +176,27 @@ def environment(work: pathlib.Path) -> dict[str, str]:
     return kept | own | chosen | {"PYTHONPATH": path, "KCL_ASKED": str(work / "asked.json")}
 
 
-def tests(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) -> dict[str, str]:
-    """Run the test files in one process."""
+Run = dict[str, Any]  # side, seconds, outcomes by test, and for examples what each took
+
+
+def tests(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
+    """Run the test files on both sides."""
+    runs = []
+    for side in SIDES:
+        before = clocks()
+        outcomes = tested(suite, folder, side, folder_of(work, side))
+        runs.append({"side": side, "seconds": clocks()[0] - before[0], "outcomes": outcomes, "each": {}})
+    return runs
+
+
+def folder_of(work: pathlib.Path, side: str) -> pathlib.Path:
+    """Return the folder of a side, with a home."""
+    (work / side / "home").mkdir(parents=True, exist_ok=True)
+    return work / side
+
+
+def tested(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) -> dict[str, str]:
+    """Run the test files in one process; returns the outcomes."""
     report = work / "report.xml"
     report.unlink(missing_ok=True)
     expression = " and ".join(f"not {word}" for word in suite.leave)
@@ -200,23 +226,60 @@ def _name(case: ElementTree.Element) -> str:
     return re.sub(r"0x[0-9a-f]+|<context factory for .*>>", "", f"{module}.{case.get('name')}")
 
 
-def examples(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) -> dict[str, str]:
-    """Run each example in a process, in a new copy of its folder: some write files that must not be there."""
-    outcomes = {}
-    shutil.rmtree(work / "examples", ignore_errors=True)
-    folder = pathlib.Path(shutil.copytree(folder, work / "examples"))
-    for path in sorted(one for pattern in suite.files for one in folder.glob(pattern)):
-        if any(word in path.name for word in suite.leave):
-            continue
-        command = [sys.executable, *(["-m", "kcl", "run"] if side == "with" else []), path.name]
-        try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment(work), capture_output=True, timeout=300, stdin=subprocess.DEVNULL
-            )
-            outcomes[path.name] = "passed" if done.returncode == 0 else f"status {done.returncode}"
-        except subprocess.TimeoutExpired:
-            outcomes[path.name] = "too long"
-    return outcomes
+def examples(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
+    """Run each example in a process, the sides in turns, in new copies of the folder: some write files."""
+    runs: list[Run] = [{"side": side, "seconds": 0.0, "outcomes": {}, "each": {}} for side in SIDES]
+    for side in SIDES:
+        shutil.rmtree(folder_of(work, side) / "examples", ignore_errors=True)
+        shutil.copytree(folder, work / side / "examples")
+    names = sorted(path.name for pattern in suite.files for path in folder.glob(pattern))
+    for name in (name for name in names if not any(word in name for word in suite.leave)):
+        for run in runs:
+            path = work / run["side"] / "examples" / name
+            if name in CHANGED:
+                path.write_text(changed(name, path.read_text()))
+            command = [sys.executable, *(["-m", "kcl", "run"] if run["side"] == "with" else []), name]
+            before = clocks()
+            run["outcomes"][name] = example(command, path.parent, environment(work / run["side"]))
+            run["each"][name] = [now - then for now, then in zip(clocks(), before, strict=True)]
+            run["seconds"] += run["each"][name][0]
+    return runs
+
+
+def clocks() -> list[float]:
+    """Return the time, and the processor seconds of the children that ended; in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return [time.perf_counter(), used.ru_utime + used.ru_stime]
+
+
+def changed(name: str, text: str) -> str:
+    """Write the other text into an example; one without the text to replace is another release's."""
+    before, after = CHANGED[name]
+    if before not in text:
+        raise SystemExit(f"{name} has no text {before!r}: mend CHANGED in {__file__}")
+    return text.replace(before, after)
+
+
+def example(command: list[str], folder: pathlib.Path, variables: dict[str, str]) -> str:
+    """Run an example; returns "passed", or how it ended."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=EXAMPLE_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return f"longer than {EXAMPLE_SECONDS} s"
+    said = done.stderr.strip().rpartition("\n")[2]
+    if done.returncode == 0:
+        return "passed"
+    return f"status {done.returncode}" + (
+        f", {said}" if said and os.sep not in said else ""
+    )  # no paths of this machine
 
 
 def completed(work: pathlib.Path) -> None:
@@ -236,31 +299,86 @@ def broken(runs: list[dict[str, Any]]) -> list[str]:
 
 
 HEAD = ("suite", "tests", "pass without kcl", "pass with kcl", "s without: cold, again", "s with: cold, again", "again")
+EACH = ("example", "s without: cold", "again", "s with: cold", "again", "without / with, again", "in processor s")
 
 
-def table(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Write the page's part: a table, and what fails on either side."""
-    lines = [
-        f"Python {sys.version.split()[0]}; pyopencl {metadata.version('pyopencl')}, the releases or commits below.",
-        "",
-    ]
-    lines += [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
-    notes = []
+def table(found: dict[str, dict[str, Any]], before: list[str]) -> list[str]:
+    """Write the page's part: a table of suites, what fails, and a table of examples.
+
+    The lines about suites that did not run stay as they are on the page.
+    """
+    kept = [line for line in before if line.startswith(("| ", "- ")) and _suite(line) in ORDER.keys() - found.keys()]
+    rows, notes, each = list(kept), [line for line in kept if line.startswith("- ")], []
     for name, one in found.items():
-        runs = one["runs"]
-        counts = {side: {len(passed(run["outcomes"])) for run in runs if run["side"] == side} for side in SIDES}
-        seconds = {side: [run["seconds"] for run in runs if run["side"] == side] for side in SIDES}
-        cells = [f"{name}, {one['version']}", str(len(runs[0]["outcomes"]))]
-        cells += [" to ".join(map(str, sorted(counts[side]))) for side in SIDES]
-        cells += [", ".join(f"{one:.0f}" for one in seconds[side]) for side in SIDES]
-        again = [ours / plain for plain, ours in zip(*(seconds[side][1:] for side in SIDES), strict=True)]
-        cells.append(", ".join(f"{ratio:.2f}" for ratio in again))
-        lines.append(f"| {' | '.join(cells)} |")
-        plain = [set(run["outcomes"]) - passed(run["outcomes"]) for run in runs if run["side"] == "without"]
-        notes += [f"- {name}, without kcl: `{test}`" for test in sorted(set.intersection(*plain))]
-        notes += [f"- {name}, without kcl now and then: `{test}`" for test in _flaky(plain)]
-        notes += [f"- {name}, **with kcl only**: `{test}`" for test in broken(runs)]
-    return [*lines, "", "What fails:", "", *(notes or ["- nothing"])]
+        rows.append(row(name, one))
+        notes += failures(name, one["runs"])
+        each += example_rows(name, one["runs"])
+    rows, notes, each = (
+        sorted((line for line in lines if wanted(line)), key=lambda line: ORDER[_suite(line)])
+        for lines, wanted in ((rows, _is_row), (notes, bool), ([*kept, *each], _is_example))
+    )
+    lines = [f"Python {sys.version.split()[0]}; the releases or commits below.", "", *headed(HEAD, rows)]
+    lines += ["", "What fails:", "", *(notes or ["- nothing"])]
+    return [*lines, "", "Each example:", "", *headed(EACH, each)] if each else lines
+
+
+def headed(head: tuple[str, ...], rows: list[str]) -> list[str]:
+    """Put a head above the rows of a table."""
+    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *rows]
+
+
+def row(name: str, one: dict[str, Any]) -> str:
+    """Write the row of a suite."""
+    runs = one["runs"]
+    counts = {side: {len(passed(run["outcomes"])) for run in runs if run["side"] == side} for side in SIDES}
+    seconds = {side: [run["seconds"] for run in runs if run["side"] == side] for side in SIDES}
+    cells = [f"{name}, {one['version']}", str(len(runs[0]["outcomes"]))]
+    cells += [" to ".join(map(str, sorted(counts[side]))) for side in SIDES]
+    cells += [", ".join(f"{one:.0f}" for one in seconds[side]) for side in SIDES]
+    again = [ours / plain for plain, ours in zip(*(seconds[side][1:] for side in SIDES), strict=True)]
+    cells.append(", ".join(f"{ratio:.2f}" for ratio in again))
+    return f"| {' | '.join(cells)} |"
+
+
+def failures(name: str, runs: list[dict[str, Any]]) -> list[str]:
+    """Write what fails on either side, and for examples how."""
+    plain = [run["outcomes"] for run in runs if run["side"] == "without"]
+    failed = [outcomes.keys() - passed(outcomes) for outcomes in plain]
+    notes = [f"- {name}, without kcl: `{test}`{_how(plain[-1][test])}" for test in sorted(set.intersection(*failed))]
+    notes += [f"- {name}, without kcl now and then: `{test}`" for test in _flaky(failed)]
+    return notes + [f"- {name}, **with kcl only**: `{test}`" for test in broken(runs)]
+
+
+def _how(outcome: str) -> str:
+    return "" if outcome in _FAILED else f": {outcome}"
+
+
+def example_rows(name: str, runs: list[dict[str, Any]]) -> list[str]:
+    """Write a row for each example that passes: seconds of the first run, medians of the later ones, their ratios."""
+    good = set.intersection(*(passed(run["outcomes"]) for run in runs))
+    rows = []
+    for test in sorted(good & runs[0]["each"].keys()):
+        plain, ours = ([run["each"][test] for run in runs if run["side"] == side] for side in SIDES)
+        warm = [[statistics.median(clock) for clock in zip(*side[1:], strict=True)] for side in (plain, ours)]
+        seconds = [f"{one:.2f}" for one in (plain[0][0], warm[0][0], ours[0][0], warm[1][0])]
+        ratios = [f"{without / with_:.2f}" for without, with_ in zip(*warm, strict=True)]
+        rows.append(f"| {name}: {test} | {' | '.join([*seconds, *ratios])} |")
+    return rows
+
+
+ORDER = {suite.name: place for place, suite in enumerate((*SUITES, *LIBRARIES))}
+
+
+def _suite(line: str) -> str:
+    return re.split(r"[,:] ", line[2:])[0]
+
+
+def _is_row(line: str) -> bool:
+    return line.startswith("| ") and not _is_example(line)
+
+
+def _is_example(line: str) -> bool:
+    return line.startswith(f"| {_suite(line)}: ")
 
 
 def _flaky(failed: list[set[str]]) -> list[str]:
@@ -302,6 +420,11 @@ def _line(place: str) -> str:
     """Cut the folders that are of this machine off."""
     path = pathlib.PurePath(place)
     return "/".join(path.parts[-2:])
+
+
+def part(page: pathlib.Path) -> list[str]:
+    """Return the lines of the page's part."""
+    return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip().splitlines()
 
 
 def write(page: pathlib.Path, lines: list[str]) -> None:

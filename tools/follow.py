@@ -102,7 +102,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         here = os.path.dirname(os.path.abspath(__file__))
         for what, off in (("dtypes", ""), ("code", "generator")):
-            environment = {**os.environ, "XDG_CACHE_HOME": home, "HOME": home, "KCL_NO_CACHE": off, "KCL_AHEAD": "0"}
+            environment = {
+                **os.environ,
+                "XDG_CACHE_HOME": f"{home}/.cache",
+                "HOME": home,
+                "KCL_NO_CACHE": off,
+                "KCL_AHEAD": "0",
+            }
             command = [sys.executable, "-c", DRIVER, what, here]
             done = subprocess.run(command, env=environment, cwd=home, text=True, capture_output=True, check=True)
             print(done.stdout, end="")

@@ -62,6 +62,9 @@ class Driver(Protocol):
     def unseen(self, promises: tuple[Promise, ...]) -> None:
         """Take the entries of a program whose launches kcl does not see: they can be completed as the process ends."""
 
+    def loading(self, entry: Entry) -> None:
+        """See that the driver will use the binary of an entry, of which a program is about to be made."""
+
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 

@@ -22,6 +22,7 @@ def entry_of(
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),
+        "program": text.source_digest,
         "options": list(slot.options.flags),
         "platform": {"name": device.platform.name, "version": device.platform.version},
         "device": {"name": device.name, "driver": device.driver_version},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ def slots_of(build: Build, text: ProgramText) -> list[Slot]:
     options = build.options(text.options)
     common = [
         Part("format", FORMAT),
-        Part("source", hashlib.sha256(text.source.encode("utf-8", "surrogatepass")).hexdigest()),
+        Part("source", text.source_digest),
         Part("options", options.part),
         *header_parts(text.source, options),
     ]

@@ -1,7 +1,7 @@
 """The shapes of a launch: what is recorded of the arguments of a kernel's first launch, and arguments made of that.
 
 An entry of the binary layer keeps them so that the program can be launched again without its driver. Of an array dtype,
-shape, strides and offset are kept, of a scalar its value, of a buffer its size; never what arrays hold.
+shape, strides and offset are kept, of a scalar its value, of a buffer or SVM its size; never what arrays hold.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Unknown(Exception):
 
 
 def described(arguments: Mapping[str, Any]) -> Described:
-    """Describe arguments, by name; raises Unknown for one that is neither array, scalar nor buffer."""
+    """Describe arguments, by name; raises Unknown for one that is neither array, scalar, size nor buffer."""
     return {name: _described(name, value) for name, value in arguments.items() if value is not None}
 
 
@@ -56,7 +56,9 @@ def _described(name: str, value: Any) -> dict[str, Any]:
         about = {"array": layout_of(value.dtype), "shape": shape, "strides": strides}
         offset = getattr(value, "offset", 0)
         return {**about, "offset": int(offset)} if offset else about
-    if isinstance(value, cl.Buffer):
+    if isinstance(value, tuple) and all(isinstance(number, (int, np.integer)) for number in value):
+        return {"python": repr(tuple(int(number) for number in value))}  # the size of a launch
+    if isinstance(value, (cl.Buffer, cl.SVMPointer)) and value.size is not None:
         return {"bytes": int(value.size)}
     raise Unknown(f"argument {name} is a {type(value).__name__}")
 

@@ -53,13 +53,25 @@ class Program:
     results were compared.
     """
 
-    __slots__ = ("__weakref__", "_spare", "build", "compared", "launched", "logs", "program", "promises", "stored")
+    __slots__ = (
+        "__weakref__",
+        "_spare",
+        "build",
+        "bytes",
+        "compared",
+        "launched",
+        "logs",
+        "program",
+        "promises",
+        "stored",
+    )
 
     def __init__(self, build: Build, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.build = build
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries that are not complete
         self.stored: tuple[Slot, ...] = ()  # the entries that it was made of
+        self.bytes = 0  # of the binaries in them
         self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
@@ -76,6 +88,13 @@ class Program:
     def is_proven(self, names: Iterable[str]) -> bool:
         """Tell whether nothing is left to compare: it was built here, or the results of these kernels were compared."""
         return not self.stored or self.compared.issuperset(names)
+
+    def note_prepared(self) -> None:
+        """Have the entries completed as the program is: nothing was launched, so no specialised code will be there."""
+        if not self.launched:
+            self.build.driver.launched(
+                tuple([one._replace(entry=one.entry.described(launched=[])) for one in self.promises])
+            )
 
     def note_launch(self, names: Iterable[str]) -> None:
         """Note that kernels were launched: what the driver specialises for them will be there."""
@@ -178,9 +197,10 @@ class Build:
             parts = [Part("unknown", os.urandom(16).hex())]
         return Key(parts).digest if parts else ""
 
-    def digest(self, text: ProgramText) -> str:
-        """Digest a program text with what its headers hold now; which of its kernels are wanted makes no difference."""
-        beside = f"{text.options!r} {self.headers_digest(text)} {text.source}"
+    @staticmethod
+    def digest(text: ProgramText, headers: str) -> str:
+        """Digest a program text with what its headers hold; which of its kernels are wanted makes no difference."""
+        beside = f"{text.options!r} {headers} {text.source}"
         return hashlib.sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()
 
     def program(self, wanted: Wanted, digest: str, lead: Lead) -> Program:
@@ -258,11 +278,14 @@ class Build:
         if made is not None:
             program = made.program
         else:
+            for entry in look.entries:
+                self.driver.loading(entry)
             devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
             program = compiler.of_binaries(self.context, devices, look.entries)
         compiler.finish(program, text, look.entries, silent, made is not None and made.is_built)
         found = Program(self, program, self.kernels(program, text.kernels))
         found.stored = look.slots  # type: ignore[assignment]
+        found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
         found.logs = tuple([entry.parts.get("build.log", b"") for entry in look.entries])
         for slot, entry in zip(found.stored, look.entries, strict=True):
             self.driver.loaded(slot, entry)
@@ -368,8 +391,17 @@ class State:
         """Forget who holds the lock: that thread is not here."""
         self.lock = threading.RLock()
 
+    def on_change(self) -> None:
+        """Forget the stages: their programs were looked up elsewhere."""
+        self.builds = weakref.WeakSet()
+
 
 _state = process.own(State)
+
+
+def is_current(build: Build) -> bool:
+    """Tell whether the programs of a stage were looked up where kcl's files lie now."""
+    return build in _state().builds
 
 
 def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> Build:

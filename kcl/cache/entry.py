@@ -29,15 +29,14 @@ import struct
 import zlib
 from collections.abc import Mapping
 from operator import le
-from typing import Any, BinaryIO
+from typing import Any
 
 from kcl.cache.key import Key
 from kcl.errors import DamagedEntry
-from kcl.namedtuple import NamedTuple
 
 MAGIC = b"kclentry"
 FORMAT = 2
-HEADER_LIMIT = 64 << 20
+HEADER_LIMIT = 1 << 20  # the largest found is 3 KiB
 ENTRY_LIMIT = 1 << 30
 PIECE = 16 << 10
 PIECES_LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
@@ -49,14 +48,6 @@ _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
 
 Stored = dict[str, list[int]]  # how many bytes the pieces of a part take, for those that lie in pieces
-
-
-class Header(NamedTuple):
-    """What an entry says about itself before its parts: key, metadata, and the size of each part in bytes."""
-
-    key: Key
-    metadata: dict[str, Any]
-    sizes: dict[str, int]
 
 
 class Entry:
@@ -74,7 +65,8 @@ class Entry:
         described, body = _lay_out(self.parts)
         header = _encode_header(self, described)
         if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
-            raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above the limit of {ENTRY_LIMIT}")
+            limits = f"the limits of {HEADER_LIMIT} for its header and {ENTRY_LIMIT} in all"
+            raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above {limits}")
         lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(body))
         start = lengths + hashlib.sha256(lengths + header).digest()
         total = hashlib.sha256(start)
@@ -95,10 +87,10 @@ class Entry:
         total.update(memoryview(blob)[FIXED_SIZE:])
         if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
             raise DamagedEntry("the digest over the entry does not fit its bytes")
-        header, stored = _decode_header(header_bytes, len(blob) - header_end, expected)
-        if expected is not None and header.key != expected:
-            raise DamagedEntry(f"the entry is that of another key: {header.key.digest}, not {expected.digest}")
-        return cls(header.key, header.metadata, _cut(blob, header_end, header.sizes, stored))
+        key, metadata, sizes, stored = _decode_header(header_bytes, len(blob) - header_end, expected)
+        if expected is not None and key != expected:
+            raise DamagedEntry(f"the entry is that of another key: {key.digest}, not {expected.digest}")
+        return cls(key, metadata, _cut(blob, header_end, sizes, stored))
 
     def described(self, **metadata: Any) -> Entry:
         """Return the entry with other metadata of these names."""
@@ -126,23 +118,11 @@ def recorded_seconds(entry: Entry) -> float:
     return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
 
-def read_header(stream: BinaryIO, size: int | None = None) -> Header:
-    """Read and verify the header at the start of an entry, and nothing after it; raise `DamagedEntry`.
-
-    The parts are neither read nor verified: this is for listings, never for a hit. `size` is that of the whole entry,
-    where it is known and to be checked.
-    """
-    fixed = stream.read(FIXED_SIZE)
-    header_length = _check_lengths(fixed, size)
-    header = stream.read(header_length)
-    _check_header_digest(fixed, header)
-    return _decode_header(header, _LENGTHS.unpack_from(fixed)[3])[0]
-
-
 def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
-    """Return what `read_header` would for an entry of `size` bytes, with the key still as JSON: see `key_from`.
+    """Return key, metadata and sizes of the parts of an entry of `size` bytes, by its start: the verified header.
 
-    For long listings: keys are most of what there is to parse.
+    The key is still JSON (see `key_from`): keys are most of what there is to parse. Raises `DamagedEntry`. The parts
+    are neither read nor verified: this is for listings, never for a hit.
     """
     fixed = start[:FIXED_SIZE]
     end = FIXED_SIZE + _check_lengths(fixed, size)
@@ -173,6 +153,11 @@ def header_end(start: bytes) -> int:
     return FIXED_SIZE + _check_lengths(start[:FIXED_SIZE])
 
 
+def check_length(start: bytes, size: int) -> None:
+    """Raise `DamagedEntry` unless the first `FIXED_SIZE` bytes of an entry say that it has so many bytes in all."""
+    _check_lengths(start[:FIXED_SIZE], size)
+
+
 def _check_lengths(fixed: bytes, size: int | None = None) -> int:
     """Return the header's length; the size of the whole entry must fit the lengths where it is known."""
     if len(fixed) < FIXED_SIZE:
@@ -184,7 +169,7 @@ def _check_lengths(fixed: bytes, size: int | None = None) -> int:
         raise DamagedEntry(f"the entry has format {version}; this kcl reads formats 1 to {FORMAT}")
     expected = FIXED_SIZE + header_length + body_length
     if header_length > HEADER_LIMIT or expected > ENTRY_LIMIT:
-        raise DamagedEntry(f"the entry claims {expected} bytes, above the limit of {ENTRY_LIMIT}")
+        raise DamagedEntry(f"the entry claims {header_length} of {expected} bytes for its header, above the limit")
     if size is not None and size != expected:
         raise DamagedEntry(f"the entry has {size} bytes where its lengths say {expected}")
     return int(header_length)
@@ -210,7 +195,9 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode_header(header: bytes, body_length: int, expected: Key | None = None) -> tuple[Header, Stored]:
+def _decode_header(
+    header: bytes, body_length: int, expected: Key | None
+) -> tuple[Key, dict[str, Any], dict[str, int], Stored]:
     try:
         # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
         document = _loads(header.decode("utf-8", "surrogatepass"))
@@ -221,7 +208,7 @@ def _decode_header(header: bytes, body_length: int, expected: Key | None = None)
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     if not fits:
         raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
-    return Header(key, metadata, sizes), stored
+    return key, metadata, sizes, stored
 
 
 def _loads(text: str) -> Any:

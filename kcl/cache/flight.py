@@ -1,13 +1,13 @@
 """Single flight: of the processes of a node that miss the same key at once, one makes the entry and the others wait.
 
     <kcl folder>/flight/<key digest>      held (flock) by the process that makes the entry; its text is the process id
-    <kcl folder>/flight/<key digest>.1    by its heir, where it was stopped; the heir's heir holds .2
+    <kcl folder>/flight/<key digest>.1    by its heir, where it was left behind; the heir's heir holds .2
 
 It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
 still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
-that was stopped is waited for a moment, then one of the others is its heir. The file goes away with the lock, so one is
-never wider than one key; that of a holder that died alone stays, and is swept by the next helper after a day
-(`kcl.drivers.pocl`).
+that is stopped or does nothing is left behind (`kcl.cache.patience`), and one of the others is its heir. The file goes
+away with the lock, so one is never wider than one key; that of a holder that died alone stays, and is swept by the next
+helper after a day (`kcl.drivers.pocl`).
 
 Within a process one thread takes the lead for all its threads: `kcl.cache.makers` keeps the others waiting in memory.
 So a thread never waits for a lock file that its own process holds. A thread that leads one key lets go of it
@@ -22,18 +22,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kcl import events, process
+from kcl import process
 from kcl.cache import places
 from kcl.cache.makers import Maker, Makers
+from kcl.cache.patience import Patience, signs_of
 from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl
 
-LONGEST_SECONDS = 60.0
-STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
 _HEIRS = 3
-_SHOWN_SECONDS = 3.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
@@ -42,14 +40,12 @@ class State:
     """What this process knows of flights.
 
     `makers` are by the path of the lock file. `ours` are descriptors of this process: a forked child closes its copies,
-    which would keep the locks when the parent has died. `left_behind` are processes that were stopped for as long and
-    not seen to go on: who leads one key often leads the next one too.
+    which would keep the locks when the parent has died.
     """
 
     def __init__(self) -> None:
         self.makers = Makers()
         self.ours: set[int] = set()
-        self.left_behind: set[str] = set()
 
     def after_fork(self) -> None:
         """Close the copies of the parent's descriptors."""
@@ -97,7 +93,8 @@ class Flight:
             with suppress(OSError):
                 # a child that another library forked holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
-            _close(descriptor)
+            with suppress(OSError):
+                _close(descriptor)
 
     def __enter__(self) -> Flight:
         return self
@@ -112,9 +109,9 @@ class Flight:
 def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: None) -> Flight:
     """Take the lead for a key, or wait for the thread or process that has it; `what` names the kernel to people.
 
-    Returns at the latest when that one has landed, died, or worked for a minute. Where a process has been stopped for a
-    while one of those that wait for it takes the lead, and the others wait for that one. `before_waiting` is called
-    before a wait, maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
+    Returns at the latest when that one has landed, died, or is left behind (`kcl.cache.patience`). One of those that
+    left a process behind takes the lead, and the others wait for that one. `before_waiting` is called before a wait,
+    maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
     """
     path = os.path.join(places.own(places.FLIGHT), digest)
     maker = _state().makers.lead(path)
@@ -123,7 +120,8 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
         _state().makers.wait(path, what)
         return Flight(by="another thread")
     try:
-        flight = _among_processes(path, Waiting(what, before_waiting))
+        with Patience(what) as patience:
+            flight = _among_processes(path, Waiting(patience, before_waiting))
         flight.maker = maker
     except BaseException:
         maker.land()
@@ -142,7 +140,7 @@ def _among_processes(path: str, waiting: Waiting) -> Flight:
     for place in (path, *(f"{path}.{heir}" for heir in range(1, 1 + _HEIRS))):
         waiting.for_another()
         flight = _join(place, waiting)
-        if flight.leads or not is_stopped(waiting.holder):
+        if flight.leads or not waiting.patience.gave_up:
             break
     return flight
 
@@ -171,20 +169,17 @@ def _close(descriptor: int) -> None:
 
 
 class Waiting:
-    """How long we have waited, and for whom: the process id of the `holder`, and of the last one that we waited for."""
+    """A wait for the processes that have a lead: the id of the `holder`, and of the last one that we waited for."""
 
-    def __init__(self, what: str, before_waiting: Callable[[], object] = lambda: None) -> None:
-        self._what = what
+    def __init__(self, patience: Patience, before_waiting: Callable[[], object]) -> None:
+        self.patience = patience
         self._before_waiting = before_waiting
-        self._begin = time.monotonic()
-        self._shown = _SHOWN_SECONDS
-        self._stopped = 0.0
         self.holder = self.waited_for = ""
 
     def for_another(self) -> None:
         """Begin to wait for a holder that is not known yet: an heir has the lock before its name is in the file."""
         self.holder = ""
-        self._stopped = time.monotonic() - self._begin
+        self.patience.begin_again()
 
     def until_locked(self, descriptor: int) -> bool:
         """Try to lock until it works or it is time to go alone; tell which."""
@@ -192,24 +187,11 @@ class Waiting:
         while not _lock(descriptor):
             self._before_waiting()
             self.holder = self.waited_for = _signature(descriptor) or self.holder or "another"
-            if self.is_over():
+            if self.patience.is_over(self.holder, signs_of(self.holder)):
                 return False
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
         return True
-
-    def is_over(self) -> bool:
-        """Tell whether to go alone: a stopped holder has a moment, any other a minute; long waits are shown."""
-        waited = time.monotonic() - self._begin
-        if waited > self._shown:
-            events.logger().warning("waiting %.0f s for process %s: %s", waited, self.holder, self._what)
-            self._shown = 2 * waited
-        if not is_stopped(self.holder):
-            self._stopped = waited
-            _state().left_behind.discard(self.holder)
-        elif waited - self._stopped > STOPPED_SECONDS:
-            _state().left_behind.add(self.holder)
-        return waited > LONGEST_SECONDS or self.holder in _state().left_behind
 
 
 def _lock(descriptor: int) -> bool:
@@ -236,12 +218,3 @@ def _sign(descriptor: int) -> None:
 def _signature(descriptor: int) -> str:
     text = os.pread(descriptor, 20, 0)
     return text.decode() if text.isdigit() else ""
-
-
-def is_stopped(process: str) -> bool:
-    """Tell whether the system says that a process is stopped; one of another namespace is not found, hence not."""
-    try:
-        with open(f"/proc/{process}/stat", "rb") as stream:
-            return stream.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
-    except (OSError, IndexError):
-        return False

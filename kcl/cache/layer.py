@@ -7,6 +7,7 @@ look-up is a miss.
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sqlite3
 import sys
@@ -35,12 +36,21 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _MEMORY_LIMIT = 64 << 20
 _UNPACKED = 256  # entries
-_FULL = "no space"
+_FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes that are said once for all layers
+_SILENT = ("unable to open database file", "disk I/O error")  # what SQLite says of a full file system, among others
 _INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages in which no warning is the user's to mend
 
 
 class CacheWarning(UserWarning):
-    """Something about the cache that the user should know, said once per cause."""
+    """Something about the cache that the user should know, said once per cause.
+
+    Turn it into nothing, or into an error, with the filters of Python:
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", kcl.CacheWarning)
+    ...     event, outputs = doubled()(queue, x=x)
+    """
 
 
 class Found(NamedTuple):
@@ -176,6 +186,10 @@ class Layer:
         self.memory.put(address, blob)
         for _done in self._each("write", lambda store: store.put(address, blob), faults):
             continue
+        if self.stores:
+            from kcl.cache import growth
+
+            growth.add(len(blob))
         return len(blob)
 
     def delete(self, address: str) -> None:
@@ -204,11 +218,20 @@ class Layer:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        cause = f"{self.name}: {_cause(error)}"
+        cause = _cause(error) if not self.is_full(error) else _FULL
         if isinstance(error, DamagedEntry):
-            warn_once(cause, f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}")
+            words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
+        elif cause == _FULL:  # which concerns all layers
+            words = f"kcl goes on without writing its caches: {_full(self.place) or _FULL}: could not {action}: {error}"
         else:
-            warn_once(cause, f"kcl goes on without its {self.name} cache here: could not {action}: {error}")
+            words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
+        warn_once(cause if cause in _SHARED else f"{self.name}: {cause}", words)
+
+    def is_full(self, error: Exception) -> bool:
+        """Tell whether a store failed because there is no space left, or no inode: SQLite says little then."""
+        if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_SILENT):
+            return bool(_full(self.place))
+        return _cause(error) == _FULL
 
     def _each(self, action: str, use: Callable[[Store], T], faults: list[Exception] | None = None) -> Iterator[T]:
         """Use the stores in their order, and yield what is not None; a fault is said, and added to `faults`."""
@@ -227,15 +250,25 @@ class Layer:
                     yield found
 
 
-def is_full(error: Exception) -> bool:
-    """Tell whether a store failed because there is no space left."""
-    return _cause(error) == _FULL
+def _full(place: str) -> str:
+    """Say what a file system lacks, by a path on it that need not exist; empty where it has room."""
+    while not os.path.lexists(place) and os.path.dirname(place) != place:
+        place = os.path.dirname(place)
+    try:
+        status = os.statvfs(place)
+    except (OSError, AttributeError):
+        return ""
+    if status.f_files and not status.f_favail:  # some file systems have no number of inodes
+        return f"no inode is left on the file system of {place}; remove files there"
+    return "" if status.f_bavail else f"no space is left on the file system of {place}; make room there"
 
 
 def _cause(error: Exception) -> str:
     """Return what two errors of one cause have in common: not the numbers, not the paths, nor who speaks of it."""
     said, number = str(error), getattr(error, "errno", None)
-    if number in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in said:
+    if number == errno.EPERM:
+        return _FORBIDDEN
+    if number in (errno.EROFS, errno.EACCES) or "readonly database" in said:
         return "not allowed"
     if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in said:
         return _FULL

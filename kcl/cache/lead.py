@@ -6,21 +6,28 @@ nothing that generates code. So a thread lets go of the lead for code when it ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl.cache.flight import Flight
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look, Stage
+    from kcl.events import Event
 
 
 class Lead:
-    """The leads that a thread has taken for a kernel; they end with the `with` block. For one thread."""
+    """The leads that a thread has taken for a kernel; they end with the `with` block. For one thread.
 
-    __slots__ = ("_earlier", "_flights", "_kernel")
+    `events` are those of the look-ups so far.
+    """
 
-    def __init__(self, kernel: str) -> None:
+    __slots__ = ("_earlier", "_flights", "_kernel", "described", "events")
+
+    def __init__(self, kernel: str, described: Callable[[], str] | None = None) -> None:
+        self.events: list[Event] = []
         self._kernel = kernel
+        self.described = described or (lambda: kernel)  # the kernel with its parameters, for people
         self._flights: list[Flight] = []
         self._earlier: tuple[Stage[Any], Any, Look] | None = None
 

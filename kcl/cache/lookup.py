@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kcl import events, spans
-from kcl.cache.layer import is_full
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.launch import MissingArguments
@@ -206,12 +205,12 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         if look.outcome == "hit":
             look = _checked(stage, job, look)
         if look.value is None:
-            made = stage.make(job, look)
+            made = _made(stage, job, look, lead)
             look, promised = made.look or look, made.promised
             faults: list[Exception] = []
             size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
             look = look._replace(value=made.value, size=size)
-            if look.outcome == "miss" and any(map(is_full, faults)):
+            if look.outcome == "miss" and any(map(stage.layer.is_full, faults)):
                 look = look._replace(outcome="error", reason=f"{look.reason}; there was no space to store it")
     except MissingArguments:
         raise
@@ -223,8 +222,15 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     if not promised:
         lead.land()
     lead.passed(stage, job, look)
-    _emit(stage, job, look, time.perf_counter() - started)
+    lead.events.append(_emit(stage, job, look, time.perf_counter() - started))
     return look.value
+
+
+def _made(stage: Stage[Job], job: Job, look: Look, lead: Lead) -> Made:
+    from kcl.cache import progress
+
+    with progress.making(lead.described()):
+        return stage.make(job, look)
 
 
 def _checked(stage: Stage[Job], job: Job, look: Look) -> Look:
@@ -262,8 +268,8 @@ def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Eve
     return Event(stage.layer.name, stage.name(job), digest, look.outcome, look.reason, seconds, look.size, saved)
 
 
-def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS) -> None:
-    """Emit the event of a look-up, and a hit for every other slot whose entry was there."""
+def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS) -> Event:
+    """Emit the event of a look-up, and a hit for every other slot whose entry was there; return the first."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
     used = [look.key.digest] if hit and look.key is not None else []
     events.emit(event, look.key, used, texts)
@@ -271,3 +277,4 @@ def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float, texts: Mappin
     others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there.difference(used)}
     for digest, key in others.items():
         events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), key, [digest])
+    return event

@@ -3,24 +3,21 @@
 A maker is a row in a table, by key. Taking the row is one step of the interpreter, and no lock is held while a thread
 waits. So a launch from a signal handler or a finaliser, at any point of the same thread, meets no lock of this module.
 
-Waiting saves work and is never needed for a right answer. A thread waits at most a minute, and not at all for itself:
-neither for a key that it makes, nor for a maker that waits, through others, for this thread. A forked child has none of
-its parent's threads, so it ignores the parent's makers.
+Waiting saves work and is never needed for a right answer. A thread leaves a maker behind that does nothing
+(`kcl.cache.patience`), and does not wait for itself: neither for a key that it makes, nor for a maker that waits,
+through others, for this thread. A forked child has none of its parent's threads, so it ignores the parent's makers.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from _thread import allocate_lock
+from _thread import allocate_lock, get_native_id
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
 
-from kcl import events, process
+from kcl import process
 
-LONGEST_SECONDS = 60.0
-_SHOWN_SECONDS = 3.0
 _SLICE_SECONDS = 0.1
 
 
@@ -37,7 +34,7 @@ _state = process.own(State)
 class Maker:
     """A thread that makes what belongs to a key; other threads wait until the maker lands."""
 
-    __slots__ = ("_gate", "_key", "_landed", "_table", "process", "thread")
+    __slots__ = ("_gate", "_key", "_landed", "_native", "_table", "process", "thread")
 
     def __init__(self, table: dict[str, Maker], key: str) -> None:
         self._table = table
@@ -47,6 +44,7 @@ class Maker:
         self._gate.acquire()
         self.process = os.getpid()
         self.thread = get_ident()
+        self._native = get_native_id()
 
     def land(self) -> None:
         """Let the other threads go on. Landing twice is no error; a forked child lands nothing."""
@@ -81,19 +79,19 @@ class Maker:
         return False
 
     def _lands(self, what: str) -> bool:
-        begin, shown = time.monotonic(), _SHOWN_SECONDS
-        while not self._landed:
-            waited = time.monotonic() - begin
-            if self.process != os.getpid():
-                return False
-            if waited > LONGEST_SECONDS:
-                self._leave()  # nobody else waits for it
-                return False
-            if waited > shown:
-                events.logger().warning("waiting %.0f s for another thread of this process: %s", waited, what)
-                shown = 2 * waited
-            if self._gate.acquire(timeout=_SLICE_SECONDS):
-                self._open()
+        from kcl.cache.patience import Patience, signs_of_thread
+
+        name = f"thread {self._native}"
+        with Patience(what) as patience:
+            while not self._landed:
+                if self.process != os.getpid():
+                    return False
+                signs = signs_of_thread(self.thread, self._native)
+                if patience.is_over(name, signs, "another thread of this process"):
+                    self._leave()  # nobody else waits for it
+                    return False
+                if self._gate.acquire(timeout=_SLICE_SECONDS):
+                    self._open()
         return True
 
     def _open(self) -> None:
@@ -123,7 +121,7 @@ class Makers:
         return mine if found is mine else None
 
     def wait(self, key: str, what: str) -> bool:
-        """Wait until nobody makes a key; False where the wait would never end, or was given up after a minute."""
+        """Wait until nobody makes a key; False where the wait would never end, or was given up."""
         maker = self._table.get(key)
         return maker is None or maker.wait(what)
 

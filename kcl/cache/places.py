@@ -29,10 +29,10 @@ NOTES = "notes"  # switches that came too late, each for a week
 READINGS = "readings"  # what the files of a run's modules say, for the next run like it
 ORDERS = "orders"  # the programs that a run asked for, in their order
 RESTLESS = "restless"  # the recipes whose code was new in the last runs
-SPACE = "space"  # an empty file: when somebody last looked whether the entries keep within their bound
-SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning")
+PINS = "pins"  # the kernels that the bounds on the stores do not touch
+SPACE = "space"  # a file: how many bytes the entries took when somebody measured them, and what came since
+SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, PINS, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning")
 
-HELPER_LOCK = "lock"  # in a machine's folder of jobs: held by its helper, whose process id it says
 HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache
 
 TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there

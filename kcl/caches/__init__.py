@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kcl import process, settings
 from kcl.caches.table import ROWS, Row
 from kcl.caches.table import Switch as Switch  # part of a row
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 
 class State(NamedTuple):
@@ -90,6 +92,8 @@ class First:
 
 
 _first = process.own(First)
+_PRIVATE = "kcl-private-"  # the beginning of the name of a temporary directory
+_PRIVATE_AGE = 3600.0  # seconds; a younger one may not be held yet
 
 
 def changed() -> bool:
@@ -305,6 +309,7 @@ def with_usable_cache(load: Callable[[], object]) -> None:
     try:
         if not settings.names_cache_home():
             raise FileNotFoundError("this user has no home directory")
+        trust.check_writer(settings.user_cache_dir("pytools"))
         load()
     except (OSError, sqlite3.Error):
         with private_cache_home(_private_directory()):
@@ -328,8 +333,39 @@ _private_directories = process.shared(PrivateDirectories)
 
 
 def _private_directory() -> str:
+    """Make a directory that is removed as this process ends, and remove those of processes that were killed."""
     import tempfile
 
-    path = tempfile.mkdtemp(prefix="kcl-private-")
+    path = tempfile.mkdtemp(prefix=_PRIVATE)
     _private_directories().paths.append(path)
+    if sys.platform != "win32":
+        _hold(path)  # as long as this process lives, or a forked child of it
+        _sweep(os.path.dirname(path))
     return path
+
+
+def _sweep(folder: str) -> None:
+    """Remove the private directories of this user that no living process holds."""
+    import shutil
+
+    with suppress(OSError), os.scandir(folder) as items:
+        for item in [item for item in items if item.name.startswith(_PRIVATE)]:
+            with suppress(OSError):
+                status = item.stat(follow_symlinks=False)
+                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _PRIVATE_AGE:
+                    descriptor = _hold(item.path)
+                    shutil.rmtree(item.path, ignore_errors=True)
+                    os.close(descriptor)
+
+
+def _hold(path: str) -> int:
+    """Lock a directory and return the descriptor that holds the lock; raises `OSError` where another process does."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -15,8 +15,7 @@ from contextlib import closing, suppress
 from kcl import caches, settings
 from kcl.caches.table import ROWS
 from kcl.namedtuple import NamedTuple
-
-_COMPANIONS = ("-journal", "-wal", "-shm")
+from kcl.settings import trust
 
 
 class Contents(NamedTuple):
@@ -35,7 +34,7 @@ def files(name: str) -> tuple[str, ...]:
     if not place:
         return ()
     if ROWS[name].own == "file":
-        return tuple(path for path in (place, *(place + end for end in _COMPANIONS)) if _is_file(path))
+        return tuple(path for path in (place, *(place + end for end in trust.SIDECARS)) if _is_file(path))
     return tuple(sorted(item.path for item in _own(name, place)))
 
 
@@ -69,10 +68,12 @@ def of(paths: Iterable[str], counting: str) -> Contents:
         return _of_files(folders, status_of, re.compile(counting).fullmatch)
     entries, fault = 0, ""
     for path in status_of:
-        if not path.endswith(_COMPANIONS):
+        if not path.endswith(trust.SIDECARS):
             try:
-                entries += _count(path)
-            except sqlite3.Error as error:
+                special = trust.special_file(path)
+                fault = special or fault
+                entries += 0 if special else _count(path)
+            except (OSError, sqlite3.Error) as error:
                 fault = f"{path}: {error}"
     times = [status.st_mtime for status in status_of.values()]
     size = sum(status.st_size for status in status_of.values())

@@ -9,9 +9,11 @@ import os
 import sys
 
 from kcl import caches, settings
+from kcl.errors import meant
 from kcl.namedtuple import NamedTuple
 
 SHELLS = ("sh", "fish", "powershell")
+ALL = "all"
 _VALUES = ("1", "0")
 # What tells where the user's files are is not ours to set.
 _GIVEN = ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "APPDATA", "TEMP")
@@ -26,18 +28,24 @@ class Wish(NamedTuple):
 
 
 def made(off: list[str], on: list[str], directory: str | None) -> Wish:
-    """Return what fulfils a wish; raises ValueError for one that no variable can fulfil."""
-    known = (*settings.LAYERS, *caches.names())
+    """Return what fulfils a wish; raises ValueError for one that no variable can fulfil.
+
+    `all` stands for kcl's layers and the caches below them that have a switch; neighbours are meant where they are
+    named.
+    """
+    known = (*settings.LAYERS, *caches.names(), ALL)
     for name in (*off, *on):
         if name not in known:
-            raise ValueError(f"{name!r} is no layer: take one of {', '.join(known)}")
+            raise ValueError(f"{name!r} is no layer: take one of {', '.join(known)}.{meant(name, known)}")
+    remarks = ALL not in off  # who switches all off knows that a variable counts for several
+    off, on = _named(off), _named(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
     wish = Wish({}, [], [])
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in off:
         if name not in settings.LAYERS:
-            _switch_off(wish, name)
+            _switch_off(wish, name, remarks)
     for name in on:
         if name not in settings.LAYERS:
             _switch_on(wish, name)
@@ -74,12 +82,19 @@ def _own(wish: Wish, off: set[str], on: set[str]) -> None:
         wish.unset.append("KCL_NO_CACHE")
 
 
-def _switch_off(wish: Wish, name: str) -> None:
+def _named(names: list[str]) -> list[str]:
+    """Write out what `all` stands for."""
+    rows = {name: caches.row(name) for name in caches.names()}
+    every = [*settings.LAYERS, *(name for name, row in rows.items() if row.switches and not row.neighbour)]
+    return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
+
+
+def _switch_off(wish: Wish, name: str, remarks: bool) -> None:
     for switch in caches.row(name).switches:
         for value in _VALUES:
             if switch.parse(value) is not None and not _is_place(name, switch.variable):
                 wish.set[switch.variable] = value
-                if name in ("loopy", "pyopencl", "pyopencl-binary"):
+                if remarks and name in ("loopy", "pyopencl", "pyopencl-binary"):
                     wish.remarks.append(f"{switch.variable} counts for kcl's layers too, see kcl env")
                 return
     raise ValueError(f"{caches.row(name).title}: no variable switches it off")

@@ -63,6 +63,10 @@ class Row(NamedTuple):
     """The module that reads them while it is imported."""
     library: str = ""
     """What the name of the driver's library begins with, which is loaded by the first platform query."""
+    icd: str = ""
+    """What ICD files call the driver, where that is another library."""
+    platforms: tuple[str, ...] = ()
+    """The names of the driver's OpenCL platforms."""
     makes: bool = False
     """Whether the directory is made when the driver starts."""
     package: str = ""
@@ -187,6 +191,8 @@ ROWS: dict[str, Row] = {
         entry=r"llvmcache-.*",
         read="at its first use",
         library="libamd_comgr",
+        icd="libamdocl",
+        platforms=("AMD Accelerated Parallel Processing",),
         limits=("AMD_COMGR_CACHE_POLICY",),
     ),
     # CUDA programming guide, appendix on environment variables. The driver's source is not public: the names below the
@@ -204,6 +210,7 @@ ROWS: dict[str, Row] = {
         entry=r"[0-9a-f]{8,}",
         read="when the driver starts",
         library="libnvidia-opencl",
+        platforms=("NVIDIA CUDA",),
         version_file="/sys/module/nvidia/version",
         limits=("CUDA_CACHE_MAXSIZE",),
     ),
@@ -299,6 +306,7 @@ ROWS: dict[str, Row] = {
         entry=r".*\.(cl_cache|l0_cache)",
         read="when the driver starts",
         library="libigdrcl",
+        platforms=("Intel(R) OpenCL Graphics", "Intel(R) OpenCL HD Graphics"),
         limits=("NEO_CACHE_MAX_SIZE",),
     ),
     # numba/numba: numba/core/caching.py (the locators: __pycache__ beside the source comes before the user's
@@ -334,6 +342,7 @@ ROWS: dict[str, Row] = {
         entry=r"program\.bc",
         read="at the first platform query",
         library="libpocl",
+        platforms=("Portable Computing Language",),
         makes=True,
         package="pocl-binary-distribution",
         code_variables=(

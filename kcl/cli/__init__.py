@@ -7,7 +7,6 @@ through `kcl.cli.output`.
 from __future__ import annotations
 
 import codecs
-import difflib
 import errno
 import importlib
 import io
@@ -18,6 +17,7 @@ from typing import Any
 import click
 
 import kcl
+from kcl.errors import meant
 
 # One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
 COMMANDS = {
@@ -26,16 +26,23 @@ COMMANDS = {
     "ls": "kcl.cli.ls",
     "show": "kcl.cli.show",
     "explain": "kcl.cli.explain",
+    "report": "kcl.cli.report",
     "verify": "kcl.cli.verify",
     "stats": "kcl.cli.stats",
     "unpack": "kcl.cli.unpack",
     "env": "kcl.cli.env",
     "flush": "kcl.cli.flush",
+    "wait": "kcl.cli.wait",
     "purge": "kcl.cli.purge",
     "gc": "kcl.cli.gc",
+    "pin": "kcl.cli.pin",
+    "unpin": "kcl.cli.pin",
     "doctor": "kcl.cli.doctor",
     "init": "kcl.cli.init",
 }
+
+
+_LONG = 1000  # characters: longer than any first sentence
 
 
 class Lazy(click.Group):
@@ -51,15 +58,21 @@ class Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command in full: click would cut it."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(limit=_LONG)) for name, one in commands.items() if one])
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command; of one that there is not, name the nearest."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = " or ".join(map(repr, difflib.get_close_matches(args[0], COMMANDS, 2)))
+            near = meant(args[0], COMMANDS)
             if not near or args[0].startswith("-"):
                 raise
-            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
+            raise click.UsageError(f"{error.message}{near}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what the system refuses is said in a line, and a pipe that is closed early is no fault."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 
-def layers(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+def layers(_ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
     """Return the layers and caches whose names go on as the last one of a list is begun."""
     from kcl import caches, settings
+    from kcl.caches.shell import ALL
 
     before, comma, last = begun.rpartition(",")
-    return [before + comma + name for name in (*settings.LAYERS, *caches.names()) if name.startswith(last)]
+    known = (*settings.LAYERS, *caches.names(), *([ALL] if param.name in ("off", "on") else []))
+    return [before + comma + name for name in known if name.startswith(last)]
 
 
 def kernels(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:

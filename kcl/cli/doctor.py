@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kcl.cli import output
+from kcl.cli.output import Column
 
 if TYPE_CHECKING:
     from kcl.inspect.doctor import Finding
 
-_HEAD = ("", "check", "found")
+_HEAD = (Column("", states=True), Column("check", 0, "words", 12), Column("found", 0, "words", 30))
 
 
 @click.command()

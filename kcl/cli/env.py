@@ -10,6 +10,7 @@ import click
 from kcl import caches, settings
 from kcl.caches.shell import SHELLS, lines, made
 from kcl.cli import completion, output
+from kcl.cli.output import Column
 from kcl.namedtuple import NamedTuple
 
 # What the switch of another cache does to kcl's layers; the conditions stand in `kcl.cache.layers`.
@@ -23,7 +24,13 @@ OTHERS = {
     "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the generator key"),
 }
 _FEW = 3
-_HEAD = ("variable", "value", "read by", "effect")
+_HEAD = (
+    Column("variable"),
+    Column("value", 0, "middle", 12),
+    Column("read by", 1, "words", 10),
+    Column("effect", 0, "words", 20),
+)
+_UNSET = (Column("not set, read by", 0, "words", 16), Column("variables", 0, "words", 30))
 
 
 class Line(NamedTuple):
@@ -57,8 +64,8 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
     """Show every variable that decides about a kernel cache, or print the lines that change them.
 
     Alone: each variable, its value, who reads it and what it does now. With --off, --on or --dir: lines for the
-    shell, as in `eval "$(kcl env --off binary)"`; remarks go to stderr. LAYER is `generator`, `binary`, or the name
-    of another cache, see `kcl status`.
+    shell, as in `eval "$(kcl env --off binary)"`; remarks go to stderr. LAYER is `generator`, `binary`, the name of
+    another cache, see `kcl status`, or `all`: kcl's layers and the caches below them, without neighbours.
 
     Exits with 2 for a wish that no variable can fulfil.
     """
@@ -96,14 +103,14 @@ def _show(as_json: bool) -> None:
     unset: dict[str, list[str]] = {}
     for line in found[len(given) :]:
         unset.setdefault(", ".join(line.read_by), []).append(line.variable)
-    output.table(("not set, read by", "variables"), [(readers, " ".join(names)) for readers, names in unset.items()])
+    output.table(_UNSET, [(readers, " ".join(names)) for readers, names in unset.items()])
     click.echo()
     chosen = settings.read()
-    click.echo(
+    output.say(
         f"settings file: {settings.settings_file()}{'' if os.path.exists(settings.settings_file()) else ' (none)'}"
     )
     for text in chosen.rejected:
-        click.echo(text)
+        output.say(text)
 
 
 def _lines() -> list[Line]:

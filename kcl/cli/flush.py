@@ -12,8 +12,15 @@ from kcl.inspect import report
 
 
 @click.command()
-@click.option("--seconds", type=click.FloatRange(0), default=600.0, show_default=True, help="Wait no longer.")
-def flush(seconds: float) -> None:
+@click.option(
+    "--timeout",
+    "--seconds",
+    type=click.FloatRange(0),
+    default=600.0,
+    show_default=True,
+    help="Wait no longer: seconds.",
+)
+def flush(timeout: float) -> None:
     """Complete the entries that wait for it, and wait until that is done.
 
     On PoCL a helper process completes entries in the background, also after a run. Call this before you copy the cache,
@@ -21,13 +28,18 @@ def flush(seconds: float) -> None:
 
     Exits with 0; with 1 where programs are left.
     """
-    done = report.flush(seconds)
-    left = _left()
-    click.echo("every entry is complete" if done and not left else f"{left} programs are still being completed")
+    done = report.flush(timeout)
+    click.echo(said(left()))
     raise SystemExit(output.FINE if done else output.FOUND)
 
 
-def _left() -> int:
+def said(left: int) -> str:
+    """Say how many programs are left."""
+    return f"{left} programs are still being completed" if left else "every entry is complete"
+
+
+def left() -> int:
+    """Count the programs that wait for a helper on this machine, or that it works on."""
     if not os.path.isdir(places.own(places.PENDING)):
         return 0
     from kcl.drivers.pocl.jobs import Queue

@@ -46,16 +46,16 @@ def _do() -> None:
     if not os.path.lexists(folder):
         _make(checkout, folder)
     elif _is_known(folder, recorded.get(checkout)):
-        click.echo(f"{folder} is in use already")
+        output.say(f"{folder} is in use already")
     elif token := next((token for token in recorded.values() if _is_known(folder, token)), None):
         file.record(settings.settings_file(), checkout, token)  # the checkout was moved
-        click.echo(f"{folder} is recorded anew: it was at another place")
+        output.say(f"{folder} is recorded anew: it was at another place")
     else:
         raise ValueError(
             f"{folder} is there, and your settings do not record it: it may have come with a clone, and a cache of "
             "code is code; remove it, then run kcl init again"
         )
-    click.echo(f"recorded in {settings.settings_file()}; kcl init --undo takes it back")
+    output.say(f"recorded in {settings.settings_file()}; kcl init --undo takes it back")
     if settings.variable("KCL_CACHE_DIR"):
         output.complain("KCL_CACHE_DIR is set, and wins over it")
 
@@ -74,7 +74,7 @@ def _make(checkout: str, folder: str) -> None:
                 os.unlink(os.path.join(folder, name))
         os.rmdir(folder)
         raise
-    click.echo(f"kcl's files of this checkout now lie in {folder}")
+    output.say(f"kcl's files of this checkout now lie in {folder}")
 
 
 def _undo() -> None:
@@ -90,11 +90,11 @@ def _undo() -> None:
         item = removal.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
         if item is not None:
             removal.remove(item)
-            click.echo(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
+            output.say(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
     elif os.path.lexists(folder):
         output.complain(f"{folder} is left alone: it is not the one that was recorded")
     file.forget(settings.settings_file(), checkout)
-    click.echo(f"{checkout} is no longer recorded in {settings.settings_file()}")
+    output.say(f"{checkout} is no longer recorded in {settings.settings_file()}")
 
 
 def _recorded() -> dict[str, str]:

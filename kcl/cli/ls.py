@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import click
 
 from kcl import settings
+from kcl.caches import presence
 from kcl.cli import completion, output
-from kcl.inspect import inventory
-from kcl.inspect.history import journal
-from kcl.inspect.history.journal import DIGITS, Used
+from kcl.cli.output import Column
+from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
+from kcl.text.names import of_class
 
-HEAD = ("kernel", "layer", "device", "size", "built", "took", "last used", "uses", "key")
+HEAD = (
+    Column("kernel", 0, "end", 20),
+    Column("layer"),
+    Column("device", 3, "end", 16),
+    Column("parameters", 1, "end", 12),
+    Column("dtypes", 4, "end", 12),
+    Column("size", 5),
+    Column("built", 8),
+    Column("took", 7),
+    Column("last used", 2),
+    Column("uses", 6),
+    Column("recipe", 10, "middle", 12),
+    Column("partners", 9),
+    Column("key"),
+)
 _DIGITS = 12  # of a digest, for a person
 _LINES = 100  # on a terminal, where nothing else is asked for
-_UNUSED = Used(0, 0.0)
-
-Pair = tuple[Summary, Used]
-
-# By what can be sorted: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[Pair], Any]] = {
-    "kernel": lambda pair: (pair[0].kernel, pair[0].layer, pair[0].device, -pair[0].built),
-    "layer": lambda pair: (pair[0].layer, pair[0].kernel, pair[0].device),
-    "device": lambda pair: (pair[0].device, pair[0].kernel, pair[0].layer),
-    "size": lambda pair: -pair[0].size,
-    "built": lambda pair: -pair[0].built,
-    "took": lambda pair: -pair[0].seconds,
-    "used": lambda pair: -pair[1].last,
-    "uses": lambda pair: -pair[1].uses,
-}
 
 
 @click.command()
@@ -46,73 +45,85 @@ SORTS: dict[str, Callable[[Pair], Any]] = {
 @click.option("--device", help="Only programs for devices with this in their name.")
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="built", show_default=True, help="By what to sort.")
 @click.option("--limit", type=click.IntRange(0), help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of entries.")
+@click.option("--all", "everything", is_flag=True, help="Programs of drivers that are not on this machine, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of entries, those of all drivers.")
 def ls(
     layer_names: tuple[str, ...],
     kernel: str | None,
     device: str | None,
     sort: str,
     limit: int | None,
+    everything: bool,
     as_json: bool,
 ) -> None:
-    """List entries: kernel, layer, device, size, when they were built and what that took, last use, uses, key.
+    """List the entries of all layers.
 
-    An entry of the generator layer serves every device. Uses are counted by the processes that have ended.
+    For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
+    what that took, last use, uses, file and line of the recipe, the partners (the programs of generated code, or the
+    code of a program), key. A narrow terminal shows fewer of these. An entry of the generator layer serves every
+    device. Uses are counted by the processes that have ended.
 
     Exits with 0; with 1 where something in a layer cannot be read.
     """
     faults: list[Fault] = []
-    uses = journal.uses()
-    found = [
-        (one, uses.get(one.digest[:DIGITS], _UNUSED))
-        for one in inventory.summaries(*layer_names, faults=faults)
-        if (not kernel or fnmatch.fnmatchcase(one.kernel, kernel)) and _is_for(one, device)
-    ]
-    found.sort(key=SORTS[sort])
+    catalogue = Catalogue(faults)
+    found = catalogue.chosen(layer_names, kernel, device, sort)
+    elsewhere = {} if everything or device or as_json else _elsewhere(found)
+    if elsewhere:
+        found = [one for one in found if one.platform not in elsewhere]
     if limit is None and not as_json and output.is_terminal():
         limit = _LINES
-    shown = found[:limit] if limit else found
+    shown = catalogue.described(found[:limit] if limit else found)
     if as_json:
-        output.dump([described(*pair) for pair in shown])
+        output.dump([one._asdict() for one in shown])
     elif shown:
-        output.table(HEAD, [cells(*pair) for pair in shown])
+        output.table(HEAD, [cells(one) for one in shown])
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
     else:
         click.echo("no entries")
+    for platform, count in elsewhere.items():
+        output.say(f"{count} programs of {platform} are left out, which is not on this machine; --all shows them")
+    faults = [fault for fault in faults if not layer_names or fault.layer in layer_names]
     complain(faults)
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 
-def cells(found: Summary, used: Used) -> tuple[str, ...]:
+def _elsewhere(found: Iterable[Summary]) -> dict[str, int]:
+    """Count the programs of each platform whose driver is not on this machine."""
+    counts = Counter([one.platform for one in found])
+    return {platform: count for platform, count in counts.items() if not presence.is_platform_here(platform)}
+
+
+def cells(entry: CacheEntry) -> tuple[str, ...]:
     """Write an entry as a line of a table."""
+    partners = entry.partners
+    more = f" +{len(partners) - 1}" if len(partners) > 1 else ""
     return (
-        found.kernel,
-        found.layer,
-        found.device,
-        output.size(found.size),
-        output.date(found.built),
-        output.seconds(found.seconds),
-        output.ago(used.last) or "never",
-        str(used.uses),
-        found.digest[:_DIGITS],
+        entry.kernel,
+        entry.layer,
+        entry.device,
+        parameters(entry.parameters),
+        dtypes(entry.dtypes),
+        output.size(entry.bytes),
+        output.date(entry.built),
+        output.seconds(entry.build_seconds),
+        output.ago(entry.last_used or 0.0) or "never",
+        str(entry.uses),
+        entry.recipe,
+        partners[0][:_DIGITS] + more if partners else "",
+        entry.key[:_DIGITS],
     )
 
 
-def described(found: Summary, used: Used) -> dict[str, Any]:
-    """Write an entry as JSON."""
-    return {
-        "kernel": found.kernel,
-        "layer": found.layer,
-        "platform": found.platform,
-        "device": found.device,
-        "bytes": found.size,
-        "built": found.built,
-        "build_seconds": found.seconds,
-        "last_used": used.last or None,
-        "uses": used.uses,
-        "key": found.digest,
-    }
+def parameters(texts: Mapping[str, str]) -> str:
+    """Write the parameters of a recipe for a person: `<class 'numpy.float32'>` by its name."""
+    return ", ".join([f"{name}={of_class(text)}" for name, text in texts.items()])
+
+
+def dtypes(texts: Mapping[str, str]) -> str:
+    """Write the dtypes of arguments for a person: without the byte order, which is that of this machine."""
+    return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
 
 
 def complain(faults: Iterable[Fault]) -> None:
@@ -125,7 +136,3 @@ def in_words(fault: Fault) -> str:
     """Say where something is wrong, and what."""
     where = "" if fault.place in fault.reason else f"{fault.place}: "
     return f"{fault.layer}: {where}{fault.reason}"
-
-
-def _is_for(found: Summary, device: str | None) -> bool:
-    return not device or device.lower() in found.device.lower()

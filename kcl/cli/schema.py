@@ -31,11 +31,22 @@ _KERNEL = Field("kernel", "string", "the name of the recipe")
 _LAYER = Field("layer", "string", "`generator` or `binary`")
 _KEY = Field("key", "string", "the digest of its key, in full")
 _ENTRY = (
+    Field("platform", "string", "of a program; empty for generated code, which serves all"),
+    Field("device", "string", "the same"),
+    Field("here", "boolean", "whether the driver of the platform is on this machine, as far as that is known"),
+    Field("recipe", "string", "file, without its folder, and line of the recipe; empty where it is not known"),
+    Field(
+        "parameters", "object", "the starts of the texts of the recipe's parameters; of a program as its code has them"
+    ),
+    Field("dtypes", "object", "of the arguments, as numpy writes them; of a program as its code has them"),
     Field("bytes", "integer", "its size"),
     Field("built", "number", "when it was made"),
     Field("build_seconds", "number", "what making it took"),
     Field("last_used", "number or null", "when it was last a hit; null where it never was"),
     Field("uses", "integer", "how often it was a hit in processes that have ended"),
+    Field(
+        "partners", "list of string", "digests: of generated code those of its programs, of a program those of its code"
+    ),
 )
 
 SCHEMA: dict[str, tuple[Printed, ...]] = {
@@ -46,6 +57,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 "": (
                     Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
                     Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
+                    Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
                     Field("pending", "<pending>", "the programs that are still being completed"),
                     Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
                     Field("notes", "list of string", "settings that were not understood"),
@@ -58,7 +70,10 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                     Field("reason", "string", "why not; with `on` true: for which recipes it is off"),
                     Field("directory", "string", "where it lies; empty where it has no place"),
                     Field("why", "string", "what decided that: a variable, a setting, or the default"),
-                    Field("entries", "integer", "how many there are; 0 where kcl's layer is off"),
+                    Field("here", "boolean", "whether its owner or driver is on this machine, as far as that is known"),
+                    Field(
+                        "entries", "integer", "how many there are, as `kcl ls` lists them; 0 where kcl's layer is off"
+                    ),
                     Field("bytes", "integer", "the size of its files"),
                     Field("oldest", "number", "when its oldest file was written; 0 without files"),
                     Field("newest", "number", "when its newest file was written; 0 without files"),
@@ -92,8 +107,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 "": (
                     _KERNEL,
                     _LAYER,
-                    Field("platform", "string", "of a program; empty for generated code, which serves all"),
-                    Field("device", "string", "the same"),
                     *_ENTRY,
                     _KEY,
                 )
@@ -137,11 +150,57 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                     Field("key", "string or null", "the digest of the key; null where it was not known"),
                     Field("nearest", "string or null", "the digest of the nearest earlier entry, if there is one"),
                     Field("changes", "list of <change>", "what differs from it; of a bypass nothing"),
+                    Field("words", "list of string", "the lines that are printed without `--json`"),
                 ),
                 "change": (
                     Field("part", "string", "the name of the part of the key"),
                     Field("sentence", "string", "how it differs, in words"),
                     Field("diff", "list of string", "the first lines that differ, as `diff -u` writes them"),
+                ),
+            },
+        ),
+    ),
+    "report": (
+        Printed(
+            "<>",
+            {
+                "": (
+                    Field("driver", "string", "the file of the program, without its folder"),
+                    Field("processes", "list of integer", "the ids of its processes"),
+                    Field("began", "number", "when the first look-up began"),
+                    Field("ended", "number", "when the last look-up ended; in a line of `KCL_REPORT`, the process"),
+                    Field("layers", "list of <layer>", "the layers of kcl"),
+                    Field("kernels", "list of <kernel>", "the kernels, each with its parameters and dtypes"),
+                    Field("remarks", "list of string", "what else there is to know"),
+                ),
+                "layer": (
+                    _LAYER,
+                    Field("hits", "integer", "look-ups that found their entry"),
+                    Field("misses", "integer", "look-ups that did not"),
+                    Field("bypassed", "integer", "look-ups that could not be, or were switched off"),
+                    Field("errors", "integer", "look-ups in which something failed"),
+                    Field("seconds", "number", "what all of them took, with the work of those that were no hits"),
+                    Field("saved", "number", "what making the entries took, less what loading them took"),
+                    Field("bytes", "integer", "of the entries that were read or published"),
+                    Field("files", "string", "where its files lie, or why there are none"),
+                ),
+                "kernel": (
+                    _KERNEL,
+                    Field("parameters", "object", "the parameters of the recipe as text, by name, as far as known"),
+                    Field("dtypes", "object", "the dtypes of the arguments, by name, as far as known"),
+                    Field("seconds", "number", "what its look-ups took"),
+                    Field("saved", "number", "what its hits saved"),
+                    Field("lookups", "list of <lookup>", "its look-ups; those of one entry and one outcome together"),
+                ),
+                "lookup": (
+                    _LAYER,
+                    Field("outcome", "string", "`hit`, `miss`, `bypass` or `error`"),
+                    Field("reason", "string", "the reason of the event"),
+                    Field("times", "integer", "how often"),
+                    Field("time", "number or null", "when the last one ended; null where that is not known"),
+                    Field("seconds", "number", "what all of them took"),
+                    Field("saved", "number", "what the hits saved"),
+                    Field("key", "string or null", "the digest of the entry's key; null where it is not known"),
                 ),
             },
         ),
@@ -153,7 +212,10 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 "": (
                     Field("checked", "object", "how many entries were checked, by layer"),
                     Field("whole", "boolean", "whether every byte was read"),
-                    Field("damaged", "list of <damaged>", "the entries that are not what was written"),
+                    Field(
+                        "damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"
+                    ),
+                    Field("differing", "list of string", "PoCL's files that differ from their entries, with `--all`"),
                     Field("rebuilt", "list of <rebuilt>", "what was compared; empty without `--rebuild`"),
                 ),
                 "damaged": (

@@ -10,27 +10,29 @@ import click
 from kcl import settings
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
+from kcl.cli import ls as listing
 from kcl.cli.ls import complain
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.history import journal
-from kcl.inspect.history.journal import DIGITS, Used
+from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
 from kcl.namedtuple import NamedTuple
+from kcl.text.layout import shortened
 
 # What can be asked for, and the part of an entry that holds it.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
+_INDENT = 12  # where the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # what generated code says for all devices
 _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
 
 
 class Shown(NamedTuple):
-    """An entry with what the listing and the journal know of it."""
+    """An entry with its place, and with what the catalogue says of it."""
 
     summary: Summary
+    line: CacheEntry
     entry: Entry
-    used: Used
 
 
 @click.command()
@@ -41,6 +43,7 @@ class Shown(NamedTuple):
 @click.option("--invoker", is_flag=True, help="The Python code that launches it.")
 @click.option("--key", "parts", is_flag=True, help="The parts of the key.")
 @click.option("--binary", type=click.Path(dir_okay=False, allow_dash=True), help="Write the program binary there.")
+@click.option("--file", "path", is_flag=True, help="The path of its file, of generated code of its database.")
 @click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: a list of entries, with the texts that are asked for."
@@ -54,23 +57,27 @@ def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
     Exits with 0; with 1 where there is no such entry, it is damaged, or has not what is asked for; with 2 where
     several entries are meant, which are listed.
     """
-    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "asm") if asked[name]]
-    found = [_read(one) for one in chosen(key, [*wanted, *(["binary"] if binary else [])])]
+    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm") if asked[name]]
+    faults: list[Fault] = []
+    catalogue = Catalogue(faults)
+    summaries = chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
+    described = zip(summaries, catalogue.described(summaries), strict=True)
+    found = [Shown(summary, line, _read(summary)) for summary, line in described]
     if binary:
         _write(binary, found[0])
     if as_json:
-        output.dump([described(one, wanted) for one in found])
+        output.dump([in_full(one, wanted) for one in found])
         return
     if wanted:
         click.echo("\n".join(_piece(found[0], name) for name in wanted))
     elif not binary:
-        click.echo("\n\n".join(about(one) for one in found))
+        for number, one in enumerate(found):
+            output.say("\n" * (number > 0) + about(one), _INDENT)
 
 
-def chosen(key: str, wanted: Sequence[str]) -> list[Summary]:
+def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[Summary]:
     """Return the entries that are meant, at most one of each layer; ends the command where they are none or more."""
-    faults: list[Fault] = []
-    found = inventory.find(key, faults)
+    found = catalogue.named(key)
     if not found:
         complain(faults)
         _fail(f"no entry has a key that starts with {key!r}, or a kernel of that name; kcl ls lists all")
@@ -82,54 +89,53 @@ def chosen(key: str, wanted: Sequence[str]) -> list[Summary]:
     if any(len(entries) > 1 for entries in by_layer.values()):
         if len(by_layer[settings.GENERATOR]) == 1 and wanted and set(wanted) <= _OF_CODE:
             return by_layer[settings.GENERATOR]  # the programs of several devices were made of it
-        _ambiguous(key, fitting)
+        _ambiguous(key, fitting, catalogue)
     pair = [one for entries in by_layer.values() for one in entries]
     return pair[-1:] if wanted else pair
 
 
 def about(shown: Shown) -> str:
     """Describe an entry in lines of a name and a value."""
-    summary, metadata = shown.summary, shown.entry.metadata
+    summary, line, metadata = shown.summary, shown.line, shown.entry.metadata
     sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items())
     facts = {
-        "kernel": summary.kernel,
-        "layer": summary.layer,
-        "key": summary.digest,
+        "kernel": line.kernel,
+        "layer": line.layer,
+        "key": line.key,
         "platform": _joined(metadata.get("platform"), "name", "version"),
         "device": _joined(metadata.get("device"), "name", "driver"),
+        "recipe": line.recipe,
+        "parameters": listing.parameters(line.parameters),
         "front end": str(metadata.get("front_end", "")),
         "options": " ".join(_options(shown.entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),
         "arguments": ", ".join(_argument(fields) for fields in metadata.get("arguments", ())),
+        "dtypes": listing.dtypes(line.dtypes) if line.layer == settings.BINARY else "",
         "read": ", ".join(
             f"{base} {path}".strip() for base, path, _digest in metadata.get("base", {}).get("reads", ())
         ),
-        "built": f"{output.date(summary.built)}, in {output.seconds(summary.seconds)}",
-        "uses": f"{shown.used.uses}, last {output.ago(shown.used.last)}" if shown.used.uses else "none",
+        "built": f"{output.date(line.built)}, in {output.seconds(line.build_seconds)}",
+        "uses": f"{line.uses}, last {output.ago(line.last_used or 0.0)}" if line.uses else "none",
         "complete": _completeness(metadata),
-        "size": f"{output.size(summary.size)} on disk; {sizes}",
-        "file": inventory.file_of(summary.layer, summary.address),
+        "size": f"{output.size(line.bytes)} on disk; {sizes}",
+        "file": _shortened(inventory.file_of(summary.layer, summary.address)),
+        **{f"partner {number}": digest for number, digest in enumerate(line.partners, 1)},
     }
+    if len(line.partners) == 1:
+        facts["partner"] = facts.pop("partner 1")
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
 
-def described(shown: Shown, wanted: Sequence[str]) -> dict[str, Any]:
+def in_full(shown: Shown, wanted: Sequence[str]) -> dict[str, Any]:
     """Write an entry as JSON."""
     summary, entry = shown.summary, shown.entry
     return {
-        "kernel": summary.kernel,
-        "layer": summary.layer,
-        "key": summary.digest,
+        **shown.line._asdict(),
         "file": inventory.file_of(summary.layer, summary.address),
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
-        "bytes": summary.size,
-        "built": summary.built,
-        "build_seconds": summary.seconds,
-        "last_used": shown.used.last or None,
-        "uses": shown.used.uses,
-        **{name: _piece(shown, name) for name in wanted if name not in ("parts", "options")},
+        **{name: _piece(shown, name) for name in wanted if name not in ("parts", "options", "path")},
     }
 
 
@@ -139,6 +145,8 @@ def _piece(shown: Shown, name: str) -> str:
         return "\n".join(f"{part.name} = {part.value}" for part in entry.key.parts)
     if name == "options":
         return "\n".join(_options(entry))
+    if name == "path":
+        return inventory.file_of(shown.summary.layer, shown.summary.address)
     if name == "asm":
         from kcl.cli.assembly import NoAssembly, assembly
 
@@ -164,12 +172,16 @@ def _write(path: str, shown: Shown) -> None:
         _fail(f"cannot write {path}: {error}")
 
 
-def _read(summary: Summary) -> Shown:
+def _shortened(path: str) -> str:
+    room = output.width()
+    return shortened(path, room - _INDENT) if room else path
+
+
+def _read(summary: Summary) -> Entry:
     try:
-        entry = inventory.read(summary.layer, summary.address)
+        return inventory.read(summary.layer, summary.address)
     except (KeyError, CacheFault, OSError, ValueError) as error:
         _fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
-    return Shown(summary, entry, journal.uses().get(summary.digest[:DIGITS], Used(0, 0.0)))
 
 
 def _options(entry: Entry) -> list[str]:
@@ -194,14 +206,11 @@ def _joined(described: Any, *names: str) -> str:
     return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
 
 
-def _ambiguous(key: str, found: Sequence[Summary]) -> NoReturn:
-    from kcl.cli.ls import HEAD, cells
-
+def _ambiguous(key: str, found: Sequence[Summary], catalogue: Catalogue) -> NoReturn:
     copies = {one.address for one in found if [other.digest for other in found].count(one.digest) > 1}
     cure = "give more digits of one" + (", or the address of a copy" if copies else "")
     output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; {cure}:")
-    uses = journal.uses()
-    output.table(HEAD, [cells(one, uses.get(one.digest[:DIGITS], Used(0, 0.0))) for one in found])
+    output.table(listing.HEAD, [listing.cells(line) for line in catalogue.described(found)])
     for address in sorted(copies):
         click.echo(f"address: {address}")
     raise SystemExit(output.WRONG_USE)

@@ -8,14 +8,23 @@ import click
 
 from kcl import settings
 from kcl.cli import output
-from kcl.errors import CacheFault
+from kcl.cli.output import Column
+from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import COUNTERS, Counters, Row
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
 _ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
-_COUNTED = ("hits", "misses", "bypassed", "errors", "hit rate", "spent", "saved")
+_COUNTED = (
+    Column("hits"),
+    Column("misses"),
+    Column("bypassed", 3),
+    Column("errors", 2),
+    Column("hit rate"),
+    Column("spent", 1),
+    Column("saved"),
+)
 
 
 @click.command()
@@ -33,7 +42,8 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
     names = [word.strip() for word in by.split(",") if word.strip()]
     unknown = [name for name in names if name not in BY]
     if unknown or not names:
-        raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}", param_hint="--by")
+        near = meant(unknown[0], BY) if unknown else ""
+        raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}.{near}", param_hint="--by")
     if reset:
         _reset()
         return
@@ -41,9 +51,10 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
     if as_json:
         output.dump([{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()])
     elif found:
-        output.table((*names, *_COUNTED), [(*place, *cells(row)) for place, row in found.items()])
+        head = [Column(name, 0, "end", 20) for name in names]
+        output.table([*head, *_COUNTED], [(*place, *cells(row)) for place, row in found.items()])
     elif not (fault := journal.fault()):
-        click.echo("no look-ups are recorded")
+        output.say("no look-ups are recorded")
     else:
         output.complain(f"the statistics cannot be read: {fault}")
         raise SystemExit(output.FOUND)

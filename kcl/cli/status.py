@@ -10,24 +10,39 @@ import click
 from kcl import caches, settings
 from kcl.cache import layers, places
 from kcl.cache.stores.directory import Directory
-from kcl.caches import contents
+from kcl.caches import contents, presence
 from kcl.cli import output, stats
+from kcl.cli.output import Column
 from kcl.errors import CacheFault
+from kcl.inspect import inventory, pins
 from kcl.inspect.history import journal, notes
 from kcl.inspect.inventory import tally
 from kcl.settings import trust
 
-_HEAD = ("layer", "state", "entries", "size", "newest", "hit rate", "saved", "directory")
+_HEAD = (
+    Column("layer"),
+    Column("state", 0, "words", 18, states=True),
+    Column("entries"),
+    Column("size"),
+    Column("newest", 3),
+    Column("hit rate", 1),
+    Column("saved", 2),
+    Column("directory", 0, "middle", 28),
+    Column("decided by", 4),
+)
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object with layers, pending, late and notes.")
-def status(as_json: bool) -> None:
-    """Show every layer and every foreign cache: on or off and why, where and why there, entries, size, what was saved.
+@click.option("--all", "everything", is_flag=True, help="Every cache, also of drivers that are not on this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object with all layers, pending, late and notes.")
+def status(everything: bool, as_json: bool) -> None:
+    """Show every layer and every foreign cache.
 
-    Caches beside those of OpenCL are shown where they hold something. Below the table stand programs that are still
-    being completed, and switches of the last week that came too late.
+    For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
+    `kcl ls` lists. A cache of a driver that is not on this machine, or of a neighbour, is shown where it holds
+    something, or with --all. Below the table stand programs that are still being completed, and switches of the last
+    week that came too late.
 
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
@@ -38,14 +53,14 @@ def status(as_json: bool) -> None:
     if as_json:
         said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]
         chosen = settings.read()
-        found = {"layers": rows, "max_size": chosen.max_size, "pending": pending, "late": said}
+        found = {"layers": rows, "max_size": chosen.max_size, "pins": pins.read(), "pending": pending, "late": said}
         output.dump({**found, "notes": list(chosen.rejected)})
     else:
-        _print(rows)
+        output.table(_HEAD, [_cells(row) for row in rows if row["directory"] and (everything or _is_shown(row))])
         for line in _remarks(rows, pending):
-            click.echo(line)
+            output.say(line)
         for note in late:
-            click.echo(f"{note.driver} ({output.ago(note.time)}): {note.late.words}")
+            output.say(f"{note.driver} ({output.ago(note.time)}): {note.late.words}")
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 
@@ -70,6 +85,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "saved": counted["saved"] if counted else 0.0,
         "fault": _fault(layer.place),
         "remark": "",
+        "here": True,
     }
     if trust.is_network(layer.place) and name == settings.GENERATOR:
         row["remark"] = "a file for each entry: SQLite is not safe on a network file system"
@@ -79,17 +95,19 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
 
 
 def _own(name: str, directory: str) -> contents.Contents:
-    """Count a layer's entries: the rows and files of all Python versions."""
+    """Count a layer's entries, as a listing does, and all bytes: the rows and files of all Python versions."""
     if name == settings.BINARY:
         return tally.of(Directory(directory))
     names = os.listdir(directory) if os.path.isdir(directory) else []
     mine = [os.path.join(directory, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]
-    rows = contents.of([path for path in mine if not os.path.isdir(path)], "rows")
-    files = tally.of(Directory(places.generated()))
-    oldest = min(filter(None, (rows.oldest, files.oldest)), default=0.0)
-    fault = rows.fault or files.fault
+    beside = contents.of([path for path in mine if not (path.endswith(places.DATABASE) or os.path.isdir(path))], "")
+    found = [beside, *map(tally.of_code, inventory.stores(name, []))]
     return contents.Contents(
-        rows.entries + files.entries, rows.size + files.size, oldest, max(rows.newest, files.newest), fault
+        sum(one.entries for one in found),
+        sum(one.size for one in found),
+        min(filter(None, (one.oldest for one in found)), default=0.0),
+        max(one.newest for one in found),
+        next((one.fault for one in found if one.fault), ""),
     )
 
 
@@ -107,6 +125,7 @@ def _adapter(name: str) -> dict[str, Any]:
         "hit_rate": None,
         "saved": None,
         "remark": facts.remark,
+        "here": presence.is_here(name),
     }
     return row | _counted(contents.measure(name))
 
@@ -150,9 +169,9 @@ def _pending() -> dict[str, Any]:
         return {"programs": 0, "since": 0.0, "helper": False}
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
-    shown = [row for row in rows if row["kind"] != NEIGHBOUR or row["bytes"]]
-    output.table(_HEAD, [_cells(row) for row in shown if row["directory"]])
+def _is_shown(row: dict[str, Any]) -> bool:
+    """Tell whether a row is shown unasked: it is here, or holds something, or somebody switched it off."""
+    return bool(row["bytes"]) or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -166,7 +185,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         output.ago(row["newest"]),
         rate,
         stats.saved(row["saved"]) if row["saved"] else "",
-        f"{row['directory']} ({row['why']})",
+        row["directory"],
+        row["why"],
     )
 
 
@@ -184,6 +204,9 @@ def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and chosen.max_size:
         remarks.append(f"kcl's entries take {output.size(used)} of at most {output.size(chosen.max_size)}")
+    if held := len(pins.read()):
+        verb = "pin holds" if held == 1 else "pins hold"
+        remarks.append(f"{held} {verb} kernels whatever the bound is: `kcl pin` lists them")
     for row in rows:
         said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
         remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -80,14 +79,14 @@ def unpack(directory: str, kernel: str | None) -> None:
     faults: list[Fault] = []
     listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
     found = list(_read(listed, faults))
-    invokers = {_launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
-    programs = {_launched(entry) for one, entry in found if one.layer == settings.BINARY}
+    invokers = {inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
+    programs = {inventory.launched(entry) for one, entry in found if one.layer == settings.BINARY}
     written = there = 0
     taken: set[tuple[str, ...]] = set()
     for one, entry in found:
-        if one.layer == settings.GENERATOR and _launched(entry) in programs:
+        if one.layer == settings.GENERATOR and inventory.launched(entry) in programs:
             continue  # its invoker lies beside the program
-        beside = invokers.get(_launched(entry), entry)
+        beside = invokers.get(inventory.launched(entry), entry)
         path = folders(one)
         if path in taken:  # a copy of the entry under another address
             path = (*path[:2], one.address.rpartition("/")[2])
@@ -99,7 +98,7 @@ def unpack(directory: str, kernel: str | None) -> None:
                 there += 1
         except OSError as error:
             faults.append(Fault(one.layer, one.address, f"cannot be written: {error}"))
-    click.echo(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
+    output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
     complain(faults)
     raise SystemExit(output.FOUND if faults else output.FINE)
 
@@ -129,12 +128,6 @@ def _read(listed: Iterable[Summary], faults: list[Fault]) -> Iterable[tuple[Summ
             yield one, inventory.read(one.layer, one.address)
         except (KeyError, CacheFault, OSError, ValueError) as error:
             faults.append(Fault(one.layer, one.address, str(error)))
-
-
-def _launched(entry: Entry) -> tuple[str, str]:
-    """Return the digest of the OpenCL C, and which of its kernels are launched: an invoker is for these."""
-    source = hashlib.sha256(entry.parts.get("source.cl", b"")).hexdigest()
-    return source, repr(entry.metadata.get("kernels"))
 
 
 def _safe(name: str) -> str:

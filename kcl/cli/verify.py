@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from kcl import settings
+from kcl import caches, settings
 from kcl.cache.stores.base import digest_of
 from kcl.cache.verified import entry_at
 from kcl.cli import output
 from kcl.cli.ls import in_words
+from kcl.cli.output import Column
+from kcl.drivers.pocl import damage, repair
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import CODE, Fault
 
+_HEAD = (
+    Column("kernel", 0, "end", 20),
+    Column("key"),
+    Column("device", 1, "end", 16),
+    Column("verdict", states=True),
+    Column("reason", 0, "words", 20),
+)
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
+_CURE_OF_POCL = (
+    "kcl replaces PoCL's files from their entries when they are next asked for; kcl purge pocl removes the rest"
+)
 
 
 @click.command()
@@ -32,16 +45,21 @@ def verify(whole: bool, rebuild: bool, as_json: bool) -> None:
     child processes and launches what was recorded of each program's first launch, with arrays of integers that are
     zero; what cannot be built or launched from source here is "not comparable".
 
+    PoCL's own cache is checked too: files that are empty, cut short or something else are damaged. With --all the files
+    of each program that has an entry are compared with the entry; where they differ, the next run replaces them.
+
     Exits with 0; with 1 where an entry is damaged or a stored program computes something else than its source.
     """
     faults: list[Fault] = []
     checked = {layer: _whole(layer, faults) if whole else _headers(layer, faults) for layer in settings.LAYERS}
+    faults += [Fault("pocl", *found) for found in damage.damaged(caches.files("pocl"))]
+    differing = _differing() if whole else []
     rebuilt = _rebuilt() if rebuild else []
     if as_json:
         said: dict[str, Any] = {"checked": checked, "whole": whole, "damaged": [fault._asdict() for fault in faults]}
-        output.dump({**said, "rebuilt": rebuilt})
+        output.dump({**said, "differing": differing, "rebuilt": rebuilt})
     else:
-        _print(checked, faults, rebuilt)
+        _print(checked, faults, differing, rebuilt)
     wrong = faults or any(one["verdict"] == "different" for one in rebuilt)
     raise SystemExit(output.FOUND if wrong else output.FINE)
 
@@ -94,13 +112,27 @@ def _rebuilt() -> list[dict[str, Any]]:
     ]
 
 
-def _print(checked: dict[str, int], faults: list[Fault], rebuilt: list[dict[str, Any]]) -> None:
+def _differing() -> list[str]:
+    """Return the files of PoCL's cache that hold other bytes than their entries."""
+    found: set[str] = set()
+    for _place, address, blob in inventory.blobs(settings.BINARY, []):
+        with suppress(DamagedEntry, ValueError):
+            entry = entry_at(address, blob)
+            found.update(repair.differing(entry) if "binary" in entry.parts else ())
+    return sorted(found)
+
+
+def _print(checked: dict[str, int], faults: list[Fault], differing: list[str], rebuilt: list[dict[str, Any]]) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
-    click.echo(f"entries checked: {counts}; damaged: {len(faults)}")
+    output.say(f"entries checked: {counts}; damaged: {len(faults)}")
     for fault in faults:
-        click.echo(in_words(fault))
-    if faults:
-        click.echo(_CURE)
+        output.say(in_words(fault))
+    if any(fault.layer != "pocl" for fault in faults):
+        output.say(_CURE)
+    if any(fault.layer == "pocl" for fault in faults):
+        output.say(_CURE_OF_POCL)
+    if differing:
+        files = "1 file is" if len(differing) == 1 else f"{len(differing)} files are"
+        output.say(f"PoCL's cache: {files} as PoCL wrote them; the next run puts those of the entries in their place")
     if rebuilt:
-        head = ("kernel", "key", "device", "verdict", "reason")
-        output.table(head, [(one["kernel"], one["key"][:12], *(one[name] for name in head[2:])) for one in rebuilt])
+        output.table(_HEAD, [(one["kernel"], one["key"][:12], *(one[of.title] for of in _HEAD[2:])) for one in rebuilt])

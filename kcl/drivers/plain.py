@@ -53,6 +53,9 @@ class Plain:
     def unseen(self, promises: tuple[Promise, ...]) -> None:
         """Take nothing: no entry was promised."""
 
+    def loading(self, entry: Entry) -> None:
+        """Do nothing: the driver has no cache that could spoil the entry's binary."""
+
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Take no note."""
 

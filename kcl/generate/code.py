@@ -40,6 +40,11 @@ class ProgramText(NamedTuple):
     options: tuple[str, ...]
     kernels: tuple[str, ...]
 
+    @property
+    def source_digest(self) -> str:
+        """Digest of the OpenCL C alone: the entry of the code and those of its programs have it in common."""
+        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
 
 class Invoker(NamedTuple):
     """The Python source that launches a program, the name of its function, and what it needs.
@@ -97,6 +102,7 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
         "packed": [[name, [[_index(i), sub] for i, sub in pairs]] for name, pairs in generated.invoker.packed.items()],
         "dtypes": [list(pair) for pair in generated.invoker.dtypes],
         "shown": list(generated.invoker.shown),
+        "program": generated.text.source_digest,
         "code": _code_version(),
     }
     return Entry(

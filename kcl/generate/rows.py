@@ -21,7 +21,7 @@ from kcl.generate.code import Code, from_entry, instantiate, to_entry
 from kcl.generate.frontends import Open
 from kcl.namedtuple import NamedTuple
 from kcl.record.dtypes import dtype_text
-from kcl.record.evidence import Evidence
+from kcl.record.evidence import PARAMETER, Evidence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,11 +34,17 @@ Dtypes = Mapping[str, "np.dtype[Any]"]
 
 
 class Ready(NamedTuple):
-    """Generated code with its invoker, and the digest under which launchers are bound."""
+    """Generated code with its invoker, and the digest under which launchers are bound.
+
+    `choice` has the dtypes of what the code leaves open. `headers` is the digest of what headers held as the code was
+    made ready for a context.
+    """
 
     code: Code
     invoke: Callable[..., Any]
     digest: str
+    choice: tuple[Any, ...] = ()
+    headers: str = ""
 
 
 class Outcome(NamedTuple):
@@ -57,6 +63,7 @@ class Base(NamedTuple):
 
 
 _KEPT = 256
+_LONGEST = 80  # characters of a parameter in a listing
 
 
 class State:
@@ -211,9 +218,10 @@ def entries(
         "directory": evidence.directory if any(path in text for path in evidence.names() for text in named) else "",
     }
     told = texts(evidence)
+    recipe = {"site": evidence.site, "parameters": _parameters(direct, evidence)}
     key = special_keys(direct, base, used)[-1]
     found: list[tuple[str, Entry]] = []
-    entry = to_entry(code, key, metadata)
+    entry = to_entry(code, key, {**metadata, "recipe": recipe})
     if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
         entry.parts.update(told)
     else:
@@ -224,6 +232,12 @@ def entries(
         pointer["row"] = [list(part) for part in key.parts]
         found.append((unit.digest, Entry(unit, pointer, {})))
     return key, [*found, (key.digest, entry)]
+
+
+def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
+    """Return the starts of the texts of the parameters, for listings: from the record, or from the key of a walk."""
+    named = [(part.name[len(PARAMETER) :], part.value) for part in direct.parts if part.name.startswith(PARAMETER)]
+    return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
 
 
 def _reads(described: list[list[str]]) -> tuple[Read, ...]:

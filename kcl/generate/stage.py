@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kcl.generate.origins import Origin
     from kcl.record.evidence import Evidence
 
+Packed = dict[str, list[tuple[Any, str]]]
 _VERIFIED = "verified"
 _REUSED = "same translation unit as before: generated code reused"
 
@@ -60,6 +61,7 @@ class Stored(NamedTuple):
     """A row that was stored now, for whoever asks later why a run of the same recipe misses."""
 
     recipe: str
+    kernel: str
     places: list[str]
     texts: Mapping[str, str]
     record: Mapping[str, Any]
@@ -103,6 +105,13 @@ class Generate:
         """Return the texts that explain a miss; slow."""
         with self._lock:
             return self._origin.place()
+
+    def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the dtypes among `values` of what is open, in its order; of a base that is not known, nothing."""
+        if self.base is None:
+            return ()
+        dtypes = dtypes_of(values, self.base.open.packed)
+        return tuple([dtypes.get(name) for name in self.base.open.names])
 
     def is_stored(self) -> bool:
         """Tell whether the layer holds a row of this kernel, for whatever dtypes."""
@@ -153,7 +162,7 @@ class Generate:
             return Look("miss", "the stored code names the directory of another copy of the project", key)
         if rows.is_whole(entry):
             return _hit(entry, size)
-        dtypes = dtypes_of(unpack(base.open.packed, given.values))
+        dtypes = dtypes_of(given.values, base.open.packed)
         keys = rows.special_keys(key, base, dtypes)
         for special in keys:
             found = yield Row(special)
@@ -164,10 +173,11 @@ class Generate:
                 return Look("error", found.reason, special)
         return Look("miss", rows.difference(stored, base, dtypes), keys[0])
 
-    def load(self, _given: Given, look: Look) -> Look:
+    def load(self, given: Given, look: Look) -> Look:
         """Make stored code ready to launch."""
         (entry,) = look.entries
         ready = self._origin.adapted(rows.ready(entry, self._origin.directory))
+        ready = ready._replace(choice=self.choice(given.values))
         return look._replace(value=ready, reason=self._origin.remark)
 
     def refusal(self, error: Exception) -> str:
@@ -179,7 +189,7 @@ class Generate:
         if not self._is_chosen() or self.base is None:
             return look
         (entry,) = look.entries
-        dtypes = dtypes_of(unpack(self.base.open.packed, given.values))
+        dtypes = dtypes_of(given.values, self.base.open.packed)
         wrong = self._wrong(look.value.code, {name: dtypes[name] for name in entry.metadata["chosen"]}, entry)
         if wrong is None:
             return look._replace(reason=_VERIFIED, spared=0.0)  # what verifies a hit generates
@@ -209,7 +219,7 @@ class Generate:
             look = look._replace(reason=f"{look.reason}; {_REUSED}")
         key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
         promised = given.launch and look.outcome == "miss" and bool(entries)
-        ready = self._origin.adapted(rows.made_ready(code))
+        ready = self._origin.adapted(rows.made_ready(code))._replace(choice=self.choice(given.values))
         return Made(ready, entries, promised, look._replace(key=key or look.key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
@@ -238,7 +248,7 @@ class Generate:
         else:
             made = self._origin.outcome()
             self._outcome = None if made.refused else made
-        dtypes = dtypes_of(unpack(made.result.packed, given.values))
+        dtypes = dtypes_of(given.values, made.result.packed)
         if self.base is None or self.base.reads != made.reads:
             self.base = Base(made.result.open(dtypes), made.reads)
         if given.launch:
@@ -286,22 +296,27 @@ class Generate:
             key, entries = rows.entries(self._key, evidence, self.base, code, used, unit, seconds)
             if self._origin.recipe and evidence.record is not None:
                 places = [self._key.digest, key.digest, *([unit.digest] if unit else [])]
-                self.stored = Stored(self._origin.recipe, list(dict.fromkeys(places)), evidence.texts, evidence.record)
+                self.stored = Stored(
+                    self._origin.recipe, self._origin.name, list(dict.fromkeys(places)), evidence.texts, evidence.record
+                )
             return key, entries
         if reused or unit is None:
             return None, []
         return None, [rows.unit_entry(unit, code, seconds)]
 
 
-def dtypes_of(values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
-    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; anything else says nothing."""
+def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[str, np.dtype[Any]]:
+    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; anything else says nothing.
+
+    Of a `packed` argument, which holds several arrays, each array is one.
+    """
     import numpy as np
 
     found = {}
-    for name, value in values.items():
+    for name, value in (unpack(packed, dict(values)) if packed else values).items():
         if isinstance(value, (type, str, np.dtype)):
             found[name] = np.dtype(value)
-        elif hasattr(value, "dtype"):
+        elif isinstance(getattr(value, "dtype", None), np.dtype):  # arrays of other packages have other dtypes
             found[name] = value.dtype
     return found
 

@@ -15,7 +15,7 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
 from kcl import caches, settings
@@ -25,11 +25,14 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 OWN = tuple(places.OWN)
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0
 _START_SECONDS = 1.0
+_AT_ONCE = 100  # rows or pages of a database
+_INCREMENTAL = 2  # the mode in which SQLite gives free pages back when it is asked to
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
 
@@ -104,7 +107,7 @@ def entries(
     leading = (inventory.BASE, inventory.POINTER)
     gone = [each for each in gone if each.kind not in leading or each.kernel not in living]
     rows = [each for each in gone if each.layer == settings.GENERATOR]
-    return list(_entry_files(gone)), Rows(tuple(each.address for each in rows), sum(each.size for each in rows))
+    return list(files(gone)), Rows(tuple(each.address for each in rows), sum(each.size for each in rows))
 
 
 def measured(cache: str, folder: str, name: str) -> Item | None:
@@ -140,15 +143,30 @@ def remove(item: Item) -> None:
 
 
 def remove_rows(rows: Rows) -> None:
-    """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`."""
+    """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`.
+
+    A file gives its space back a little at a time, so that nobody waits long for it.
+    """
     for folder, name in _found(settings.GENERATOR, []):
         path = os.path.join(folder, name)
-        if not name.endswith(places.DATABASE) or os.path.islink(path):
+        if not name.endswith(places.DATABASE) or trust.special_file(path):
             continue
         with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
-            connection.executemany("DELETE FROM dict WHERE keyhash=?", [(address,) for address in rows.addresses])
+            connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+            for start in range(0, len(rows.addresses), _AT_ONCE):  # one statement each: nobody waits for this thread
+                some = rows.addresses[start : start + _AT_ONCE]
+                connection.execute(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", some)
             with suppress(sqlite3.OperationalError):  # somebody reads: the space is used again later
-                connection.execute("VACUUM")
+                _give_back(connection)
+
+
+def _give_back(connection: sqlite3.Connection) -> None:
+    """Make the file smaller; one that an earlier kcl made is written anew, once."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        connection.execute("VACUUM")
+    while connection.execute("PRAGMA freelist_count").fetchone()[0]:
+        connection.execute(f"PRAGMA incremental_vacuum({_AT_ONCE})").fetchall()
 
 
 def sweep() -> None:
@@ -262,7 +280,7 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _entry_files(listed: list[inventory.Listed]) -> Iterator[Item]:
+def files(listed: Iterable[inventory.Listed]) -> Iterator[Item]:
     """Yield the files of those entries that are files."""
     for each in listed:
         path = os.path.join(places.binaries() if each.layer == settings.BINARY else places.generated(), each.address)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from kcl import caches, events, process, settings, spans
 from kcl.cache import layers
@@ -13,27 +15,87 @@ from kcl.cache import layers
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
 _MOST = 5  # questions in a report
-_HEAD = ("layer", "hits", "misses", "bypassed", "errors", "seconds", "bytes", "files")
+WIDTH = 80  # columns of a terminal
+NOTHING = "kcl: no kernel was asked for"
+_COLUMNS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
 
 
-def report() -> str:
-    """Return the table of this process: a row per layer, then what the reader should know beside it."""
-    opened = layers.opened()
+class Report(str):
+    """The text of a report, which Python and notebooks show as it is printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return the text for a notebook."""
+        from kcl.text import markup
+
+        return markup.element("pre", self)
+
+
+def report() -> Report:
+    """Return the table of this process: a row per layer, where their files lie, then what the reader should know.
+
+    `seconds` is what the look-ups took, with the work of those that were no hits; `saved` is by how many seconds the
+    hits were faster than what they spared. No line is longer than 80 columns, but for a word that is. It is a text,
+    which a notebook and Python show as it is printed.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> kcl.report()
+    layer hits misses ...
+    generator 0 1 ...
+    binary 0 1 ...
+    """
+    found = _layers()
+    lines = layer_lines(found)
+    for row in found:
+        lines += wrapped(f"{row['layer']}: {_place(row['files'], WIDTH - len(row['layer']) - 2)}")
+    notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
+    return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in wrapped(note))]))
+
+
+def _layers() -> list[dict[str, Any]]:
+    """Return the counters of each layer, and where its files lie."""
+    opened, stats = layers.opened(), events.total()
+    states = {name: opened[name].state if name in opened else "not used" for name in settings.LAYERS}
+    return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
+
+
+def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Write the counters of layers as a table."""
     rows = []
-    stats = events.stats()
-    for name in settings.LAYERS:
-        row, layer = stats[name], opened.get(name)
-        place = "not used" if layer is None else layer.state
-        counts = [str(int(row[column])) for column in _HEAD[1:5]]
-        rows.append((name, *counts, f"{row['seconds']:.3f}", str(int(row["bytes"])), place))
-    notes = [f"{name}: {note}" for name, layer in opened.items() for note in layer.notes]
-    return "\n".join([*table(_HEAD, rows), *notes, *_remarks()])
+    for row in found:
+        counts = [str(int(row[column])) for column in _COLUMNS[:4]]
+        saved = max(0.0, row["saved"])
+        rows.append((row["layer"], *counts, f"{row['seconds']:.3f}", f"{saved:.3f}", str(int(row["bytes"]))))
+    return table(("layer", *_COLUMNS), rows)
+
+
+def wrapped(text: str) -> list[str]:
+    """Break a line that is too long for a terminal."""
+    from kcl.text.layout import folded
+
+    return folded(text, WIDTH)
+
+
+def _place(state: str, room: int) -> str:
+    """Write where files lie; what does not fit is left out of the middle of a path."""
+    from kcl.text.layout import shortened
+
+    home = os.path.join(settings.home(), "")
+    path, space, rest = state.partition(" (")
+    path = f"~/{path.removeprefix(home)}" if path.startswith(home) else path
+    return (shortened(path, room) if os.path.isabs(state) else path) + space + rest
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     """Lay out rows of text under a head: numbers to the right, words to the left."""
+    from kcl.text.layout import is_numeric
+
     widths = [max(len(line[column]) for line in [head, *rows]) for column in range(len(head))]
-    numeric = [_is_numeric([row[column] for row in rows if row[column]]) for column in range(len(head))]
+    numeric = [is_numeric([row[column] for row in rows if row[column]]) for column in range(len(head))]
     lines = []
     for line in [head, *rows]:
         cells = [
@@ -44,22 +106,24 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     return lines
 
 
-def _is_numeric(cells: list[str]) -> bool:
-    return bool(cells) and all(cell.replace(".", "", 1).isdigit() for cell in cells)
-
-
 class Asked:
     """What `KCL_REPORT` asks for: it is read once."""
 
     def __init__(self) -> None:
-        self.report = settings.read().report
+        read = settings.read()
+        self.report, self.file = read.report, read.report_file
 
 
 class Table:
-    """The table is printed at exit."""
+    """The table is printed at exit, and added to a file."""
+
+    def __init__(self) -> None:
+        self.added = False
 
     def at_exit(self) -> None:
-        _print(report)
+        _add_to_file()
+        if _asked().report & {"table", "kernels"}:
+            _print(_told)
 
 
 class Journal:
@@ -72,12 +136,18 @@ class Journal:
     def at_exit(self) -> None:
         _write_journal()
 
+    before_change = at_exit
+
 
 class Explanation:
-    """The misses are explained at exit."""
+    """The misses are explained at exit, and before the journal takes them to the place of the files."""
 
     def at_exit(self) -> None:
         _print(_explained)
+
+    def before_change(self) -> None:
+        if events.collected().noted:
+            _print(_explained)
 
 
 _asked = process.own(Asked)
@@ -97,7 +167,10 @@ def at_exit() -> None:
 
 
 def _print_table() -> None:
-    if "table" in _asked().report:
+    asked = _asked()
+    if asked.file or "kernels" in asked.report:
+        events.keep()
+    if asked.file or asked.report & {"table", "kernels"}:
         _table()
 
 
@@ -113,10 +186,25 @@ def _keep_journal() -> None:
         _explanation()
     if not journal.finalized and "multiprocessing.util" in sys.modules:
         # Its forked children end without atexit, and have forgotten what their parent registered.
-        sys.modules["multiprocessing.util"].Finalize(None, _write_journal, exitpriority=0)
+        sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
     journal.finalized = True
-    if _is_worker():
-        events.on_each(_write_soon)
+    events.on_each(_write_soon if _is_worker() else _watch)
+
+
+def _watch() -> None:
+    """See that a process that publishes much keeps the bounds on space while it runs."""
+    growth = sys.modules.get("kcl.cache.growth")  # it has published
+    if growth is not None and growth.unwritten() > growth.STEP:
+        with suppress(ImportError):  # a signal handler may interrupt this import, and launch
+            from kcl.inspect.space import keep_soon
+
+            keep_soon()
+
+
+def _end_of_worker() -> None:
+    _write_journal()
+    if _asked().file:
+        _add_to_file()
 
 
 def _is_worker() -> bool:
@@ -127,6 +215,7 @@ def _is_worker() -> bool:
 
 def _write_soon() -> None:
     """Write what was collected, unless that was done a moment ago."""
+    _watch()
     journal, now = _journal(), time.monotonic()
     if now - journal.written > _MOMENT:
         journal.written = now
@@ -142,6 +231,12 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     that are done and of all, and where none is given and stderr is a terminal a bar is drawn there. Call it in one
     process after the launches where `KCL_PROMOTE=off`, which is the default under MPI launchers and batch schedulers,
     and before `os._exit`. Any fault of the cache is said once, as elsewhere. Thread-safe.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> kcl.flush()
+    True
+    >>> [(entry.layer, entry.kernel) for entry in kcl.entries("binary")]
+    [('binary', 'doubled')]
     """
     _write_journal()
     from kcl.drivers.pocl import completing
@@ -163,7 +258,7 @@ def _write_journal() -> None:
             remembered.write()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         _keep_notes()
-        if any(events.stats()[layer]["misses"] for layer in settings.LAYERS):
+        if any(events.total()[layer]["misses"] for layer in settings.LAYERS):
             from kcl.inspect import space
 
             space.keep_bound()
@@ -176,6 +271,32 @@ def _keep_notes() -> None:
         from kcl.inspect.history import notes
 
         notes.keep(late_switches.find())
+
+
+def _told() -> str:
+    """Return what is printed at exit: the report, and the kernels where they are asked for."""
+    if not layers.opened() and not events.asked():
+        return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
+    if "kernels" not in _asked().report:
+        return report()
+    from kcl.inspect import kernels
+
+    return "\n".join([report(), "", *kernels.lines(kernels.of_this_process())])
+
+
+def _add_to_file() -> None:
+    """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; says that it cannot be written."""
+    path, table = _asked().file, _table()
+    if path is None or table.added:
+        return
+    table.added = True
+    from kcl.inspect import kernels
+
+    try:
+        kernels.add_to(path, _layers(), _remarks())
+    except OSError as error:
+        reason = error.strerror
+        _print(lambda: f"kcl: no report is written to {path}: {reason}")
 
 
 def _explained() -> str:
@@ -197,16 +318,16 @@ def _print(write: Callable[[], str]) -> None:
 
 def _remarks() -> list[str]:
     remarks = []
-    stats = events.stats()[settings.GENERATOR]
+    stats = events.total()[settings.GENERATOR]
     verified = any(layer.verify for layer in layers.opened().values())
     generated = stats["misses"] + stats["errors"] + stats["bypassed"]
-    made = events.stats()["made"]
+    made = events.total()["made"]
     if made:
         frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
         shown = [f"{question}: {count:.0f}" for question, count in frequent]
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
-    elif "loopy" in sys.modules and stats["hits"] and not generated and not verified:
+    elif "loopy" in sys.modules and stats["hits"] and not (generated or verified or _is_unchanged()):
         remarks.append("loopy was imported though nothing was generated: import it inside recipes, or use kcl.lazy")
     pocl = caches.state("pocl")
     if not pocl.on:
@@ -218,6 +339,12 @@ def _remarks() -> list[str]:
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks
+
+
+def _is_unchanged() -> bool:
+    """Tell whether kcl is in a program that was not written for it: what that imports is its own affair."""
+    integrations = sys.modules.get("kcl.integrations")
+    return integrations is not None and bool(integrations.is_installed())
 
 
 def _no_platform() -> bool:

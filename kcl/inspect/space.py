@@ -1,26 +1,66 @@
-"""Space: the bound on the bytes of the stores. What was used longest ago goes first.
+"""Space: the bounds on what the stores take, and which kernels go where they take more.
 
-The bound is looked at as a process ends in which anything missed, and then once an hour at most: a warm run spends
-nothing on it. Another process that reads what is being removed misses, and makes it anew.
+A kernel goes as a whole: its code, its programs and the rows that lead to them. The kernels whose making took few
+seconds for their bytes, and which were used long ago, go first. The kernels used last stay, up to a tenth of the bound,
+and so do pinned ones. Another process that reads what is being removed misses, and makes it anew.
+
+Measuring reads the header of every entry. So a process that ends asks `kcl.cache.growth` whether the bound may have
+been passed, and measures only then, or once a week.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kcl import events, settings
-from kcl.cache import places
-from kcl.cache.stores.directory import Directory, publish
+from kcl import events, process, settings
+from kcl.cache import growth
+from kcl.cache.key import Key
+from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, removal
+from kcl.inspect import inventory, pins, purge, removal
 from kcl.inspect.history import journal
+from kcl.inspect.inventory import BASE, CODE, POINTER, Listed
 from kcl.namedtuple import NamedTuple
 
-_HOUR = 3600.0
-_ROOM = 0.9  # what is left of the bound: the next entry must not be one too many
+ENTRIES = 100_000  # of both layers: listing more takes seconds
+_WEEK = 7 * 86400.0
+_ROOM = 0.9  # what is left of a bound: the next entry must not be one too many
+_NEWEST = 0.1  # of the bound: the kernels used last, which stay
+_AT_ONCE = 0.1  # of all kernels: as many go by their age at a time, so that a wrong clock empties nothing
+_MINUTE, _HOUR = 60.0, 3600.0
+_PATIENCE = 10.0  # seconds
+_SPECIAL = ("row", "special")
+
+
+class Limits(NamedTuple):
+    """The bounds: bytes and number of entries, and seconds since the last use; 0 is none."""
+
+    size: int
+    entries: int = ENTRIES
+    age: float = 0.0
+
+
+class Whole(NamedTuple):
+    """The code of a kernel and the programs of that code: when it was used last, and how long it took to make."""
+
+    parts: tuple[Listed, ...]
+    last: float
+    seconds: float
+    pinned: bool
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return sum(part.size for part in self.parts)
+
+    def worth(self, now: float) -> float:
+        """Return what it is worth to keep it: seconds to make it, by bytes and by the age of its last use."""
+        return self.seconds / max(1, self.size) / (_MINUTE + max(0.0, now - self.last))
 
 
 class Choice(NamedTuple):
@@ -42,6 +82,25 @@ class Choice(NamedTuple):
         return len(self.items) + len(self.rows.addresses)
 
 
+class State:
+    """Whether a thread of this process measures now."""
+
+    def __init__(self) -> None:
+        self.busy = threading.Lock()
+
+    def after_fork(self) -> None:
+        self.busy = threading.Lock()  # the thread that held it is not here
+
+
+_state = process.own(State)
+
+
+def limits() -> Limits:
+    """Return the bounds that the settings name."""
+    chosen = settings.read()
+    return Limits(chosen.max_size, ENTRIES, chosen.max_age)
+
+
 def used() -> int:
     """Return the bytes that the entries of both layers take on disk; reads no entry."""
     total = 0
@@ -57,63 +116,143 @@ def used() -> int:
     return total
 
 
-def chosen(limit: int) -> Choice:
-    """Choose what goes so that entries take less than `limit` bytes; nothing where they do."""
-    refusals: list[removal.Refusal] = []
+def chosen(bounds: Limits, now: float | None = None) -> Choice:
+    """Choose what goes so that the entries keep within the bounds; nothing where they do."""
+    now = time.time() if now is None else now
+    faults: list[inventory.Fault] = []
+    listed = list(inventory.entries(all_rows=True, faults=faults))
+    kernels = wholes([one for one in listed if one.kind in inventory.SHOWN])
     before = used()
-    if before <= limit:
-        return Choice([], removal.Rows((), 0), before, refusals)
-    uses = journal.uses()
-    listed = []
-    for one in inventory.entries(all_rows=True):
-        use = uses.get(one.digest[: journal.DIGITS])
-        listed.append((max(one.modified, use.last if use else 0.0), one.size))
-    listed.sort(reverse=True)
-    kept, age = 0, 0.0
-    for last, size in listed:
-        kept += size
-        if kept > limit * _ROOM:
-            break
-        age = last
-    items, rows = removal.entries(list(settings.LAYERS), None, age or time.time(), refusals)
-    return Choice(items, rows, before, refusals)
+    gone = _old(kernels, bounds.age, now)
+    going = set(map(id, gone))
+    left = [one for one in kernels if id(one) not in going]
+    gone += _above(left, bounds, before - sum(one.size for one in gone), now)
+    parts = [part for one in gone for part in one.parts]
+    parts += _leading_nowhere(listed, parts, now) if parts else []
+    rows = [part for part in parts if part.layer == settings.GENERATOR]
+    found = removal.Rows(tuple([row.address for row in rows]), sum(row.size for row in rows))
+    return Choice(list(removal.files(parts)), found, before, [removal.Refusal(*fault) for fault in faults])
+
+
+def wholes(listed: Iterable[Listed]) -> list[Whole]:
+    """Put the code of each kernel and the programs that were built of it together."""
+    uses, pinned = journal.uses(), pins.read()
+    parts: dict[tuple[str, object], list[Listed]] = {}
+    for one in listed:  # an earlier kcl did not say which OpenCL C it is: two of one length go together, to no harm
+        program = one.metadata.get("program") or one.sizes.get("source.cl", 0)
+        parts.setdefault((one.kernel, program), []).append(one)
+    return [_whole(held, uses, pinned) for held in parts.values()]
 
 
 def remove(choice: Choice) -> None:
     """Remove what was chosen; what cannot be removed is added to its refusals."""
-    for item in choice.items:
-        try:
-            removal.remove(item)
-        except OSError as error:
-            choice.refusals.append(removal.Refusal(item.cache, item.path, str(error)))
-    if choice.rows.addresses:
-        try:
-            removal.remove_rows(choice.rows)
-        except (OSError, sqlite3.Error, CacheFault) as error:
-            choice.refusals.append(removal.Refusal(settings.GENERATOR, "rows", str(error)))
+    purge.take_away(choice.items, choice.rows, choice.refusals)
 
 
 def keep_bound() -> None:
-    """Remove what is above the bound, if nobody has looked for an hour; raises nothing for a store that refuses."""
-    limit = settings.read().max_size
-    with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
-        if not limit or not _is_due():
-            return
-        choice = chosen(limit)
-        remove(choice)
-        if choice.entries:
-            words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
-            events.logger().info(words, choice.entries, choice.size, limit)
+    """Remove what is above the bounds, if they may have been passed; raises nothing for a store that refuses.
 
-
-def _is_due() -> bool:
-    """Tell whether the last look was long ago, and note this one."""
-    path = places.own(places.SPACE)
+    Waits for another thread that is at it, so that it does not end with the process.
+    """
+    growth.write()
+    if not _state().busy.acquire(timeout=_PATIENCE):
+        return
     try:
-        if 0.0 <= time.time() - os.stat(path).st_mtime < _HOUR:
-            return False
-    except FileNotFoundError:
-        if not os.path.isdir(os.path.dirname(path)):
-            return False  # nothing was stored
-    publish(path, b"")
-    return True
+        with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
+            _keep(limits(), time.time())
+    finally:
+        _state().busy.release()
+
+
+def _keep(bounds: Limits, now: float) -> None:
+    if not (bounds.size or bounds.age) or not _is_due(bounds, now):
+        return
+    choice = chosen(bounds, now)
+    remove(choice)
+    size = used()
+    growth.measured(now, min(size, bounds.size or size))  # what cannot be removed is not tried again soon
+    if choice.entries:
+        words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
+        events.logger().info(words, choice.entries, choice.size, bounds.size)
+
+
+def keep_soon() -> None:
+    """Keep the bounds in a thread of its own; nobody waits for it."""
+    threading.Thread(target=keep_bound, name="kcl-space", daemon=True).start()
+
+
+def _is_due(bounds: Limits, now: float) -> bool:
+    found = growth.estimate()
+    if found is None or not 0.0 <= now - found.measured < _WEEK:
+        return True
+    return bool(bounds.size) and found.size > bounds.size
+
+
+def _whole(held: list[Listed], uses: Mapping[str, journal.Used], pinned: list[str]) -> Whole:
+    last = max(max(one.modified, _last(uses, one)) for one in held)
+    seconds = sum({one.kind: one.summary.seconds for one in held}.values())
+    return Whole(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
+
+
+def _last(uses: Mapping[str, journal.Used], one: Listed) -> float:
+    found = uses.get(one.digest[: journal.DIGITS])
+    return found.last if found else 0.0
+
+
+def _old(kernels: list[Whole], age: float, now: float) -> list[Whole]:
+    """Return the kernels that were not used for so long, the oldest first, and not too many of them."""
+    found = sorted([one for one in kernels if age and not one.pinned and now - one.last > age], key=_by_use)
+    return found[: max(1, int(len(kernels) * _AT_ONCE))]
+
+
+def _above(kernels: list[Whole], bounds: Limits, size: int, now: float) -> list[Whole]:
+    """Return the kernels that go so that the others, which take `size` bytes now, keep within the bounds."""
+    count = sum(len(one.parts) for one in kernels)
+    if (not bounds.size or size <= bounds.size) and (not bounds.entries or count <= bounds.entries):
+        return []
+    gone = []
+    for one in sorted(_movable(kernels, bounds), key=lambda one: one.worth(now)):
+        if (not bounds.size or size <= bounds.size * _ROOM) and (not bounds.entries or count <= bounds.entries * _ROOM):
+            break
+        gone.append(one)
+        size -= one.size
+        count -= len(one.parts)
+    return gone
+
+
+def _movable(kernels: list[Whole], bounds: Limits) -> Iterator[Whole]:
+    """Yield the kernels that may go: not those that are pinned, and not those that were used last."""
+    newest = 0
+    for one in sorted(kernels, key=_by_use, reverse=True):
+        newest += one.size
+        if not one.pinned and (newest > bounds.size * _NEWEST or not bounds.size):
+            yield one
+
+
+def _by_use(one: Whole) -> float:
+    return one.last
+
+
+def _leading_nowhere(listed: Iterable[Listed], gone: Iterable[Listed], now: float) -> list[Listed]:
+    """Return the rows that lead to code that goes, or to none and have for an hour."""
+    going = set(map(id, gone))
+    living = _led_to(one for one in listed if one.kind == CODE and id(one) not in going)
+    dead = _led_to(one for one in gone if one.kind == CODE)
+    found = []
+    for one in listed:
+        if one.kind in (BASE, POINTER):
+            to = one.digest if one.kind == BASE else Key(map(tuple, one.metadata["row"])).digest
+            if to not in living and (to in dead or now - one.modified > _HOUR):
+                found.append(one)
+    return found
+
+
+def _led_to(code: Iterable[Listed]) -> set[str]:
+    """Return the digests by which rows lead to code: its own, and that of the row that says what is open."""
+    return {digest for one in code for digest in (one.digest, _base(one.key)) if digest}
+
+
+def _base(key: Key) -> str:
+    """Return the digest of the row that leads to code with this key; see `kcl.generate.rows.special_keys`."""
+    names = [tuple(part) for part in key.parts]
+    return Key(key.parts[: names.index(_SPECIAL)]).digest if _SPECIAL in names else ""

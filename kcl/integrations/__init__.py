@@ -67,6 +67,12 @@ def install() -> None:
     This may be called before or after these packages are imported, and more than once: `uninstall` is called as often.
     A package of a version that kcl does not know, or without a name that kcl relies on, stays as it is; a warning says
     so.
+
+    >>> kcl.install()
+    >>> program = cl.Program(context, "kernel void f(global int *a) { a[0] = 1; }").build()
+    >>> kcl.stats()["binary"]["misses"]
+    1
+    >>> kcl.uninstall()
     """
     state = _state()
     with state.lock:
@@ -88,7 +94,14 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo one `install`; the last one puts back what was there. Programs that were built stay usable. Thread-safe."""
+    """Undo one `install`; the last one puts back what was there. Programs that were built stay usable. Thread-safe.
+
+    >>> kcl.install()
+    >>> kcl.uninstall()
+    >>> program = cl.Program(context, "kernel void f(global int *a) { a[0] = 2; }").build()
+    >>> kcl.stats()["binary"]["misses"]
+    0
+    """
     state = _state()
     with state.lock:
         state.depth = max(state.depth - 1, 0)

@@ -18,9 +18,11 @@ import pyopencl as cl
 
 from kcl import drivers
 from kcl.build.program_key import first_kernel
-from kcl.build.stage import Build, Program, Wanted, build_of
+from kcl.build.stage import Build, Program, Wanted, build_of, is_current
 from kcl.cache import layers
+from kcl.cache.layer import warn_once
 from kcl.cache.lead import Lead
+from kcl.caches import usable
 from kcl.errors import CacheFault, CacheMiss
 from kcl.generate.code import ProgramText
 from kcl.inspect import report
@@ -53,8 +55,14 @@ class Served:
 
 
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
-    """Return what takes the place of pyopencl's functions: (holder, name, value)."""
+    """Return what takes the place of pyopencl's functions: (holder, name, value).
+
+    pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
+    """
     report.at_exit()
+    said = usable.provide_pocl()
+    if said:
+        warn_once(said, said)
     program = package.Program
     return [
         (program, "build", _build(program.build)),
@@ -169,7 +177,7 @@ def _program(holder: Any, text: ProgramText) -> tuple[Program, str]:
 def _stage(context: cl.Context) -> Build:
     """Return the second stage for a context of the user; it does not hold the user's object."""
     found: Build | None = getattr(context, _BUILD, None)
-    if found is None:
+    if found is None or not is_current(found):
         own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
-        found = vars(context).setdefault(_BUILD, build_of(own, drivers.of))
+        found = vars(context)[_BUILD] = build_of(own, drivers.of)
     return found

@@ -1,8 +1,59 @@
-"""A plugin of pytest: with `--kcl`, or `kcl = true` in the ini file, tests run with the integrations installed."""
+"""A plugin of pytest: with `--kcl`, or `kcl = true` in the ini file, tests run with the integrations installed.
+
+The fixture `kcl_cache` is there without that: a test that asks for it has a cache directory of its own.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kcl.events import Event
+
+
+class PrivateCache:
+    """The cache of one test: `path` is its directory, `events` are the look-ups so far, in their order."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.events: list[Event] = []
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        """Return the counters of this test: layer -> hits, misses, bypassed, errors, seconds, saved, bytes."""
+        from kcl import events
+
+        return events.counted(self.events)
+
+    def begin_again(self) -> None:
+        """Have every kernel looked up again, as in a new process; forget the events, and wait for helper processes."""
+        import kcl
+
+        kcl.flush()
+        kcl.option.cache_dir(self.path)
+        self.events.clear()
+
+
+@pytest.fixture
+def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateCache]:
+    """Give the test a private, empty cache directory, for its child processes too, and count its look-ups."""
+    import kcl
+    from kcl.cache import places
+    from kcl.inspect import removal
+
+    found = PrivateCache(tmp_path / "kcl-cache")
+    monkeypatch.setenv("KCL_CACHE_DIR", str(found.path))
+    with kcl.option.cache_dir(found.path):
+        remove = kcl.add_hook(found.events.append)
+        try:
+            yield found
+        finally:
+            remove()
+            folder = places.own()
+    removal.quiet(folder)
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -104,6 +104,11 @@ def main(arguments: list[str]) -> bool:
 
     children.inherit()
     integrations.install()
+    asked = settings.read()
+    if asked.report or asked.report_file:
+        from kcl.inspect import report
+
+        report.at_exit()  # a program that asks for no kernel is told so, too
     _as_main(wanted.program)
     return True
 
@@ -120,8 +125,10 @@ def _set_variables(wanted: Wanted) -> None:
     if wanted.strict:
         settings.export({"KCL_STRICT": ",".join(dict.fromkeys([*sorted(settings.read().strict), *wanted.strict]))})
     if wanted.report:
-        asked = [{"table": "1"}.get(word, word) for word in sorted(settings.read().report)]
-        settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report]))})
+        before = settings.read()
+        asked = [{"table": "1"}.get(word, word) for word in sorted(before.report)]
+        file = [f"json:{before.report_file}"] if before.report_file else []
+        settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report, *file]))})
     if wanted.trace:
         settings.export({"KCL_TRACE": os.path.abspath(wanted.trace)})
     if wanted.fresh:

@@ -110,7 +110,7 @@ def _kernel(unit: Any, entrypoint: str) -> Any:
 def _new(unit: Any, entrypoint: str) -> Any:
     from kcl.cache import layers
     from kcl.generate.origins.recorded import Recorded
-    from kcl.handle import Kernel
+    from kcl.handle import kernel_of
 
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or layers.generator().off(_LOOPY):
         return None
@@ -121,7 +121,7 @@ def _new(unit: Any, entrypoint: str) -> Any:
         if not _is_known(error):
             layers.generator().fault("take a unit of loopy", error)
         return None
-    return Kernel.of(made)
+    return kernel_of(made)
 
 
 def _is_known(error: Exception) -> bool:

@@ -6,16 +6,22 @@ Imported when a call has failed. The front ends and OpenCL say the same in their
 from __future__ import annotations
 
 import difflib
-from collections.abc import Container, Iterable, Mapping
+import inspect
+import os
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pyopencl as cl
 
 from kcl.launch import ARRAYS
+from kcl.namedtuple import NamedTuple
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
+_SIZES = ("global_size", "local_size", "global_offset")  # what a call of a Source gives beside its arguments
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset)
+_NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
+_INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 _SHOWN = 40  # characters of a value
 
@@ -36,34 +42,100 @@ class Known(Protocol):
         """Its dtype, as numpy writes it."""
 
 
-def at_fault(kernel: str, given: Mapping[str, Any], known: Iterable[Known], packed: Container[str]) -> str:
-    """Name the first argument of a call that no call takes; empty where none is at fault.
+class Call(NamedTuple):
+    """A call that failed: its kernel, what it gave, and the error.
 
     `known` lists the arguments of the kernel, nothing where its code is not known. Arguments that are `packed` are
-    taken apart by their index, so lists are welcome there.
+    taken apart by their index, so lists are welcome there. A kernel that is `sized` takes the sizes of the launch.
     """
-    arguments = {argument.name: argument for argument in known}
-    for name, value in given.items():
-        if name in packed or value is None:
+
+    kernel: str
+    given: Mapping[str, Any]
+    error: Exception
+    known: Sequence[Known] = ()
+    packed: Container[str] = ()
+    sized: bool = False
+    queue: Any = None
+    allocator: Any = None
+    wait_for: Any = None
+
+
+def at_fault(call: Call) -> str:
+    """Name the first argument of a call that no call takes; empty where none is at fault."""
+    arguments = {argument.name: argument for argument in call.known}
+    for name, value in call.given.items():
+        if name in call.packed or value is None:
+            continue
+        if name in _SIZES and name not in arguments and (call.sized or arguments):
+            said = _wrong_size(name, value) if call.sized else ""
+            if said or not call.sized:
+                return f"kernel {call.kernel!r}: {said or f'loopy finds the sizes of its kernels; leave {name} out'}"
             continue
         if arguments and name not in arguments:
-            names = ", ".join(arguments)
-            return f"kernel {kernel!r} takes no argument {name!r}{meant(name, arguments)}; its arguments are {names}"
-        said = _wrong(name, value, arguments.get(name))
+            sizes = _SIZES if call.sized else ()
+            near, names = meant(name, [*arguments, *sizes]), ", ".join(arguments)
+            beside = f"; a call also takes {', '.join(sizes)}" if sizes else ""
+            return f"kernel {call.kernel!r} takes no argument {name!r}{near}; its arguments are {names}{beside}"
+        said = _wrong(call, name, value, arguments.get(name))
         if said:
-            return f"kernel {kernel!r}: argument {name!r} {said}"
-    return ""
+            return f"kernel {call.kernel!r}: argument {name!r} {said}"
+    said = _wrong_beside(call)
+    return f"kernel {call.kernel!r}: {said}" if said else ""
+
+
+def named(call: Call) -> Exception | None:
+    """Return an error of the invoker with the name of the kernel; None where something else has raised it."""
+    if not _is_of_invoker(call.error):
+        return None
+    text = str(call.error)
+    given = [f"{name}={call.given[name]!r}" for name in _SIZES if call.sized and call.given.get(name) is not None]
+    where = f"kernel {call.kernel!r}" + (f" with {', '.join(given)}" if given else "")
+    if isinstance(call.error, cl.Error):  # which writes routine and status before its words
+        reason = text.partition(" - ")[2]
+        return worded(call.error, f"{where}: {reason}" if reason else where)
+    return worded(call.error, f"{where}: {text}")
+
+
+def untyped(call: Call, names: Iterable[str]) -> Exception | None:
+    """Return the error of code that cannot be generated since the dtype of an open argument is not known."""
+    for name in names:
+        value = call.given.get(name)
+        if repr(name) in str(call.error) and not hasattr(value, "dtype"):
+            given = "is not given" if value is None else f"is {_shown(value)}"
+            says = f"argument {name!r} {given}, and its dtype decides the code; give an array or a numpy scalar"
+            return worded(call.error, f"kernel {call.kernel!r}: {says}, such as np.float32(2)")
+    return None
+
+
+def _is_of_invoker(error: Exception) -> bool:
+    """Tell whether an invoker has raised an error, or pyopencl below it; an allocator of the user raises its own."""
+    trace, below = error.__traceback__, False
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if below and not path.startswith(os.path.dirname(cl.__file__)):
+            return False
+        below = below or path.startswith(_INVOKER)
+        trace = trace.tb_next
+    return below
 
 
 def worded(error: Exception, words: str) -> Exception | None:
-    """Return an error of the same class with other words: who catches what loopy's executor raises catches this."""
-    try:
-        if isinstance(error, cl.Error):
-            said: Exception = type(error)(cl._cl._ErrorRecord(msg=words, code=error.code, routine=error.routine))
-            return said
-        return type(error)(words)
-    except TypeError:  # the class wants more than words
-        return None
+    """Return an error of the same class with other words: who catches what loopy's executor raises catches this.
+
+    Of a class that wants more than words it is the nearest base class that does not.
+    """
+    said: Any = words
+    if isinstance(error, cl.Error):
+        said = cl._cl._ErrorRecord(msg=words, code=error.code, routine=error.routine)
+    for kind in type(error).__mro__:
+        if kind is Exception:
+            break
+        try:
+            found: Exception = kind(said)
+            return found
+        except TypeError:
+            continue
+    return None
 
 
 def not_built(kernel: str, recipe: Any, error: Exception) -> Exception | None:
@@ -75,7 +147,7 @@ def not_built(kernel: str, recipe: Any, error: Exception) -> Exception | None:
 
 def place(recipe: Any) -> str:
     """Say where a recipe stands, in brackets; nothing where there is none."""
-    code = getattr(recipe, "__code__", None)
+    code = getattr(inspect.unwrap(recipe), "__code__", None) if recipe is not None else None
     return f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
 
 
@@ -85,22 +157,77 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def _wrong(name: str, value: Any, argument: Known | None) -> str:
+def _wrong(call: Call, name: str, value: Any, argument: Known | None) -> str:
     kind = argument.kind if argument is not None else ""
-    if kind in _SCALARS:
-        dtype = np.dtype(argument.dtype)  # type: ignore[union-attr]
-        if dtype.kind != "V" and (isinstance(value, _NO_NUMBERS) or getattr(value, "ndim", False)):
-            return f"is a number of dtype {dtype}, not {_shown(value)}"
-        return ""
-    is_array = hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic)
-    if kind == "Array" and isinstance(value, cl.MemoryObjectHolder):
+    if argument is not None and kind in _SCALARS:
+        dtype = np.dtype(argument.dtype)
+        return "" if _is_number(call.error, value, dtype) else f"is a number of dtype {dtype}, not {_shown(value)}"
+    if kind == "Array" and _is_memory(value):
         return ""  # of a Source, whose sizes may be given
-    if kind in ARRAYS and not is_array:
-        dtype = np.dtype(argument.dtype)  # type: ignore[union-attr]
+    is_array = _is_array(value)
+    if argument is not None and kind in ARRAYS and not is_array:
+        dtype = np.dtype(argument.dtype)
         return f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, dtype)}"
-    if not kind and (isinstance(value, _NO_NUMBERS) or _is_memory(value)):
+    if not kind and not is_array and _is_no_value(value):
         return f"is {_shown(value)}; {_cure(name, value, None)}, or a number"
+    return _wrong_array(call, name, value) if is_array else ""
+
+
+def _wrong_array(call: Call, name: str, value: Any) -> str:
+    if value.dtype.kind in _NO_ARGUMENTS:
+        return f"is an array of dtype {value.dtype}, which no kernel takes"
+    if isinstance(value, np.ndarray):
+        if isinstance(call.error, RuntimeError) and not value.flags.forc:
+            says = f"has the strides {value.strides}: an array with gaps or in reverse cannot be copied to a device"
+            return f"{says}; write {name}=np.ascontiguousarray(...)"
+        if isinstance(call.error, ValueError) and "array is read-only" in str(call.error) and not value.flags.writeable:
+            return "is a read-only numpy array, and the kernel writes it"
+        return ""
+    lies = getattr(value, "context", None)
+    if call.queue is not None and lies is not None and lies != call.queue.context:
+        return "lies in another context than the queue; give an array of the queue's context"
     return ""
+
+
+def _wrong_size(name: str, value: Any) -> str:
+    """Say what is wrong with a size or an offset of a launch; zero work-items are launched as nothing."""
+    axes = value if isinstance(value, (tuple, list)) else (value,)
+    if 1 <= len(axes) <= 3 and all(isinstance(axis, (int, np.integer)) and axis >= 0 for axis in axes):
+        return ""
+    return f"{name} is a number of work-items, 0 or more, or a tuple of at most three, not {_shown(value)}"
+
+
+def _wrong_beside(call: Call) -> str:
+    if call.allocator is not None and not callable(call.allocator):
+        return f"allocator is a function from bytes to a buffer, not {_shown(call.allocator)}"
+    events = call.wait_for
+    if events is None or (isinstance(events, Iterable) and all(isinstance(event, cl.Event) for event in events)):
+        return ""
+    return f"wait_for is a list of events, not {_shown(events)}"
+
+
+def _is_number(error: Exception, value: Any, dtype: np.dtype[Any]) -> bool:
+    if dtype.kind == "V":
+        return True
+    if isinstance(value, (*_NO_NUMBERS, type)) or getattr(value, "ndim", False):
+        return False
+    if isinstance(error, (TypeError, OverflowError, RuntimeError)):
+        try:
+            dtype.type(value)
+        except Exception:  # whatever numpy and the value raise
+            return False
+    return True
+
+
+def _is_array(value: Any) -> bool:
+    of_numpy = isinstance(getattr(value, "dtype", None), np.dtype) and not isinstance(value, (type, np.generic))
+    return of_numpy and (isinstance(value, np.ndarray) or hasattr(value, "base_data"))
+
+
+def _is_no_value(value: Any) -> bool:
+    """Tell whether a value is neither an array nor a number, whatever the argument is."""
+    of_others = hasattr(value, "dtype") and not isinstance(value, np.generic)
+    return of_others or isinstance(value, (*_NO_NUMBERS, type, cl.MemoryObjectHolder)) or _is_memory(value)
 
 
 def _cure(name: str, value: Any, dtype: Any) -> str:
@@ -113,15 +240,18 @@ def _cure(name: str, value: Any, dtype: Any) -> str:
 
 
 def _is_memory(value: Any) -> bool:
-    return isinstance(value, (cl.MemoryObjectHolder, cl.SVM, cl.SVMAllocation))
+    """Tell whether a value is memory that an array can be made of."""
+    return isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer)) and not isinstance(value, cl.Image)
 
 
 def _shown(value: Any) -> str:
     """Write a type with its value: "the list [1, 2]"; of others the type alone."""
     kind = type(value).__name__
-    if getattr(value, "ndim", False):
+    if isinstance(value, type):
+        return f"the class {kind if value is type else value.__name__}"
+    if getattr(value, "ndim", False) and hasattr(value, "shape"):
         return f"an array of shape {value.shape}"
     if not isinstance(value, (*_NO_NUMBERS, int, float, complex, np.generic)):
-        return f"a {kind}"
+        return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
     text = repr(value)
     return f"the {kind} {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"

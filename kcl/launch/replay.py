@@ -31,6 +31,7 @@ _SIGNATURES = 32
 _CODES = 64
 _VAIN = 8
 # Numbers of which an invoker can only ask the value: none is absent, or an array, or of a class of the user.
+_WHOLE = {int}  # the types of the numbers in a tuple that is a size
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
 
 Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
@@ -105,12 +106,14 @@ class _Signatures:
         arrays = tuple(name for name, value in values.items() if isinstance(value, Array))
         self._passed = frozenset(name for name in values if name not in arrays and self._hands_on(values, name))
         deciding = tuple(name for name in values if name not in self._passed and name not in arrays)
-        if not arrays or not all(isinstance(values[name], (int, np.integer, type(None))) for name in deciding):
+        sizes = tuple(name for name in deciding if type(values[name]) is tuple)
+        others = [values[name] for name in deciding if name not in sizes]
+        if not arrays or not all(isinstance(value, (int, np.integer, type(None))) for value in others):
             raise Unusual("no array is given, or something else than layouts and integers decides")
         _check_plain([values[name] for name in arrays])
         in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         passed = tuple(name for name in values if name in self._passed)
-        self._form = Form(tuple(values), arrays, deciding, passed, in_order, bound)
+        self._form = Form(tuple(values), arrays, deciding, passed, sizes, in_order, bound)
         self._dtypes = [values[name].dtype for name in arrays]
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
@@ -133,10 +136,14 @@ class _Signatures:
             **{f"_kcl_{kind}{i}": None for i in range(len(self._form.arrays)) for kind in "sto"},
             **{f"_kcl_{kind}{i}": None for i in range(len(self._form.deciding)) for kind in "vy"},
             **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
-            **{f"_kcl_{one.__name__}": one for one in (Array, Exception, IndexError, Unusual, globals, int, len, type)},
+            **{
+                f"_kcl_{one.__name__}": one
+                for one in (Array, Exception, IndexError, Unusual, globals, int, len, map, type)
+            },
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,
             "_kcl_numbers": _NUMBERS,
+            "_kcl_whole": _WHOLE,
             "_kcl_choose": self.choose,
             "_kcl_enqueue": cl.enqueue_nd_range_kernel,
         }
@@ -148,6 +155,8 @@ class _Signatures:
     def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:
         """Make the signature of a call the current one; raises Unusual, or what the invoker raises."""
         layouts = [(array.shape, array.strides, array.offset) for array in arrays]
+        if any(type(value) is tuple and not _is_size(value) for value in deciding):
+            raise Unusual  # (4.0,) equals (4,), and is no size
         key = (*layouts, *((type(value), value) for value in deciding))
         try:
             found = self._known[key]
@@ -195,7 +204,13 @@ class _Signatures:
 
 
 def _suits(values: Mapping[str, Any]) -> bool:
-    return all(type(value) is Array or value is None or type(value) in _NUMBERS for value in values.values())
+    return all(
+        type(value) is Array or value is None or type(value) in _NUMBERS or _is_size(value) for value in values.values()
+    )
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is tuple and {*map(type, value)} == _WHOLE
 
 
 def _check_plain(arrays: Sequence[Array]) -> None:

@@ -18,13 +18,15 @@ class Form(NamedTuple):
     """How calls look that a script is for.
 
     `names` are all arguments given, `arrays` and `deciding` those whose layout or value is the signature, `passed` the
-    numbers that are handed on. A `bound` script takes keywords, leaves events alone and returns the event only.
+    numbers that are handed on; `sizes` are tuples of numbers among those that decide. A `bound` script takes keywords,
+    leaves events alone and returns the event only.
     """
 
     names: tuple[str, ...]
     arrays: tuple[str, ...]
     deciding: tuple[str, ...]
     passed: tuple[str, ...]
+    sizes: tuple[str, ...]
     in_order: bool
     bound: bool
 
@@ -116,6 +118,8 @@ class _Writer:
         ]
         # Types first: comparing an array with a number would launch a kernel.
         same += [f"_kcl_type({name}) is _kcl_y{i} and {name} == _kcl_v{i}" for i, name in enumerate(form.deciding)]
+        # Equal numbers may be of other types.
+        same += [f"{{*_kcl_map(_kcl_type, {name})}} == _kcl_whole" for name in form.sizes]
         kinds += [f"_kcl_type({name}) in _kcl_numbers" for name in form.passed]
         self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_Unusual")
         self(3, f"if not ({' and '.join(same)}):")

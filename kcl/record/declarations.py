@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kcl.cache.key import Part
@@ -89,6 +90,19 @@ class Task(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declared
+
+    @property
+    def written(self) -> FunctionType:
+        """The function that the user wrote, below decorators that keep it as `functools.wraps` does."""
+        return below(self.function)
+
+
+def below(function: Any) -> FunctionType:
+    """Return the innermost function of one that decorators wrap."""
+    while isinstance(getattr(function, "__wrapped__", None), FunctionType):
+        function = function.__wrapped__
+    found: FunctionType = function
+    return found
 
 
 def declare(

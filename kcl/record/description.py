@@ -9,7 +9,7 @@ from typing import Any
 from kcl.cache.key import Key
 from kcl.record import unmade
 from kcl.record.declarations import Task
-from kcl.record.evidence import Evidence
+from kcl.record.evidence import Evidence, site_of
 from kcl.record.record import Record
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options", "include_dirs")
@@ -21,18 +21,20 @@ def place(record: Record | None, value: Any, task: Task | None, key: Key | None)
     described = record.described(_parameters) if record is not None else _of_value(value)
     beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
     if task is None:
-        return Evidence("", {}, False, record={**described, "beside": beside})
-    function: Any = task.function
+        site = next((call["place"] for call in described["calls"]), "")
+        return Evidence("", {}, False, record={**described, "beside": beside}, site=site)
+    function = task.written
     name = f"code {function.__qualname__}"
     beside += [[f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()]
     origins = {name: (function.__module__, function.__code__.co_firstlineno)}
-    return Evidence("", {name: _text(function)}, False, origins, record={**described, "beside": beside})
+    texts = {name: _text(function)}
+    return Evidence("", texts, False, origins, record={**described, "beside": beside}, site=site_of(function))
 
 
 def _of_value(value: Any) -> dict[str, Any]:
     """Describe a kcl.Source, or say that a unit was made where nothing is recorded."""
     name, arguments = "a unit that loopy made", []
-    if type(value).__module__ == "kcl.generate.frontends.opencl":
+    if type(value).__module__ == "kcl.generate.frontends.source":
         name, arguments = "kcl.Source", [[name, _plain(getattr(value, name))] for name in _SOURCE]
     return {"calls": [{"function": name, "place": "", "arguments": arguments}], "result": 1}
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from kcl.namedtuple import NamedTuple
 
+PARAMETER = "parameter "
+
 
 class Evidence(NamedTuple):
     """What explains a later miss of a recipe: the directory of its module, and the texts of its key.
@@ -25,11 +27,18 @@ class Evidence(NamedTuple):
     origins: Mapping[str, tuple[str, int]] = {}
     values: tuple[str, ...] = ()  # those of all parts
     record: Mapping[str, Any] | None = None
+    site: str = ""  # file and line of the recipe, or of the first call where there is no recipe
 
     @property
     def written(self) -> list[str]:
         """Everything in the key in which a path may stand."""
         return [*self.texts.values(), *self.values]
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """The texts of the recipe's parameters by name, as far as the record has them."""
+        named = [part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)]
+        return [(name[len(PARAMETER) :], text) for name, text in named]
 
     def names(self) -> list[str]:
         """Return the directories that generated code may name only if it belongs to this place."""
@@ -38,3 +47,9 @@ class Evidence(NamedTuple):
             found.append(path)
             path = os.path.dirname(path) if self.asked else ""
         return found
+
+
+def site_of(function: Any) -> str:
+    """Return the file of a function, without its folder, and its first line."""
+    code = function.__code__
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"

@@ -172,12 +172,16 @@ def _is_import() -> bool:
         name = str(frame.f_globals.get("__name__"))
         if _is_of_user(frame, name):
             return False
-        if _is_of_import(frame, name) or name == "linecache":
+        if _is_of_import(frame, name) or name in _LIKE_IMPORT:
             return True
         if name == "kcl.generate.run":
             return False
         frame = frame.f_back
     return False
+
+
+# A traceback reads lines, and `kcl.caches` makes a private directory for a module that cannot be imported without one.
+_LIKE_IMPORT = frozenset({"linecache", "kcl.caches"})
 
 
 def _is_of_import(frame: FrameType, name: str) -> bool:

@@ -57,6 +57,8 @@ class Unwritten:
     def at_exit(self) -> None:
         write()
 
+    before_change = at_exit
+
 
 _state = process.own(State)
 _unwritten = process.own(Unwritten)

@@ -3,13 +3,18 @@
 A setting is taken from its variable, else from the user's settings file, else it has its default. Programs know this
 module as `kcl.option`: `cache_dir` and `get_cache_dir` are its public calls. The page of variables is generated from
 `SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
+
+>>> place = kcl.option.cache_dir("/tmp/private")
+>>> kcl.option.get_cache_dir()
+'/tmp/private'
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 
 from kcl import process
 from kcl.namedtuple import NamedTuple
@@ -23,6 +28,7 @@ LAYERS = GENERATOR, BINARY = "generator", "binary"
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
 _UNITS = "KMGT"
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (
     *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
@@ -59,17 +65,31 @@ SETTINGS = (
         "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
     ),
     Setting(
+        "KCL_MAX_AGE",
+        "a number and a unit: `90d`, `12w`; `0`: no bound",
+        "365d",
+        "Entries that were not used for so long are removed when the entries are measured, a tenth of all at most at "
+        "a time.",
+    ),
+    Setting(
         "KCL_MAX_SIZE",
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "2G",
-        "Bounds what the entries of both layers take on disk. A process that ends after a miss looks, once an hour, "
-        "whether they take more, and removes those that were used longest ago until a tenth of the bound is free.",
+        "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
+        "of the bound is free: first those that took few seconds to make, are large, and were used long ago.",
     ),
     Setting(
         "KCL_NO_CACHE",
         "`1`, or a comma-separated list of `generator`, `binary`",
         "unset",
         "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file.",
+    ),
+    Setting(
+        "KCL_PROGRESS",
+        "`1` or `0`",
+        "1 where stderr is a terminal, else 0",
+        "After two seconds of work that was not in the cache, says on one line of stderr which kernel is being built; "
+        "the line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
     ),
     Setting(
         "KCL_PROMOTE",
@@ -80,10 +100,12 @@ SETTINGS = (
     ),
     Setting(
         "KCL_REPORT",
-        "`1`, `explain`, or both: `1,explain`",
+        "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
         "unset",
-        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, seconds, bytes, place), `explain` "
-        "what missed in this process and why.",
+        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, errors, seconds, saved, bytes, "
+        "files), `kernels` the same with a row for each kernel with its parameters, `explain` what missed in this "
+        "process and why. `json:PATH`, which comes last, adds a line of JSON to the file at this absolute path: one "
+        "for each process that ends, with the members that `kcl report --json` prints.",
     ),
     Setting(
         "KCL_STRICT",
@@ -116,11 +138,14 @@ class Settings(NamedTuple):
     ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
+    max_age: float
     max_size: int
     no_cache: frozenset[str]
     no_cache_value: str
+    progress: bool
     promote: str
     report: frozenset[str]
+    report_file: str | None
     strict: frozenset[str]
     trace: str | None
     verify: float
@@ -136,17 +161,21 @@ def read() -> Settings:
     rejected = list(_file()[2])
     cache_dir, cache_dir_reason = _cache_dir(rejected)
     verify, verify_results = _verification("KCL_VERIFY", rejected)
+    report, report_file = _report("KCL_REPORT", rejected)
     return Settings(
-        ahead=_switch("KCL_AHEAD", _processors() > 1, rejected),
+        ahead=_switch("KCL_AHEAD", processors() > 1, rejected),
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
+        max_age=_age("KCL_MAX_AGE", 365 * 86400.0, rejected),
         max_size=_bytes("KCL_MAX_SIZE", 2 << 30, rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=_given("KCL_NO_CACHE"),
+        progress=_switch("KCL_PROGRESS", is_terminal(), rejected),
         promote=_choice(
             "KCL_PROMOTE", ("background", "exit", "off"), "off", "off" if batch() else "background", rejected
         ),
-        report=_report("KCL_REPORT", rejected),
+        report=report,
+        report_file=report_file,
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
         trace=_absolute("KCL_TRACE", rejected),
         verify=verify,
@@ -155,7 +184,15 @@ def read() -> Settings:
     )
 
 
-def _processors() -> int:
+def is_terminal() -> bool:
+    """Tell whether a person reads what is written to stderr."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it was closed
+        return False
+
+
+def processors() -> int:
     """Return how many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
@@ -190,7 +227,7 @@ def home() -> str:
     A user without HOME and without an entry in the list of users has a private one among the temporary directories.
     """
     found = os.path.expanduser("~")
-    return found if os.path.isabs(found) else os.path.join(_temporary(), f"kcl-{_user()}")
+    return found if os.path.isabs(found) else private_folder(temporary())
 
 
 def names_cache_home() -> bool:
@@ -198,7 +235,13 @@ def names_cache_home() -> bool:
     return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
 
 
-def _temporary() -> str:
+def private_folder(root: str) -> str:
+    """Return this user's own directory in one for temporary files; it need not exist, and may be a stranger's."""
+    return os.path.join(root, f"kcl-{_user()}")
+
+
+def temporary() -> str:
+    """Return the directory for temporary files, as `tempfile` finds it without writing there."""
     named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     places = (*named, "/tmp", "/var/tmp", "/usr/tmp")
     return next((path for path in places if os.path.isabs(path) and os.path.isdir(path)), os.path.abspath(os.sep))
@@ -249,26 +292,88 @@ def user_cache_dir(application: str) -> str:
     return os.path.join(home(), ".cache", application)
 
 
-def cache_dir(path: str | os.PathLike[str]) -> None:
+class CacheDirectory:
+    """The directory that `cache_dir` chose; as a context manager it is in use until the block ends."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._is_entered = False
+
+    def __enter__(self) -> str:
+        """Return the path."""
+        self._is_entered = True
+        if self not in _state().chosen:
+            _move(lambda chosen: [*chosen, self])
+        return self.path
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_entered = False
+        _move(self._without)
+
+    def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
+        """Leave out this one and what was chosen within its block; blocks of other threads may end later."""
+        first = chosen.index(self) if self in chosen else len(chosen)
+        return chosen[:first] + [one for one in chosen[first:] if one._is_entered]
+
+    def __repr__(self) -> str:
+        return f"<kcl.option.cache_dir({self.path!r})>"
+
+
+def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
     """Keep every file of kcl under `path` from the next look-up on; wins over every other setting of it.
 
-    Nothing is created until something is stored. Raises ValueError for a relative path.
+    Write it alone, for the rest of the process, or as a block, after which the files lie where they did before:
+
+    >>> with kcl.option.cache_dir("/tmp/private") as path:
+    ...     kcl.option.get_cache_dir()
+    '/tmp/private'
+
+    Both layers move, on disk and in memory, and so do statistics, misses, damaged entries and the work of helpers. What
+    belongs to the old place is written there first. Every kernel is looked up again, also one that was launched
+    before; a function that `Kernel.bind` returned is not. The caches of loopy, pyopencl and the OpenCL drivers stay
+    where they are, since they read their variables once in a process; `kcl env --dir` prints variables that move them.
+
+    The directory is that of the whole process: a thread that looks something up meanwhile uses it too. Blocks may be
+    nested, and may end in any order in several threads. Nothing is created until something is stored. On PoCL a helper
+    process may write below `path` after the block: call `kcl.flush()` before you remove a directory. Raises ValueError
+    for a relative path.
     """
     chosen = os.fspath(path)
     if not os.path.isabs(chosen):
         raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
-    _state().chosen = chosen
-    process.changed()
+    found = CacheDirectory(chosen)
+    _move(lambda chosen: [*chosen, found])
+    return found
+
+
+def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> None:
+    """Use the last of the chosen directories, or what the other settings say where there is none."""
+    state = _state()
+    with state.lock:
+        process.changing()
+        state.chosen = choose(state.chosen)
+        process.changed()
+
+
+def is_chosen() -> bool:
+    """Tell whether `cache_dir` was called."""
+    return bool(_state().chosen)
 
 
 def get_cache_dir() -> str:
-    """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`."""
+    """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`.
+
+    >>> with kcl.option.cache_dir("/tmp/private"):
+    ...     kcl.option.get_cache_dir()
+    '/tmp/private'
+    """
     return os.path.dirname(folder("kcl"))
 
 
 def folder(name: str) -> str:
     """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
-    root = _state().chosen or read().cache_dir
+    chosen = _state().chosen
+    root = chosen[-1].path if chosen else read().cache_dir
     return os.path.join(root, name) if root else user_cache_dir(name)
 
 
@@ -281,7 +386,7 @@ def reason() -> str:
 
 def reset() -> None:
     """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
-    _state().chosen = None
+    _state().chosen = []
     forget()
     process.changed()
 
@@ -293,12 +398,17 @@ _DEPTH = 64
 
 
 class State:
-    """The root that a call chose, the settings file, and the cache directory of the checkout."""
+    """The roots that calls chose, the settings file, and the cache directory of the checkout."""
 
     def __init__(self) -> None:
-        self.chosen: str | None = None  # the root that `cache_dir` chose
+        self.lock = threading.RLock()
+        self.chosen: list[CacheDirectory] = []  # by `cache_dir`; the last one counts
         self.loaded: _Says | None = None
         self.checkout: tuple[str | None, str] | None = None
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
 
 
 _state = process.own(State)
@@ -401,14 +511,18 @@ def _stranger(folder: str, token: str | None) -> str:
     )
 
 
-def _report(variable: str, rejected: list[str]) -> frozenset[str]:
-    """Read what is printed at exit: "table", "explain", or both."""
-    asked = {word.strip() for word in _given(variable).lower().split(",")} - _NO
-    unknown = asked - _YES - {"explain"}
+def _report(variable: str, rejected: list[str]) -> tuple[frozenset[str], str | None]:
+    """Read what is printed at exit ("table", "kernels", "explain"), and the file to which a report is added."""
+    words, _, path = _given(variable).partition("json:")
+    asked = {word.strip() for word in words.lower().split(",")} - _NO
+    unknown = asked - _YES - {"explain", "kernels"}
     if unknown:
         said = ", ".join(sorted(unknown))
-        rejected.append(f"{_named(variable)}: {said!r} is not understood; use 1, explain, or 1,explain")
-    return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain"})
+        rejected.append(f"{_named(variable)}: {said!r} is not understood; use 1, kernels, explain or json:PATH")
+    if path and not os.path.isabs(path):
+        rejected.append(f"{_named(variable)}: {path!r} is not an absolute path and is ignored")
+        path = ""
+    return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"}), path or None
 
 
 def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str, rejected: list[str]) -> str:
@@ -432,12 +546,12 @@ def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
 
 def size(text: str) -> int:
     """Return the bytes that a text such as `500M` names; raises ValueError for another one."""
-    number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
-    if number[-1:] in _UNITS:
-        number, unit = number[:-1], number[-1]
-    found = float(number) * (1024 ** (1 + _UNITS.index(unit)) if unit else 1)
+    import re
+
+    told = re.fullmatch(rf"(\d+(?:\.\d*)?)\s*([{_UNITS}]?)I?B?", text.strip().upper())
+    found = float(told[1]) * 1024 ** (1 + _UNITS.index(told[2]) if told[2] else 0) if told else -1.0
     if not 0 <= found < 1 << 62:
-        raise ValueError(f"{text!r} is no number of bytes")
+        raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
     return int(found)
 
 
@@ -449,6 +563,27 @@ def _bytes(variable: str, default: int, rejected: list[str]) -> int:
         return size(value)
     except ValueError:
         rejected.append(f"{_named(variable)}={value!r} is not understood; write bytes such as 500M or 2G, or 0")
+        return default
+
+
+def age(text: str) -> float:
+    """Return the seconds that a text such as `90min`, `12h`, `30d` or `4w` names; raises ValueError for another one."""
+    import re
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d|w)", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no age: write 90min, 12h, 30d or 4w")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _age(variable: str, default: float, rejected: list[str]) -> float:
+    value = _given(variable).strip()
+    if not value or value == "0":
+        return default if not value else 0.0
+    try:
+        return age(value)
+    except ValueError:
+        rejected.append(f"{_named(variable)}={value!r} is not understood; write an age such as 90d or 12w, or 0")
         return default
 
 

@@ -3,11 +3,13 @@
 Every ancestor of a cache directory belongs to root, to me, or to a root that this user namespace does not map, and
 is writable by nobody else unless it is sticky; the directory itself not even then. A private group counts as its
 user. Symbolic links are followed, each link and what it leads through under the same rule. For root the owner of
-the home directory counts as me, because ``sudo`` may keep HOME.
+the home directory counts as me, because ``sudo`` may keep HOME. Root reads there and makes nothing: that user could
+neither use nor remove it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -16,6 +18,7 @@ from contextlib import suppress
 from kcl.errors import UnusableDirectory
 
 _UNMAPPED = 65534  # what the kernel shows for an owner without a place in this user namespace
+SIDECARS = ("-journal", "-wal", "-shm")  # what SQLite opens beside a database, whatever sort of file it is
 _LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 _ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
@@ -59,11 +62,37 @@ def make_directory(path: str) -> None:
 
 
 def make_trusted(path: str) -> None:
-    """Make a directory where it is missing, and check it before and after; raise `UnusableDirectory` or `OSError`."""
+    """Make a directory where it is missing, and check it before and after; raise `UnusableDirectory` or `OSError`.
+
+    Raises `PermissionError` where root would write into the home of another user, also if the directory is there.
+    """
+    check_writer(path)
     if not check(path):
         make_directory(path)
         if not check(path):  # before the first check somebody else may have made it
             raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {_ELSEWHERE}")
+
+
+def check_writer(path: str) -> None:
+    """Raise `PermissionError` where root would make files in the home of another user, who would be locked out."""
+    others = my_uids() - {os.geteuid()} if sys.platform != "win32" else frozenset()
+    if others and _owner(path) in others:
+        words = f"root makes no files in a home that HOME names and uid {min(others)} owns; use sudo -H"
+        raise PermissionError(errno.EPERM, f"{words}, or {_ELSEWHERE}", path)
+
+
+def check_folder(path: str) -> os.stat_result:
+    """Raise `UnusableDirectory` unless a folder in a checked directory is one, is mine, and others cannot write it.
+
+    Returns its status; raises `FileNotFoundError`. A link is not followed.
+    """
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise UnusableDirectory(f"{path} is {_kind(status.st_mode)}, not a directory; remove it")
+    if sys.platform != "win32":
+        _check_owner(path, status, my_uids() | {0}, True)
+        _check_mode(path, status, 0)
+    return status
 
 
 def file_fault(status: os.stat_result) -> str | None:
@@ -77,6 +106,30 @@ def file_fault(status: os.stat_result) -> str | None:
     if status.st_mode & _LOOSE:
         return f"others can write it (mode {stat.S_IMODE(status.st_mode):04o})"
     return None
+
+
+def check_database(path: str) -> None:
+    """Raise `UnusableDirectory` for a database that is not a regular file of mine alone, `OSError` where none is."""
+    fault = file_fault(os.lstat(path))
+    if fault is not None:
+        raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
+
+
+def check_sidecars(path: str) -> None:
+    """Raise `UnusableDirectory` where SQLite would wait for a FIFO, or write through a link, beside a database."""
+    for suffix in SIDECARS:
+        with suppress(FileNotFoundError):
+            check_database(path + suffix)
+
+
+def special_file(path: str) -> str:
+    """Name the first that is no regular file of a database and what lies beside it; empty where all are, or lack."""
+    for place in (path, *(path + suffix for suffix in SIDECARS)):
+        with suppress(FileNotFoundError):
+            mode = os.lstat(place).st_mode
+            if not stat.S_ISREG(mode):
+                return f"{place} is {_kind(mode)}, not a regular file"
+    return ""
 
 
 def my_uids() -> frozenset[int]:
@@ -144,6 +197,17 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
     _check_owner(current, status, owners, True)
     _check_mode(current, status, 0)
     return True
+
+
+def _owner(path: str) -> int:
+    """Return the uid of the nearest directory on the way that is there."""
+    while True:
+        try:
+            return os.stat(path).st_uid
+        except OSError:
+            path, before = os.path.dirname(path) or ".", path
+            if path == before:
+                return 0
 
 
 def _components(path: str) -> list[str]:

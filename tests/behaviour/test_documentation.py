@@ -3,10 +3,14 @@
 Python blocks run in one module per document, console blocks in sh, both in a fresh directory with a fresh cache. A
 comment before a block says what else it is: ``<!-- file: NAME -->`` writes it to a file, ``<!-- exit status N -->`` is
 how its last command ends, ``<!-- raises NAME -->`` is the exception in which a Python block ends.
+
+`make transcripts` writes what the commands print into the pages. It leaves the output of a command alone in which
+``...`` stands for what another machine would print.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import pathlib
@@ -26,6 +30,8 @@ from kcl.drivers.pocl import client
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 MODULE = "kcl_documentation"
+WIDTH = 107  # columns of code; see doc/_static/kcl.css
+WRITES = os.environ.get("KCL_WRITE_TRANSCRIPTS", "")
 # a block of another language is nobody's to execute; "text" is for diagrams and directory listings
 LANGUAGES = {"python", "console", "c", "text", "{eval-rst}", "{include}", "{toctree}"}
 
@@ -37,6 +43,21 @@ class Reader:
         self.directory = directory
         self.environment = environment
         self.shell = ""
+        self.transcripts: list[tuple[int, int, str]] = []  # where in the page a block is, and what it ought to be
+        self._shown = {
+            environment["XDG_CACHE_HOME"]: "/home/you/.cache",
+            environment["HOME"]: "/home/you",
+            str(directory): "/home/you/project",
+            str(ROOT): "/home/you/kcl",
+            _device(): "pthread-cpu",
+            re.sub(r"[^A-Za-z0-9._+-]+", "_", _device()): "pthread-cpu",
+        }
+
+    def shown(self, printed: str) -> str:
+        """Return what a command printed as a page shows it: on the machine of a reader."""
+        for here, there in self._shown.items():
+            printed = printed.replace(here, there)
+        return printed
 
     def note(self, example) -> tuple[str, str]:
         """Return the comment above a block as (word, value)."""
@@ -69,7 +90,9 @@ class Reader:
         """Run the commands of a block, each after all those before it; variables that are set stay set."""
         word, value = self.note(example)
         listed = console.commands(example.parsed)
+        lines = []
         for number, command in enumerate(listed):
+            lines.append(f"$ {command.text}\n{command.expected}")
             if console.check_promise(command.text):
                 continue
             if re.fullmatch(r"(export )?\w+=\S*( \w+=\S*)*", command.text):
@@ -78,15 +101,37 @@ class Reader:
             status, printed = console.run(self.shell + command.text, self.directory, self.environment)
             demanded = int(value) if word == "exit status" and number == len(listed) - 1 else 0
             assert status == demanded, f"$ {command.text}\nended with {status}:\n{printed}"
-            different = console.differs(command.expected, printed)
-            assert not different, f"$ {command.text}\n{different}"
+            different = console.differs(command.expected, printed) and console.differs(
+                command.expected, self.shown(printed)
+            )
+            assert WRITES or not different, f"$ {command.text}\n{different}"
+            if command.expected and ("..." not in command.expected or WRITES == "all"):
+                lines[-1] = f"$ {command.text}\n{self.shown(printed).rstrip()}\n"
             self.rest()
+        whole = example.document.text[example.region.start : example.region.end]
+        self.transcripts.append(
+            (example.region.start, example.region.end, whole.replace(example.parsed, "".join(lines)))
+        )
+
+    def write(self, path: pathlib.Path) -> None:
+        """Write what the commands printed into the page."""
+        text = path.read_text(encoding="utf-8")
+        for start, end, block in reversed(self.transcripts):
+            text = text[:start] + block + text[end:]
+        path.write_text(text, encoding="utf-8")
 
     def rest(self) -> None:
         """Let the helper process end its work, as it does while a reader reads."""
         for root in (self.environment["XDG_CACHE_HOME"], str(self.directory / "mine")):
             if os.path.isdir(os.path.join(root, "kcl", "pending")):
                 assert client.idle(os.path.join(root, "kcl"), 60.0)
+
+
+@functools.cache
+def _device() -> str:
+    import pyopencl as cl
+
+    return next(one for one in cl.get_platforms() if "Portable" in one.name).get_devices()[0].name
 
 
 def blocks(text: str) -> list[str]:
@@ -117,11 +162,20 @@ class TestBlocks:
         ]
         for example in Sybil(parsers).parse(path).examples():
             example.evaluate()
+        if WRITES:
+            reader.write(path)
 
     @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
     def test_languages(self, path):
         """No block has a language that nobody executes."""
         assert set(blocks(path.read_text(encoding="utf-8"))) <= LANGUAGES
+
+    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    def test_code_fits(self, path):
+        """No line of Python or C is wider than the page."""
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"^[ \t]*```(?:python|c)\n(.*?)^[ \t]*```", text, re.M | re.S)
+        assert [line for block in found for line in block.splitlines() if len(line) > WIDTH] == []
 
 
 class TestReference:

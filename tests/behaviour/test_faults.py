@@ -434,6 +434,21 @@ class TestFullDisk:
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
 
+@pytest.mark.one_platform
+class TestRootFirst:
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+    def test_home_of_another(self, project):
+        """Root whose HOME is that of a user, as sudo may keep it, makes nothing of kcl's there, and is told so once."""
+        home = project.child.home
+        (home / ".cache").mkdir()
+        for folder in (home, home / ".cache"):
+            os.chown(folder, 12345, 12345)
+        run = project.run("pair", XDG_CACHE_HOME=str(home / ".cache"), POCL_CACHE_DIR=str(project.child.cache))
+        assert run.numbers == PAIR
+        assert len([line for line in warnings_in(run) if "use sudo -H" in line]) == len(warnings_in(run)) == 1
+        assert not [path for path in home.rglob("*") if "kcl" in path.name or path.name == "pyopencl"]
+
+
 def _inputs():
     others = ("typed", "untyped", "untyped float64", "untyped once more")
     return {name: number for name, number in NUMBERS.items() if name not in others}

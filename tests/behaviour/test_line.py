@@ -23,6 +23,7 @@ WARM_MODULES = [
     "kcl.build.compiler",
     "kcl.build.headers",  # a recipe of this driver has an include directory
     "kcl.build.kernels",
+    "kcl.build.leases",
     "kcl.build.options",
     "kcl.build.preprocessor",
     "kcl.build.program_key",
@@ -56,6 +57,7 @@ WARM_MODULES = [
     "kcl.generate.code",
     "kcl.generate.frontends",
     "kcl.generate.frontends.opencl",
+    "kcl.generate.frontends.source",
     "kcl.generate.origins",
     "kcl.generate.origins.recorded",
     "kcl.generate.rows",
@@ -101,6 +103,7 @@ POCL_MODULES = [
     "kcl.drivers.pocl.driver",
     "kcl.drivers.pocl.orders",
     "kcl.drivers.pocl.prebuild",
+    "kcl.drivers.pocl.repair",
 ]
 
 # kernel -> file, text, other text, the number that follows
@@ -307,6 +310,7 @@ class TestBuildLog:
 
 @pytest.mark.slow_platforms
 class TestRows:
+    @pytest.mark.faults
     def test_never_unpickled(self, warm, tmp_path):
         """A pickle in the place of a row is never loaded: it is set aside and generated anew."""
         bomb = tmp_path / "exploded"

@@ -92,7 +92,7 @@ class TestStore(StoreContract):
         for address in list(stores[0].scan()):
             stores[0].delete(address)
         process.reset()
-        assert launched(queue, doubled(3)) == (3.0, {"generator": "hit"})  # the program lives
+        assert launched(queue, doubled(3)) == (3.0, {"generator": "hit", "binary": "hit"})
 
 
 class TestLayer:

@@ -1,8 +1,8 @@
 """Run the ``console`` blocks of the documentation. A helper of tests.
 
-A line that starts with ``$`` is a command for sh; the lines below it are what it prints, where ``...`` stands for
-anything and spaces count once. A command that would install or build is not run but checked: the target must be in
-the Makefile, the extra in setup.py.
+A line that starts with ``$`` is a command for sh; the lines below it are what it prints. Spaces count once. What
+differs from run to run or from machine to machine counts by its form (`steady`), and ``...`` stands for anything. A
+command that would install or build is not run but checked: the target must be in the Makefile, the extra in setup.py.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ def check_promise(command: str) -> bool:
 
 
 def python_in(directory: pathlib.Path) -> pathlib.Path:
-    """Make a directory whose ``python`` is this interpreter."""
+    """Make a directory whose ``python`` is this interpreter, and whose ``kcl`` is the command under it."""
     binaries = directory / ".bin"
     if not binaries.exists():
         binaries.mkdir()
-        script = binaries / "python"
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
-        script.chmod(0o700)
+        for name, command in (("python", f'"{sys.executable}"'), ("kcl", f'"{sys.executable}" -m kcl')):
+            script = binaries / name
+            script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+            script.chmod(0o700)
     return binaries
 
 
@@ -79,9 +80,30 @@ def run(script: str, directory: pathlib.Path, environment: dict[str, str]) -> tu
     return done.returncode, done.stdout
 
 
+# What differs from run to run, by its form: digests, dates, times and sizes with their units, numbers of many digits.
+_UNSTEADY = (
+    (r"\b[0-9a-f]{8,64}\b", "<digest>"),
+    (r"\b\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<date>"),
+    (r"(just now|<?\b\d+(\.\d+)? (us|ms|s|min|h|d) ago)", "<ago>"),
+    (r"\b\d+(\.\d+)? (us|ms|s|min)\b", "<time>"),
+    (r"\b\d+(\.\d+)? [kMGT]?B\b", "<size>"),
+    (r"\b\d+ %", "<share>"),
+    (r"\bprocess \d+", "process <number>"),
+    (r"\b\d+\.\d{2,}(e[-+]?\d+)?\b|\b\d{4,}\b(?!\.)", "<number>"),
+)
+
+
+def steady(text: str) -> str:
+    """Exchange what differs from run to run for its form."""
+    for pattern, form in _UNSTEADY:
+        text = re.sub(pattern, form, text)
+    return text
+
+
 def differs(expected: str, printed: str) -> str:
     """Return an empty text where the output is as expected, else how it differs."""
     checker = doctest.OutputChecker()
-    if not expected or checker.check_output(expected, printed, OPTIONS):
+    forms = ((expected, printed), (steady(expected), steady(printed)))
+    if not expected or any(checker.check_output(*pair, OPTIONS) for pair in forms):
         return ""
     return checker.output_difference(doctest.Example("", expected), printed, OPTIONS)

@@ -7,6 +7,7 @@ as JSON; `main` prints what all of them saw. See test_executor.py.
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -68,7 +69,9 @@ def error_of(function):
     try:
         function()
     except Exception as error:
-        return {"classes": [one.__name__ for one in type(error).__mro__[:-2]], "message": str(error)}
+        # A unit is called by its own name, a recipe's kernel by that of the recipe.
+        message = re.sub(r"^kernel '\w+': ", "", str(error))
+        return {"classes": [one.__name__ for one in type(error).__mro__[:-2]], "message": message}
     return None
 
 

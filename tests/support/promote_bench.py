@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from kcl import settings
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import STATES, WORK_PREFIX, Queue
+from kcl.drivers.pocl.jobs import STATES, Queue
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = b"#define PART 5\n"
@@ -219,7 +220,7 @@ def make_user(factory: pytest.TempPathFactory) -> User:
 def works(bench: Bench) -> list[str]:
     """Name the private directories of helpers."""
     names = os.listdir(bench.queue.folder) if os.path.isdir(bench.queue.folder) else []
-    return [name for name in names if name.startswith(WORK_PREFIX)]
+    return [name for name in names if name.startswith(places.HELPER_WORK)]
 
 
 def states(bench: Bench) -> list[str]:

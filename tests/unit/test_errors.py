@@ -24,3 +24,9 @@ def test_faults_of_the_cache(error):
 def test_wrong_result_of_a_recipe():
     """A recipe that returns something else made a TypeError, as Python calls it."""
     assert issubclass(errors.RecipeError, TypeError)
+
+
+def test_meant():
+    """A name that is near suggests what was meant, and one that is not suggests nothing."""
+    assert errors.meant("pocll", ["pocl", "cuda"]) == " Did you mean 'pocl'?"
+    assert errors.meant("x", ["pocl", "cuda"]) == ""

@@ -59,6 +59,28 @@ class TestStats:
         assert kcl.stats()["generator"]["hits"] == 1
         assert len(seen) == 2
 
+    def test_counts_from_now_on(self):
+        """`stats(reset=True)` returns the counters and begins anew; the report still has the sum."""
+        events.emit(event())
+        events.made("entrypoints of split_iname", "driver.py:7")
+        found = kcl.stats(reset=True)
+        assert (found["generator"]["hits"], len(found["made"])) == (1, 1)
+        assert kcl.stats() == events.counted([]) | {"made": {}}
+        for number in (1, 2):
+            events.emit(event(outcome="miss"))
+            counted = kcl.stats()
+            assert (counted["generator"]["hits"], counted["generator"]["misses"]) == (0, number)
+            assert counted["generator"]["seconds"] == 0.25 * number
+        total = events.total()["generator"]
+        assert (total["hits"], total["misses"]) == (1, 2)
+        assert events.collected().tallies["generator", "axpy"] == total
+
+    def test_counted(self):
+        """Any events can be counted."""
+        found = events.counted([event(), event(layer="binary", outcome="error")])
+        assert found["generator"]["hits"] == found["binary"]["errors"] == 1
+        assert found["binary"]["bytes"] == 100
+
 
 class TestHooks:
     def test_removed(self):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import sys
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import kcl
@@ -51,6 +53,12 @@ class TestDecorator:
         assert repr(plain) == "<kcl.kernel plain>"
         assert isinstance(plain, kcl.Recipe)
 
+    def test_wraps(self):
+        """Signature, qualified name and the function itself are kept, as `functools.wraps` does."""
+        assert inspect.signature(plain) == inspect.signature(plain.function)
+        assert plain.__wrapped__ is plain.function
+        assert plain.__qualname__ == "plain"
+
     def test_runs_nothing(self):
         """Calling a recipe gives a Kernel, and the function has not run."""
         assert isinstance(plain(1), kcl.Kernel)
@@ -68,6 +76,103 @@ class TestDecorator:
     def test_lambda_and_nested(self):
         """A function of any birth will do."""
         assert isinstance(kcl.kernel(lambda n=1: n)(), kcl.Kernel)
+
+
+def counted(function):
+    """Count the calls of a function, as decorators do."""
+
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        inner.calls += 1
+        return function(*args, **kwargs)
+
+    inner.calls = 0
+    return inner
+
+
+@kcl.kernel
+@counted
+def under(value: int = 1, *, other=2):
+    """Lie under the decorator of kcl."""
+    return filling.function([value, other])
+
+
+@counted
+@kcl.kernel
+def over(value=1):
+    """Lie over it."""
+    return filling.function([value])
+
+
+class Holder:
+    """A class with recipes."""
+
+    @staticmethod
+    @kcl.kernel
+    def apart(value=3):
+        """Know no object."""
+        return filling.function([value])
+
+    @classmethod
+    @kcl.kernel
+    def shared(cls, value=4):
+        """Know the class."""
+        return filling.function([value])
+
+    @kcl.kernel
+    def own(self, value=5):
+        """Know the object."""
+        return filling.function([value])
+
+
+@pytest.mark.one_platform
+class TestStacked:
+    """Other decorators below and above that of kcl."""
+
+    def test_below(self, queue):
+        """A wrapped function keeps its parameters; it runs once, through the decorator below."""
+        before = under.function.calls
+        assert filled(queue, under(value=7)) == [7, 2]
+        assert under.function.calls == before + 1
+        assert [*inspect.signature(under).parameters] == ["value", "other"]
+        assert under.__doc__ == "Lie under the decorator of kcl."
+        with pytest.raises(TypeError, match=r"recipe 'under' has no parameter 'valu' \(did you mean 'value'\?\)"):
+            under(valu=7)
+
+    def test_above(self, queue):
+        """A decorator above sees a callable with the name and the signature of the function."""
+        kernel = over(value=8)
+        assert filled(queue, kernel) == [8]
+        assert (over.__name__, over.__doc__, over.calls) == ("over", "Lie over it.", 1)
+        assert str(inspect.signature(over)) == "(value=1)"
+        kept = functools.cache(filling)
+        assert kept((1, 2)) is kept((1, 2))
+
+    @pytest.mark.parametrize(("name", "value"), [("apart", 3), ("shared", 4), ("own", 5)])
+    def test_methods(self, queue, name, value):
+        """Static methods, class methods and methods are recipes with the name and the words of the function."""
+        recipe = getattr(Holder(), name)
+        assert filled(queue, recipe()) == [value]
+        assert (recipe.__name__, recipe.__doc__) == (name, vars(Holder)[name].__doc__)
+        assert str(inspect.signature(recipe)) == f"(value={value})"
+
+    def test_face(self):
+        """The module of a function below a decorator of another module gets the face of loopy."""
+        names = {"__name__": "elsewhere", "kcl": kcl, "counted": counted}
+        exec("@kcl.kernel\n@counted\ndef build():\n    import loopy\n    return loopy\n", names)
+        assert type(names["build"].function()).__module__ == "kcl.record.face"
+
+    def test_place(self, queue):
+        """An error names the line of the function, not that of a decorator."""
+
+        @kcl.kernel
+        @counted
+        def broken():
+            return kcl.Source("kernel void broken() { missing; }", entry="broken", arguments=[], global_size=1)
+
+        line = broken.function.__wrapped__.__code__.co_firstlineno
+        with pytest.raises(cl.RuntimeError, match=f"'broken' \\(recipe in .*test_recipe.py, line {line}\\)"):
+            broken()(queue)
 
 
 class TestParameters:

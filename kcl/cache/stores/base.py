@@ -16,6 +16,7 @@ from typing import Protocol
 from kcl.namedtuple import NamedTuple
 
 SIZE_LIMIT = 1 << 30  # bytes of an entry
+ROW_LIMIT = 64 << 20  # bytes of an entry in a database
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60
 _DIGEST_LENGTH = 64

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
-from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.cache.stores.base import ROW_LIMIT, Head, Stat, digest_of
+from kcl.errors import DamagedEntry
 from kcl.settings import trust
 
 _PATIENCE = 1.0  # seconds
@@ -33,7 +33,10 @@ class Database:
             self._rows.close()
 
     def get(self, address: str) -> bytes | None:
-        found = self.head(address, SIZE_LIMIT)
+        known = self.stat(address)
+        if known is not None and known.size > ROW_LIMIT:
+            raise DamagedEntry(f"a row of {known.size} bytes is above the limit of {ROW_LIMIT}")
+        found = self.head(address, ROW_LIMIT)
         return None if found is None else found[1]
 
     def head(self, address: str, length: int) -> Head | None:
@@ -65,16 +68,20 @@ class Database:
         found = self._asked("SELECT keyhash, rowid, length(key_value) FROM dict")
         return {address: numbers for address, *numbers in found}
 
+    def count(self, marker: bytes, length: int) -> int:
+        """Count the rows that have some bytes among so many at their beginning."""
+        command = "SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)"
+        return int(self._asked(command, length, marker)[0][0])
+
     def _asked(self, command: str, *values: object) -> list[tuple[Any, ...]]:
         if self._rows is None:
             self._rows = self._opened()
+        trust.check_sidecars(self.location)
         return self._rows.execute(command, values).fetchall()
 
     def _opened(self) -> sqlite3.Connection:
         trust.check(os.path.dirname(self.location))
-        fault = trust.file_fault(os.lstat(self.location))
-        if fault is not None:
-            raise UnusableDirectory(f"{self.location} cannot be the cache: {fault}; remove it")
+        trust.check_database(self.location)
         path = self.location
         for character in "%?#":
             path = path.replace(character, f"%{ord(character):02x}")

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kcl.cache import places
+from kcl.cache.entry import FIXED_SIZE, check_length
 from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
-from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.errors import DamagedEntry
 from kcl.settings import trust
 
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds; a use is noted again after that
+_LARGE = 16 << 20  # bytes: a larger file has to be an entry, and is read only if its own lengths say so many
 
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 # O_NONBLOCK: opening a FIFO must not wait for its writer
@@ -37,7 +39,9 @@ class Directory:
     def __init__(self, root: str | os.PathLike[str], notes_use: bool = False) -> None:
         self.location = os.path.abspath(root)
         self._notes_use = notes_use
-        self._trusted = False
+        self._trusted = False  # to read
+        self._prepared = False  # to write
+        self._folders: dict[str, tuple[int, int, int]] = {}  # by name: inode, mode and owner when it was checked
         self._swept = False
 
     def get(self, address: str) -> bytes | None:
@@ -65,7 +69,7 @@ class Directory:
             self._prepare(address)
             publish(path, blob)
         except FileNotFoundError:  # somebody removed the cache directory: that is allowed at any time
-            self._trusted = False
+            self._prepared = False
             self._prepare(address)
             publish(path, blob)
         if not self._swept:
@@ -128,19 +132,21 @@ class Directory:
         return self._trusted
 
     def _check_folder(self, address: str) -> None:
-        """Refuse a folder that is a link: O_NOFOLLOW looks at the last component only."""
+        """Refuse a folder that is a link (O_NOFOLLOW looks at the last component only), or that others can write."""
         folder, slash, _ = address.partition("/")
         if not slash:
             return
         path = f"{self.location}/{folder}"
         with suppress(FileNotFoundError):
-            if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise UnusableDirectory(f"{path} is not a directory; remove it")
+            status = os.lstat(path)
+            if self._folders.get(folder) != (status.st_ino, status.st_mode, status.st_uid):
+                status = trust.check_folder(path)
+                self._folders[folder] = status.st_ino, status.st_mode, status.st_uid
 
     def _prepare(self, address: str) -> None:
-        if not self._trusted:
+        if not self._prepared:
             trust.make_trusted(self.location)
-            self._trusted = True
+            self._prepared = self._trusted = True
         folder, slash, _ = address.partition("/")
         if slash:
             self._check_folder(address)
@@ -239,6 +245,8 @@ def _read_checked(descriptor: int, path: str, status: os.stat_result, length: in
     if fault is not None:
         raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
     wanted = min(status.st_size, length)
+    if wanted > _LARGE:
+        check_length(os.pread(descriptor, FIXED_SIZE, 0), status.st_size)
     blob = os.read(descriptor, wanted)
     while len(blob) < wanted:
         more = os.read(descriptor, wanted - len(blob))

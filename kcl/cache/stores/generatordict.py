@@ -12,13 +12,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
 from kcl import process
+from kcl.cache.stores.base import ROW_LIMIT
 from kcl.errors import DamagedEntry
 from kcl.settings import trust
 
@@ -26,6 +27,11 @@ T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
+# of a row that is too long the length, so that it is not read
+_FETCH = (
+    f"SELECT CASE WHEN length(key_value) > {ROW_LIMIT} THEN length(key_value) ELSE key_value END "
+    "FROM dict WHERE keyhash=?"
+)
 _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
 
 
@@ -65,7 +71,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
 
     def fetch(self, key: str) -> bytes:
         """Return the bytes under a key; raise `NoSuchEntryError` (a `KeyError`) or `DamagedEntry`."""
-        rows = self._read("SELECT key_value FROM dict WHERE keyhash=?", key)
+        rows = self._read(_FETCH, key)
         if not rows:
             raise NoSuchEntryError(key)
         return self._bytes(rows[0][0])
@@ -153,6 +159,8 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
                         raise
                     time.sleep(min(pause, left))
                     pause = min(2 * pause, 0.05)
+                except UnicodeDecodeError as error:  # of a damaged schema SQLite speaks in words that are no text
+                    raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
                 else:
                     self._patience = PATIENCE
                     return result
@@ -172,9 +180,13 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
     def _prepare_writing(self) -> None:
         if self._writable:
             return
+        trust.make_trusted(self.container_dir)
         if not os.path.lexists(self.filename):
-            _make_file(self.container_dir, self.filename)
+            _make_file(self.filename)
         connection = self._connection()
+        connection.execute(
+            "PRAGMA auto_vacuum = 'INCREMENTAL'"
+        )  # of a file without a table; what is removed is given back
         connection.execute(_CREATE)
         connection.execute("PRAGMA temp_store = 'MEMORY'")
         connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
@@ -182,7 +194,8 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
 
     def _bytes(self, value: object) -> bytes:
         if not isinstance(value, bytes):
-            raise DamagedEntry(f"a row of {self.filename} holds {type(value).__name__}, not bytes")
+            found = f"{value} bytes or more" if isinstance(value, int) else type(value).__name__
+            raise DamagedEntry(f"a row of {self.filename} holds {found}, not the bytes of an entry")
         return value
 
 
@@ -191,8 +204,7 @@ def _is_absent(error: Exception) -> bool:
     return isinstance(error, FileNotFoundError) or str(error) == "no such table: dict"
 
 
-def _make_file(container_dir: str, filename: str) -> None:
-    trust.make_trusted(container_dir)
+def _make_file(filename: str) -> None:
     try:
         os.close(os.open(filename, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -206,24 +218,28 @@ def _uri(path: str) -> str:
 
 
 class State:
-    """The dictionaries that are in use, and those whose statements a thread that forks holds back."""
+    """The dictionaries that are in use, and by thread those whose statements a thread that forks holds back."""
 
     def __init__(self) -> None:
         self.alive: WeakValueDictionary[int, GeneratorDict] = WeakValueDictionary()
-        self.held: list[GeneratorDict] = []
+        self.held: dict[int, list[GeneratorDict]] = {}
 
     def before_fork(self) -> None:
         """Let running statements end: a child must not inherit the locks inside of SQLite in a locked state."""
+        mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
         for rows in list(self.alive.values()):
             if rows.mutex.acquire(timeout=PATIENCE):
-                self.held.append(rows)
+                mine.append(rows)
 
     def after_fork_in_parent(self) -> None:
         """Let statements go on."""
-        while self.held:
-            self.held.pop().mutex.release()
+        for rows in self.held.pop(get_ident(), ()):
+            rows.mutex.release()
 
-    after_fork = after_fork_in_parent
+    def after_fork(self) -> None:
+        """Let statements go on in a child, whose only thread is the one that forked."""
+        self.after_fork_in_parent()
+        self.held.clear()
 
 
 _state = process.shared(State)  # dictionaries live as long as their layers, whichever cache is in use

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from kcl.cache import places
-from kcl.cache.stores.base import Stat, digest_of
-from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.cache.stores.base import ROW_LIMIT, Stat, digest_of
+from kcl.errors import DamagedEntry
 from kcl.settings import trust
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Rows:
 
     def put(self, address: str, blob: bytes) -> None:
         digest_of(address)
+        if len(blob) > ROW_LIMIT:
+            raise ValueError(f"{len(blob)} bytes are above the limit of {ROW_LIMIT} for a row")
         rows = self._open()
         if rows is None:  # not "or": an empty mapping is false
             rows = self._make()
@@ -124,16 +126,16 @@ class Rows:
             self._rows = None
             trust.check(self.container_dir)
             return None
+        trust.check_sidecars(self.location)
         if self._rows is not None and self._rows.usable(status):
             return self._rows
         if not self._trusted:
             self._trusted = trust.check(self.container_dir)
-        fault = trust.file_fault(status)
-        if fault is not None:
-            raise UnusableDirectory(f"{self.location} cannot be the cache: {fault}; remove it")
+        trust.check_database(self.location)
         return self._make()
 
     def _make(self) -> GeneratorDict:
+        trust.check_sidecars(self.location)
         from kcl.cache.stores.generatordict import GeneratorDict
 
         self._rows = GeneratorDict(self.identifier, self.container_dir, self.location)
@@ -167,6 +169,6 @@ class Rows:
             if rows is None or not rows.usable(os.lstat(self.location)):
                 return
             os.replace(self.location, self.location + places.ASIDE)
-        for suffix in ("-journal", "-wal", "-shm"):  # they would be applied to the new file
+        for suffix in trust.SIDECARS:  # they would be applied to the new file
             with suppress(FileNotFoundError):
                 os.unlink(self.location + suffix)

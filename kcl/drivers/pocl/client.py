@@ -18,6 +18,7 @@ from kcl.settings import PACKAGE
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
+    from kcl.cache.patience import Signs
     from kcl.drivers.pocl.jobs import Queue
 
 # a helper that was started takes a moment to hold its lock
@@ -30,10 +31,10 @@ _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 class State:
-    """Helpers that were stopped when a process waited for them, when each folder's helper was started, and queues."""
+    """Whether a wait for a helper ended without a result, when each folder's helper was started, and queues."""
 
     def __init__(self) -> None:
-        self.left_behind: set[str] = set()
+        self.gave_up = False
         self.last_starts: dict[str, float] = {}
         self.queues: dict[str, Queue] = {}  # each remembers that its directory was checked
 
@@ -69,33 +70,37 @@ def pending(folder: str, digest: str) -> bool:
     return _queue(folder).state(digest) is not None
 
 
+def recorded_seconds(folder: str, digest: str) -> float | None:
+    """Return the seconds that the program of a job took to build; None where they are unknown."""
+    from kcl.cache.entry import recorded_seconds
+
+    job = _queue(folder).find(digest)
+    return recorded_seconds(job) or None if job is not None else None
+
+
 def wait(
     folder: str, digest: str, seconds: float, environment: Mapping[str, str] | None = None, what: str = ""
 ) -> bool:
     """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
 
     That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then. A
-    helper that is stopped is waited for a moment, once. A long wait is shown, and `what` names the job to people.
+    helper that is stopped or does nothing is left behind (`kcl.cache.patience`). After a wait without a result this
+    process waits for no helper. A long wait is shown, and `what` names the job to people.
     """
-    from kcl.cache.flight import Waiting
+    from kcl.cache.patience import Patience
 
-    queue, waiting = _queue(folder), Waiting(what)
-    end = time.monotonic() + seconds
-    pause = 0.005
-    while True:
-        state = queue.state(digest)
-        if state is None:
-            return True
-        if state == "again" or not _is_attended(queue, digest, folder, environment):
-            return queue.state(digest) is None
-        waiting.holder = str(queue.holder() or "the helper")
-        if waiting.is_over():
-            _state().left_behind.add(waiting.holder)
-            return False
-        if time.monotonic() + pause > end:
-            return False
-        time.sleep(pause)
-        pause = min(pause * 1.2, 0.02)
+    queue, end, pause = _queue(folder), time.monotonic() + seconds, 0.005
+    with Patience(what) as patience:
+        while (state := queue.state(digest)) is not None:
+            if state == "again" or _state().gave_up:
+                return False
+            signs = _signs(queue, digest, folder, environment)
+            if signs is None or patience.is_over(str(queue.holder()), signs) or time.monotonic() + pause > end:
+                _state().gave_up = queue.state(digest) is not None
+                return not _state().gave_up
+            time.sleep(pause)
+            pause = min(pause * 1.2, 0.02)
+    return True
 
 
 def idle(folder: str, seconds: float, progress: Callable[[int, int], object] | None = None) -> bool:
@@ -154,22 +159,18 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _is_attended(queue: Queue, digest: str, folder: str, environment: Mapping[str, str] | None) -> bool:
-    """Tell whether a helper is alive, or has just been started."""
+def _signs(queue: Queue, digest: str, folder: str, environment: Mapping[str, str] | None) -> Signs | None:
+    """Return the signs of the helper, those of a process at work where one was just started; None where none lives."""
+    from kcl.cache.patience import Signs, signs_of
+
     if queue.has_helper():
-        return not _is_left_behind(str(queue.holder()))
-    if queue.age(digest) < _START_SECONDS:
-        return True
-    if environment is not None:
-        _start(queue, folder, environment)
-    return _started_lately(queue)
-
-
-def _is_left_behind(helper: str) -> bool:
-    """Tell whether we have waited in vain for a helper that is stopped, and still is."""
-    from kcl.cache.flight import is_stopped
-
-    return helper in _state().left_behind and is_stopped(helper)
+        return signs_of(str(queue.holder()))
+    if queue.age(digest) > _START_SECONDS:
+        if environment is not None:
+            _start(queue, folder, environment)
+        if not _started_lately(queue):
+            return None
+    return Signs(runs=True, spent=(b"starts",))
 
 
 def _directory() -> str:
@@ -219,9 +220,11 @@ def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
     import subprocess
 
     null = subprocess.DEVNULL
-    # The shell leaves the helper to init, so that the user's process never has a child it does not know.
-    subprocess.Popen(
-        ["/bin/sh", "-c", '"$0" "$@" &', *command],
+    # The shell leaves the helper to init, so that the user's process never has a child it does not know. Where this
+    # process is init, as in a container, nobody else would reap the helper.
+    is_init = os.getpid() == 1
+    started = subprocess.Popen(
+        command if is_init else ["/bin/sh", "-c", '"$0" "$@" &', *command],
         stdin=null,
         stdout=null,
         stderr=null,
@@ -229,7 +232,13 @@ def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
         start_new_session=True,
         cwd="/",
         env=dict(environment),
-    ).wait()
+    )
+    if is_init:
+        import threading
+
+        threading.Thread(target=started.wait, name="kcl-reaper", daemon=True).start()
+    else:
+        started.wait()
 
 
 def _pyopencl() -> str:

@@ -12,10 +12,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from kcl.cache import growth
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
-from kcl.drivers.pocl import poclbin
+from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
 from kcl.drivers.pocl.private import BITCODE, PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
@@ -47,8 +48,14 @@ class Task(NamedTuple):
 
     @property
     def launched(self) -> list[str]:
-        """The kernels whose code should appear."""
-        return list(self.entry.metadata.get("launched") or self.entry.metadata["kernels"])
+        """The kernels whose code should appear: those that were launched, or all where that is not known."""
+        launched = self.entry.metadata.get("launched")
+        return list(self.entry.metadata["kernels"] if launched is None else launched)
+
+    @property
+    def has_debug_information(self) -> bool:
+        """Whether the user asked for what names directories of the builder."""
+        return any(option.startswith("-g") for option in str(self.entry.metadata["build_options"]).split())
 
     @property
     def options(self) -> bytes:
@@ -123,6 +130,7 @@ class Workshop:
                 program.release()
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
+            blob = self._without_traces(task, blob, short_cut)
             self._cache.forget(place)
             self._prove(device, task, blob, kernels)
             found = self._cache.files(place)
@@ -156,7 +164,18 @@ class Workshop:
         files = {} if before is None else _code_in(before, place)
         if task.user_cache is not None:
             files.update(specialised_files(task.user_cache, place))
-        return files
+        return {path: traces.overwritten(content, self._directories(task)) for path, content in files.items()}
+
+    def _directories(self, task: Task) -> list[str]:
+        """Return the directories in which the code of a program may have been compiled."""
+        return [self._cache.path] if task.user_cache is None else [self._cache.path, task.user_cache]
+
+    def _without_traces(self, task: Task, blob: bytes, short_cut: bool) -> bytes:
+        """Return a binary that does not say where it was built; raises ValueError where a user's bitcode still does."""
+        blob = traces.overwritten(blob, self._directories(task))
+        if short_cut and not task.has_debug_information and traces.are_left(blob):
+            raise ValueError("the binary names an unknown directory")
+        return blob
 
     def _prove(self, device: Device, task: Task, blob: bytes, kernels: list[str]) -> None:
         """Load the binary, and create every kernel."""
@@ -256,8 +275,11 @@ def _publish(
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
     metadata = {**kept, **about}
-    entry = Entry(job.key, metadata, {**job.parts, "binary": blob})
-    store.put(str(job.metadata["address"]), entry.pack())
+    log = traces.without_directories(job.parts.get("build.log", b""))
+    entry = Entry(job.key, metadata, {**job.parts, "build.log": log, "binary": blob})
+    packed = entry.pack()
+    store.put(str(job.metadata["address"]), packed)
+    growth.add(len(packed))
 
 
 def _lives(process: object) -> bool:

@@ -24,6 +24,7 @@ from kcl.namedtuple import NamedTuple
 
 Progress = Callable[[int, int], object]
 
+_PARTIAL = "partial hit"
 _GENERIC = "0-0-0"  # what PoCL calls code that fits every local size
 _BAR = 24
 
@@ -48,20 +49,23 @@ class State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.promises: dict[str, Promise] = {}
+        self.requested: dict[str, Promise] = {}  # a helper has them; later launches may have had other sizes
         self.loaded: dict[str, Loaded] = {}
 
-    def take(self) -> tuple[tuple[Promise, ...], tuple[Loaded, ...]]:
-        """Return what was collected, and forget it."""
+    def take(self) -> tuple[tuple[Promise, ...], tuple[Promise, ...], tuple[Loaded, ...]]:
+        """Return what is promised, requested already, and loaded; what was promised is requested then."""
         with self.lock:
-            found = tuple(self.promises.values()), tuple(self.loaded.values())
+            found = tuple(self.promises.values()), tuple(self.requested.values()), tuple(self.loaded.values())
+            self.requested.update(self.promises)
             self.promises.clear()
-            self.loaded.clear()
         return found
 
     def at_exit(self) -> None:
         """Hand over what is left."""
         if layers.binary().promote != "off":
             _hand_over(self)
+
+    before_change = at_exit
 
 
 _state = process.own(State)
@@ -71,6 +75,7 @@ def launched(jobs: tuple[Promise, ...]) -> None:
     """Take the jobs of a program that was launched: what the driver compiles for the launch will be there."""
     if layers.binary().promote == "background":
         _request(jobs)
+        _keep(_state().requested, jobs)
     elif jobs:
         _keep(_state().promises, jobs)
 
@@ -83,21 +88,28 @@ def unseen(jobs: tuple[Promise, ...]) -> None:
 
 def loaded(address: str, entry: Entry, options: str) -> None:
     """Remember a program that was made of an entry, to see at the end whether the entry held all that was needed."""
-    place = entry.metadata.get("place")
-    if place is not None and layers.binary().promote != "off":
-        about = entry.metadata
-        sizes = about["specialisations"]
-        _keep(_state().loaded, (Loaded(address, entry.key, about["kernel"], place, sizes, options),))
+    found = _loaded(address, entry, options)
+    if found is not None and layers.binary().promote != "off":
+        _keep(_state().loaded, (found,))
+
+
+def _loaded(address: str, entry: Entry, options: str) -> Loaded | None:
+    about = entry.metadata
+    place = about.get("place")
+    return place and Loaded(address, entry.key, about["kernel"], place, about["specialisations"], options)
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     """Complete the entries of all programs that this process launched, and wait for it: `kcl.flush` has the words."""
-    _hand_over(_state())
+    state = _state()
     folder = settings.folder("kcl")
-    drawn = progress or (_draw if sys.stderr is not None and sys.stderr.isatty() else None)
+    drawn = progress or (_draw if settings.is_terminal() and settings.read().progress else None)
     try:
         from kcl.drivers.pocl import client
 
+        if state.requested:  # what a helper has in work may lack the size of a later launch
+            client.idle(folder, seconds, drawn)
+        _hand_over(state)
         client.start(folder, settings.environment())
         done = client.idle(folder, seconds, drawn)
         if drawn is _draw and not done:
@@ -110,7 +122,10 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
 
 def reset() -> None:
     """Forget what was launched and loaded."""
-    _state().take()
+    state = _state()
+    with state.lock:
+        for kept in (state.promises, state.requested, state.loaded):
+            kept.clear()
 
 
 def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
@@ -119,9 +134,9 @@ def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
 
 
 def _hand_over(state: State) -> None:
-    promises, programs = state.take()
+    promises, requested, programs = state.take()
     try:
-        _request(promises + _partial(programs))
+        _request(promises + _partial(programs, _PARTIAL) + _partial(_completed(requested), "launched later"))
     except (OSError, CacheFault, ValueError) as error:
         layers.binary().fault("complete entries", error)
 
@@ -136,20 +151,34 @@ def _request(jobs: tuple[Promise, ...]) -> None:
             layers.binary().fault("ask a helper for the binary", error)
 
 
-def _partial(programs: tuple[Loaded, ...]) -> tuple[Promise, ...]:
-    """Return the jobs of programs for which the driver compiled although their entry was found."""
+def _completed(requested: tuple[Promise, ...]) -> tuple[Loaded, ...]:
+    """Return the entries that a helper has completed since: it saw the sizes of the launches until then."""
+    found = []
+    for job in requested:
+        entry = layers.binary().look_up(job.address, job.entry.key).entry
+        loaded = _loaded(job.address, entry, job.entry.metadata["build_options"]) if entry is not None else None
+        if loaded is not None:
+            found.append(loaded)
+    return tuple(found)
+
+
+def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
+    """Return the jobs of programs for which the driver compiled what their entry lacks."""
     if not programs or not caches.state("pocl").on:
         return ()
     cache = os.path.abspath(caches.directory_in_use("pocl"))
     jobs = []
     for program in programs:
-        lacking = _lacking(cache, program)
-        found = layers.binary().look_up(program.address, program.key) if lacking else None
-        if found is not None and found.entry is not None:
+        found = layers.binary().look_up(program.address, program.key) if _lacking(cache, program) else None
+        if found is None or found.entry is None:
+            continue
+        lacking = _lacking(cache, program._replace(sizes=found.entry.metadata.get("specialisations", {})))
+        if lacking:
             jobs.append(Promise(program.address, _job_of(found.entry, program, cache)))
-            words = f"partial hit: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"
-            layers.binary().notes.append(words)
-            events.logger().info("%s", words)
+            said = f"{words}: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"
+            if words == _PARTIAL:
+                layers.binary().notes.append(said)
+            events.logger().info("%s", said)
     return tuple(jobs)
 
 

@@ -10,6 +10,7 @@ from kcl import caches, process, settings
 from kcl.cache import layers
 from kcl.drivers.plain import Plain
 from kcl.drivers.pocl import completing
+from kcl.drivers.pocl.repair import repair
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
 
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
-# What a process waits for an entry that a helper is still completing, and in all, before it builds programs itself;
-# where only a hit will do, waiting is all that is left.
+# How long a process waits for an entry that a helper is still completing, before it builds the program itself: for one
+# entry, and in all for as long as it took to build those that it waited for, and a second. Where only a hit will do,
+# waiting is all that is left.
 _PATIENCE = 2.0
-_PATIENCE_IN_ALL = 10.0
+_GRACE = 1.0
 _STRICT_PATIENCE = 60.0
 
 
 class State:
-    """How long this process has waited for entries that a helper completes, in seconds."""
+    """The seconds that this process may wait for entries that a helper completes."""
 
     def __init__(self) -> None:
-        self.waited = 0.0
+        self.left = _GRACE
 
 
 _state = process.own(State)
@@ -65,6 +67,10 @@ class Pocl(Plain):
         """Hand the entries to the helper as the process ends."""
         completing.unseen(promises)
 
+    def loading(self, entry: Entry) -> None:
+        """Replace what PoCL's own cache has instead of the files in the binary."""
+        repair(entry)
+
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Remember the entry, to see at the end whether it held all that was needed."""
         completing.loaded(slot.address, entry, slot.options.text)
@@ -79,13 +85,14 @@ class Pocl(Plain):
 
             if not client.pending(folder, digest):
                 return False
-            patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, _PATIENCE_IN_ALL - state.waited)
+            state.left += client.recorded_seconds(folder, digest) or _PATIENCE - _GRACE
+            patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, state.left)
             return client.wait(folder, digest, patience, settings.environment(), kernel)
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
         finally:
-            state.waited += time.monotonic() - started
+            state.left -= time.monotonic() - started
 
     def prebuilt(self, build: Build, slots: list[Slot]) -> Prebuilt | None:
         """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 
 from kcl import settings, spans
+from kcl.cache import growth, places
 from kcl.drivers.pocl import jobs
 from kcl.drivers.pocl.client import driver_variables
 from kcl.drivers.pocl.complete import Task, Workshop
@@ -42,7 +43,7 @@ class Helper:
         self._tasks: dict[str, Task] = {}
         self._beyond: set[tuple[str, float]] = set()
         self._elsewhere: dict[str, str] | None = None
-        self._work = os.path.join(queue.folder, jobs.WORK_PREFIX + os.urandom(8).hex())
+        self._work = os.path.join(queue.folder, places.HELPER_WORK + os.urandom(8).hex())
 
     def run(self) -> None:
         """Work until nothing is left to do; return without a trace."""
@@ -82,7 +83,7 @@ class Helper:
     def _sweep(self) -> None:
         own = os.path.basename(self._work)
         for name in os.listdir(self._queue.folder):
-            if name.startswith(jobs.WORK_PREFIX) and name != own:
+            if name.startswith(places.HELPER_WORK) and name != own:
                 jobs.remove_tree(os.path.join(self._queue.folder, name))
         self._queue.sweep()
 
@@ -198,6 +199,7 @@ def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
     spans.begin()
     helper.run()
     spans.write()
+    growth.write(folder)
     return helper.elsewhere()
 
 

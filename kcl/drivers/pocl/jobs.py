@@ -29,7 +29,6 @@ if sys.platform != "win32":  # no flock, no helper
     import fcntl
 
 NEW, TRYING, AGAIN = STATES = ("new", "trying", "again")
-WORK_PREFIX = "work-"
 LONGEST_AGE = 86400.0
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
@@ -71,6 +70,11 @@ class Queue:
         except DamagedEntry:
             self.drop(job)
             return None
+
+    def find(self, digest: str) -> Entry | None:
+        """Return what the job of a digest asks for; ``None`` if it is gone or damaged."""
+        jobs = (self.read(Job(digest, state, 0.0)) for state in STATES)
+        return next((job for job in jobs if job is not None), None)
 
     def move(self, job: Job, state: str) -> Job:
         """Move a job to another state; raises `OSError`, as when it is gone."""

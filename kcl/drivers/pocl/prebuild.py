@@ -27,6 +27,7 @@ from kcl import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import orders
+from kcl.drivers.pocl.repair import repair
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
@@ -141,6 +142,7 @@ class Ahead:
         with suppress(Exception):
             entry = self.layer.read(place)
             if entry is not None:
+                repair(entry)
                 self._made[place] = Made(entry, compiler.of_binaries(self._context, [self._device], [entry]))
                 self._unbuilt.append(place)
         if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more

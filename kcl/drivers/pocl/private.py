@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from kcl.drivers.pocl import stub
+from kcl.drivers.pocl.damage import library_fault
 from kcl.drivers.pocl.jobs import remove_tree
 
 GENERIC = "0-0-0"
@@ -127,7 +126,7 @@ def specialised_files(user: str, place: str) -> dict[str, bytes]:
     found = {}
     for path in specialised_paths(user, place):
         content = _read(f"{user}/{place}{path}")
-        if content is not None and _is_whole(content):
+        if content and not library_fault(content):
             found[path] = content
     return found
 
@@ -168,17 +167,6 @@ def _read(path: str) -> bytes | None:
         status = os.fstat(descriptor)
         mine = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
         return stream.read() if mine and status.st_size <= _SIZE_LIMIT else None
-
-
-def _is_whole(library: bytes) -> bool:
-    """Tell whether a shared library has all its bytes: the section table, its last part, lies inside it."""
-    if sys.platform != "linux":
-        return bool(library)
-    if len(library) < 64 or library[:6] != b"\x7fELF\x02\x01":
-        return False
-    (start,) = struct.unpack_from("<Q", library, 40)
-    size, count = struct.unpack_from("<HH", library, 58)
-    return bool(0 < start <= start + size * count <= len(library))
 
 
 def _write(path: str, content: bytes) -> None:

@@ -83,7 +83,7 @@ class Row(NamedTuple):
 
 TABLE = [
     Row("loopy", "loopy.", "kcl.generate.frontends.loopy", True),
-    Row("opencl", "kcl.generate.frontends.opencl", "kcl.generate.frontends.opencl", False),
+    Row("opencl", "kcl.generate.frontends.source", "kcl.generate.frontends.opencl", False),
 ]
 
 

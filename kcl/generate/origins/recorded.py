@@ -36,7 +36,7 @@ class Recorded:
 
     def __init__(self, task: Task | None) -> None:
         self.name = "" if task is None else task.name
-        self.recipe = "" if task is None else f"{task.function.__code__.co_filename} {task.function.__qualname__}"
+        self.recipe = "" if task is None else f"{task.written.__code__.co_filename} {task.function.__qualname__}"
         self.remark = ""
         self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
         self._task = task
@@ -181,7 +181,7 @@ class Recorded:
         if options in (None, ready.code.text.options):
             return ready
         code = ready.code.with_options(options)
-        return Ready(code, ready.invoke, code.digest)
+        return ready._replace(code=code, digest=code.digest)
 
 
 def _name(record: Record) -> str:

@@ -11,7 +11,7 @@ from kcl.generate.rows import Base, Outcome, Ready
 from kcl.record import beside, kept
 from kcl.record.callables.reach import Reached, reach
 from kcl.record.declarations import NOTHING, PURE, Task
-from kcl.record.evidence import Evidence
+from kcl.record.evidence import Evidence, site_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +94,7 @@ class Walked:
         """Return where the recipe stands, and the texts of its code; slow."""
         from kcl.generate import run
 
-        return run.place_of(self._reached)
+        return run.place_of(self._reached)._replace(site=site_of(self._task.function))
 
     def adapted(self, ready: rows.Ready) -> Ready:
         """Return stored code as it is."""

@@ -11,6 +11,8 @@ from contextlib import closing, suppress
 
 from kcl import caches, settings
 from kcl.cache import layers, places
+from kcl.caches import usable
+from kcl.drivers.pocl import damage
 from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -19,6 +21,7 @@ from kcl.settings import trust
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
+_POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
 _LARGEST = 256 << 20  # bytes of a database that is checked
 _LOCK_AGE = 60.0  # pyopencl waits no longer
 _OLD = 3600.0
@@ -35,16 +38,21 @@ def directories() -> Iterator[Finding]:
                 yield Finding(check, PROBLEM, str(error))
             said.add(str(error))
             continue
-        if not _writable(path):
-            yield Finding(check, PROBLEM, f"{path} cannot be written", f"chmod u+rwx {path}, or set KCL_CACHE_DIR")
+        why = usable.fault(path)
+        if why:
+            yield Finding(
+                check, PROBLEM, f"{path} cannot be written: {why}", f"chmod u+rwx {path}, or set KCL_CACHE_DIR"
+            )
         if trust.is_network(path):
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
             yield Finding(check, NOTE, words, "a local KCL_CACHE_DIR is faster")
     for name in ("pocl", "loopy", "pyopencl-binary"):
         place = caches.place(name)
-        if place.path and not _writable(place.path):
-            effect = "PoCL shows no device then" if name == "pocl" else f"{caches.row(name).title} fail then"
-            yield Finding(check, PROBLEM, f"{place.path} ({place.why}) cannot be written: {effect}", _elsewhere(name))
+        why = usable.fault(place.path) if place.path else ""
+        if why:
+            effect = _POCL if name == "pocl" else f"{caches.row(name).title} fail then"
+            words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
+            yield Finding(check, PROBLEM, words, _elsewhere(name))
 
 
 def _refused() -> Iterator[str]:
@@ -76,7 +84,7 @@ def disk() -> Iterator[Finding]:
 
 
 def damaged() -> Iterator[Finding]:
-    """Find files that are not what they should be: entries of kcl by their headers, databases, PoCL's empty files."""
+    """Find files that are not what they should be: entries of kcl by their headers, databases, PoCL's files."""
     check = "damaged files"
     faults: list[inventory.Fault] = []
     for _ in inventory.summaries(faults=faults):
@@ -93,10 +101,34 @@ def damaged() -> Iterator[Finding]:
             if fault_of:
                 words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
                 yield Finding(check, PROBLEM, words, f"kcl purge {name}")
-    empty = [path for path in _below(caches.files("pocl")) if _is_empty_code(path)]
-    if empty:
-        words = f"{len(empty)} empty files of PoCL's, such as {empty[0]}: a program that needs one fails"
-        yield Finding(check, PROBLEM, words, "kcl purge pocl")
+    yield from _of_pocl(check)
+
+
+def _of_pocl(check: str) -> Iterator[Finding]:
+    """Find damaged files in PoCL's cache; what an entry holds kcl replaces."""
+    found = list(damage.damaged(caches.files("pocl")))
+    held = _held() if found else set()
+    root = caches.place("pocl").path
+    for mends, severity, effect, cure in (
+        (True, WARNING, "kcl replaces them from its entries", "kcl purge pocl does it at once"),
+        (False, PROBLEM, "a program that needs one fails, or its process dies", "kcl purge pocl"),
+    ):
+        some = [one for one in found if (os.path.relpath(one.path, root) in held) == mends]
+        if some:
+            files = "1 damaged file" if len(some) == 1 else f"{len(some)} damaged files"
+            words = f"{files} in PoCL's cache, such as {some[0].path}: {some[0].reason}; {effect}"
+            yield Finding(check, severity, words, cure)
+
+
+def _held() -> set[str]:
+    """Return the files below PoCL's cache that entries of the binary layer hold, by their headers."""
+    held = set()
+    for entry in inventory.entries(settings.BINARY):
+        place, sizes = entry.metadata.get("place"), entry.metadata.get("specialisations")
+        if isinstance(place, str) and isinstance(sizes, dict):
+            held.add(f"{place}/{damage.BITCODE}")
+            held |= {f"{place}/{kernel}/{size}/{kernel}.so" for kernel, known in sizes.items() for size in known}
+    return held
 
 
 def locks() -> Iterator[Finding]:
@@ -143,18 +175,6 @@ def _nearest(path: str) -> str:
     return path
 
 
-def _writable(path: str) -> bool:
-    there = _nearest(path)
-    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) and not _is_read_only(there)
-
-
-def _is_read_only(path: str) -> bool:
-    """Tell whether a file system is mounted to read, which root is not told by access."""
-    with suppress(OSError, AttributeError):
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    return False
-
-
 def _inodes(path: str) -> float:
     with suppress(OSError, AttributeError):
         status = os.statvfs(path)
@@ -164,26 +184,16 @@ def _inodes(path: str) -> float:
 
 
 def _fault_of_database(path: str) -> str:
-    if not path.endswith(places.DATABASE) or os.path.getsize(path) > _LARGEST:
+    if not path.endswith(places.DATABASE):
         return ""
     try:
+        special = trust.special_file(path)
+        if special or os.path.getsize(path) > _LARGEST:
+            return special
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as database:
             (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
             return "" if answer == "ok" else str(answer)
     except sqlite3.OperationalError as error:
         return "" if "locked" in str(error) else str(error)
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         return str(error)
-
-
-def _below(paths: tuple[str, ...]) -> Iterator[str]:
-    for path in paths:
-        for folder, _folders, names in os.walk(path):
-            yield from (os.path.join(folder, name) for name in names)
-
-
-def _is_empty_code(path: str) -> bool:
-    try:
-        return path.endswith((".so", "program.bc", "parallel.bc")) and os.lstat(path).st_size == 0
-    except OSError:
-        return False

@@ -195,12 +195,15 @@ def _is_sure(one: Difference, before: Texts, texts: Texts) -> bool:
 
 
 def _recorded(differences: list[Difference], told: list[Change], before: Texts, texts: Texts) -> list[Difference]:
-    """Replace the digest of the record by what differs beside the calls; it stays where nothing else is said."""
+    """Replace the digest of the record, or of a kcl.Source, by what differs beside the calls.
+
+    It stays where nothing else is said.
+    """
     if before.record is None or texts.record is None:
         return differences
     names = {one.name for one in differences}
     facts = calls.beside(before.record, texts.record)
-    rest = [one for one in differences if one.name != RECORD or not (told or facts)]
+    rest = [one for one in differences if one.name not in (RECORD, "source") or not (told or facts)]
     return rest + [one for one in facts if one.name not in names]
 
 

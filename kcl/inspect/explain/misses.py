@@ -16,12 +16,13 @@ from kcl.inspect.explain import (
     Explanation,
     Known,
     Texts,
-    explain,
     is_base,
     starts,
     texts_in,
     texts_of,
 )
+from kcl.inspect.explain import explain as compared
+from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
 from kcl.namedtuple import NamedTuple
@@ -40,6 +41,38 @@ class Told(NamedTuple):
     missed: Missed
     times: int
     explanation: Explanation | None
+
+
+class Miss(NamedTuple):
+    """A look-up that was no hit, and why, as `kcl explain` tells it; `str` of it is what that prints.
+
+    `time` is in seconds since the epoch, `driver` the file of the program, `process` its process id. `outcome` is
+    "miss", "bypass" or "error", and `times` says how often it was so in that run. `reason` is the event's. `key` and
+    `nearest` are digests: of the key that was looked for, and of the nearest earlier entry; None where there is none.
+    `changes` says what differs between these two, `words` has the lines of the text.
+
+    >>> event, outputs = doubled(factor=2)(queue, x=x)
+    >>> event, outputs = doubled(factor=3)(queue, x=x)
+    >>> miss = [miss for miss in kcl.explain("doubled") if miss.layer == "generator"][-1]
+    >>> miss.outcome, len(miss.changes) > 0
+    ('miss', True)
+    """
+
+    time: float
+    driver: str
+    process: int
+    layer: str
+    kernel: str
+    outcome: str
+    times: int
+    reason: str
+    key: str | None
+    nearest: str | None
+    changes: tuple[Change, ...]
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.words)
 
 
 class Shelf:
@@ -66,7 +99,7 @@ class Shelf:
         paired = [one for one in known if source and part in one.key.parts]
         if source and not paired:  # a program has one entry, under the kernel that asked first
             paired = [one for one in self._others(made) if part in one.key.parts and one.written < moment]
-        found = explain(key, texts, paired or known, begun, lambda: self._others(made))
+        found = compared(key, texts, paired or known, begun, lambda: self._others(made))
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
         return found
@@ -213,6 +246,57 @@ def lines(one: Told) -> list[str]:
     often = f" ({times} times)" if times > 1 else ""
     words = [missed.reason] if explanation is None else in_words(explanation)
     return [f"{missed.kernel}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
+
+
+def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) -> list[Miss]:
+    """Return why look-ups missed, oldest first, as `kcl explain` does: those of the last run in which any did.
+
+    With `kernel` those of the recipe of this name, of the last run in which it missed; with `every` those of all runs
+    that are remembered, this process included; the last `limit` of them, 0 is all. Nothing is run again.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> for miss in kcl.explain("doubled"):
+    ...     print(miss)
+    doubled, generator layer: miss
+      first time seen
+    doubled, binary layer: miss
+      first time seen
+
+    Reads files of the cache directory; where these cannot be read the list is empty. Raises nothing. Thread-safe.
+    """
+    history = journal.last_misses()
+    asked = chosen(history, kernel, every)
+    return described(asked[-limit:] if limit > 0 else asked, history)
+
+
+def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[Missed]:
+    """Return the look-ups to explain: those of a kernel, of the last run that has any."""
+    asked = [one for one in history if kernel in (None, one.kernel)]
+    return asked if every else [one for one in asked if one.process == asked[-1].process]
+
+
+def described(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Miss]:
+    """Explain look-ups; `history` holds all that are known of."""
+    return [_miss(one) for one in told(missed, history)]
+
+
+def _miss(one: Told) -> Miss:
+    missed, times, explanation = one
+    nearest = explanation.nearest if explanation is not None else None
+    return Miss(
+        missed.time,
+        missed.driver,
+        missed.pid,
+        missed.layer,
+        missed.kernel,
+        missed.outcome,
+        times,
+        missed.reason,
+        missed.key.digest if missed.key is not None else None,
+        nearest.key.digest if nearest is not None else None,
+        explanation.changes if explanation is not None else (),
+        tuple(lines(one)),
+    )
 
 
 def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 
 from kcl.cache.key import Difference
 from kcl.namedtuple import NamedTuple
+from kcl.text.names import dtype
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_DTYPE = re.compile(r"dtype\('[<>=|]?([biufc])(\d+)'\)")
-_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+_DTYPE = re.compile(r"dtype\('([<>=|]?[biufc]\d+)'\)")
 _WIDTH = 60  # of a value in a sentence
 
 
@@ -59,18 +59,8 @@ def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B0
 
 def value(text: str) -> str:
     """Write the text of a value for a person: dtypes by name, digests short."""
-    text = _DTYPE.sub(lambda match: _dtype_name(match[1], int(match[2])), text)
+    text = _DTYPE.sub(lambda match: dtype(match[1]), text)
     return _DIGEST.sub(lambda match: match[0][:8], text)
-
-
-def dtype(text: str) -> str:
-    """Return the name of the dtype that `kcl.record.dtypes.dtype_text` wrote; a structure as it stands."""
-    match = re.fullmatch(r"[<>=|]?([biufc])(\d+)", text)
-    return _dtype_name(match[1], int(match[2])) if match else text
-
-
-def _dtype_name(kind: str, size: int) -> str:
-    return "bool" if kind == "b" else f"{_KINDS[kind]}{8 * size}"
 
 
 def _split(rest: str) -> tuple[str, str, str]:

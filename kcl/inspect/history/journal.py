@@ -23,8 +23,9 @@ from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
 from kcl.events import OTHERS
-from kcl.inspect.history import records
+from kcl.inspect.history import records, runs
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
+from kcl.inspect.history.runs import Ran, Used
 from kcl.namedtuple import NamedTuple
 
 if sys.platform == "win32":
@@ -44,6 +45,7 @@ __all__ = [
     "flush",
     "fold",
     "last_misses",
+    "last_run",
     "of_this_run",
     "reset",
     "rows",
@@ -65,18 +67,11 @@ class Row(NamedTuple):
     counters: Counters
 
 
-class Used(NamedTuple):
-    """How often an entry was a hit, and when last, in seconds since the epoch."""
-
-    uses: int
-    last: float
-
-
 class Missed(NamedTuple):
     """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
 
     The key is that of the row that was made; where none was, the one that was looked for. `texts` are the parts of an
-    entry that explain a miss, where it stored none.
+    entry that explain a miss, where it stored none. `seconds` is what the look-up and the work took.
     """
 
     time: float
@@ -89,6 +84,7 @@ class Missed(NamedTuple):
     driver: str = ""
     pid: int = 0
     texts: Mapping[str, bytes] = {}
+    seconds: float = 0.0
 
 
 class _Lines(NamedTuple):
@@ -111,8 +107,17 @@ class _Lines(NamedTuple):
         for number, fields in enumerate(document["missed"]):
             key = None if fields[6] is None else Key(parts[index] for index in fields[6])
             texts = {name: text.encode() for name, text in told.get(str(number), {}).items()}
-            found.append(Missed._make([*fields[:6], key, *fields[7:], texts]))
+            seconds = fields[9] if len(fields) > 9 else 0.0  # an earlier kcl left none
+            found.append(Missed._make([*fields[:6], key, *fields[7:9], texts, seconds]))
         return found
+
+    def ran(self) -> list[Ran]:
+        """Return the processes that are known of: the one that wrote it, or those of the last runs."""
+        told = json.loads(self.rest[3]) if len(self.rest) > 3 else []  # of an earlier kcl there are none
+        tallies = runs.Tallies()
+        for (_day, layer, kernel), row in self.rows().items():
+            merge(tallies, {(layer, kernel): row})
+        return [runs.unpacked(fields, tallies, self.uses()) for fields in told]
 
 
 def flush() -> None:
@@ -149,7 +154,7 @@ def uses() -> dict[str, Used]:
     """Return how often each entry was used, by the first `DIGITS` digits of its digest."""
     found: dict[str, Used] = {}
     for lines in _read():
-        _merge_uses(found, lines.uses())
+        runs.merge_uses(found, lines.uses())
     return found
 
 
@@ -157,6 +162,11 @@ def last_misses() -> list[Missed]:
     """Return the last look-ups that were no hit, oldest first, those of this process included."""
     found = [missed for lines in _read() for missed in lines.missed()]
     return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
+
+
+def last_run(driver: str | None = None) -> list[Ran]:
+    """Return the processes of the last run of a driver, or of any; empty where none is known."""
+    return runs.last([one for lines in _read() for one in lines.ran()], driver)
 
 
 def of_this_run() -> list[Missed]:
@@ -202,32 +212,35 @@ def _live(store: Directory) -> dict[str, _Lines]:
 
 
 def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
-    """Return the records that count by address, and the addresses of those that are folded into one of them."""
-    found: dict[str, _Lines] = {}
+    """Return the records that count by address, and the addresses of those that do not: folded ones, damaged ones."""
     for _ in range(3):
-        found, vanished = _scanned(store)
+        found, damaged, vanished = _scanned(store)
         if not vanished:  # else somebody has folded them meanwhile into one that may not have been there yet
             break
     folded = {digest for lines in found.values() for digest in lines.head["sources"]}
     live = {place: lines for place, lines in found.items() if digest_of(place) not in folded}
-    return live, [place for place in found if place not in live]
+    return live, [*damaged, *(place for place in found if place not in live)]
 
 
-def _scanned(store: Directory) -> tuple[dict[str, _Lines], bool]:
-    found, vanished = {}, False
+def _scanned(store: Directory) -> tuple[dict[str, _Lines], list[str], bool]:
+    """Return the records by address, the addresses of damaged ones, and whether one has vanished meanwhile."""
+    found, damaged, vanished = {}, [], False
     for place in store.scan():
         try:
             blob = store.get(place)
         except DamagedEntry:
+            damaged.append(place)
             continue
         if blob is None:
             vanished = True
-        elif hashlib.sha256(blob).hexdigest() == digest_of(place):
+        elif hashlib.sha256(blob).hexdigest() != digest_of(place):
+            damaged.append(place)
+        else:
             head, *rest = blob.split(b"\n")
             lines = _Lines(json.loads(head), rest)
             if lines.head["format"] == FORMAT:
                 found[place] = lines
-    return found, vanished
+    return found, damaged, vanished
 
 
 def _fold(store: Directory) -> None:
@@ -235,18 +248,19 @@ def _fold(store: Directory) -> None:
     with _alone(store.location) as mine:
         if not mine:
             return
-        live, folded = _parted(store)
-        for place in folded:  # must be gone before the record goes that says so
+        live, useless = _parted(store)
+        for place in useless:  # folded ones must be gone before the record goes that says so
             store.delete(place)
         totals, rows, uses = dict[str, Counters](), Rows(), dict[str, Used]()
         for lines in live.values():
             merge(totals, lines.head["totals"])
             merge(rows, lines.rows())
-            _merge_uses(uses, lines.uses())
+            runs.merge_uses(uses, lines.uses())
         latest = sorted(uses.items(), key=lambda pair: pair[1].last)[-_USES:]
         missed = sorted((one for lines in live.values() for one in lines.missed()), key=lambda one: one.time)
+        ran = runs.kept([one for lines in live.values() for one in lines.ran()])
         sources = [digest_of(place) for place in live]
-        records.put(store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources)
+        records.put(store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran))
         for place in live:
             store.delete(place)
 
@@ -274,12 +288,6 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _merge_uses(into: dict[str, Used], found: dict[str, Used]) -> None:
-    for digest, (number, last) in found.items():
-        before = into.get(digest)
-        into[digest] = Used(before.uses + number, max(before.last, last)) if before else Used(number, last)
 
 
 def _coarser(found: Rows) -> Rows:

@@ -1,12 +1,15 @@
 """Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
 
-    record = head rows uses missed    one line of JSON each, so that a reader of totals parses the first alone
+    record = head rows uses missed runs    one line of JSON each, so that a reader of totals parses the first alone
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
     rows   = [[day, layer, kernel, counter...]...]
-    uses   = {first digits of an entry's digest: [number of hits, time of the last]}
+    uses   = {first digits of an entry's digest: [number of hits, time of the last, seconds, seconds saved]}
     missed = {"parts": [[name, value]...], "missed": [[field...]...], "texts": {index: {name: text}}}
 
 Keys are lists of indices into "parts". "texts" has parts of an entry for misses that stored none, by their index.
+    runs   = [[name, driver, process id, begin, end]] of the process that wrote it; a record of many has those of the
+             last runs, with counters and uses of their own (see `kcl.inspect.history.runs`)
+
 Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
 hence no classes here, which take long to make.
 """
@@ -65,7 +68,7 @@ def write() -> bool:
     uses = {digest[:DIGITS]: used for digest, used in found.uses.items()}
     try:
         kept = store()
-        put(kept, totals, rows, uses, missed(found.noted), [])
+        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)])
         return sum(1 for _ in kept.scan()) > MANY
     except FAULTS as error:
         # Whatever hinders this hinders the layers too, which have said so.
@@ -82,9 +85,10 @@ def put(
     kept: Directory,
     totals: dict[str, Counters],
     rows: Rows,
-    uses: Mapping[str, tuple[int, float]],
+    uses: Mapping[str, tuple[float, ...]],
     missed: Iterable[tuple[Any, ...]],
     sources: list[str],
+    runs: Iterable[Iterable[Any]] = (),
 ) -> None:
     """Write a record; `missed` has the fields of `kcl.inspect.history.journal.Missed`."""
     # Two records are never the same bytes, or one of them would not count.
@@ -92,10 +96,11 @@ def put(
     counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
     indices: dict[tuple[str, str], int] = {}
     missed, listed = [*missed], []
-    for *fields, key, driver, pid, _texts in missed:
+    for *fields, key, driver, pid, _texts, seconds in missed:
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
-        listed.append([*fields, parts, driver, pid])
-    lines = head, counted, uses, {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
+        listed.append([*fields, parts, driver, pid, seconds])
+    told = {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
+    lines = head, counted, uses, told, list(runs)
     blob = b"\n".join(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
@@ -104,16 +109,27 @@ def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
     """Return look-ups of this process that were no hits, with the fields of `kcl.inspect.history.journal.Missed`."""
     run, driver = _run(), driver_name()
     return [
-        (moment, run.name, event.layer, event.kernel, event.outcome, event.reason, key, driver, run.process, texts)
+        (
+            *(moment, run.name, event.layer, event.kernel, event.outcome, event.reason, key, driver, run.process),
+            *(texts, event.seconds),
+        )
         for moment, event, key, texts in noted
     ]
+
+
+def _ran(found: events.Collected) -> list[Any]:
+    """Name this process, and say when its first look-up began and its last one ended at the latest."""
+    run, ended = _run(), time.time()
+    began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
+    began += [noted.time - noted.event.seconds for noted in found.noted]
+    return [run.name, driver_name(), run.process, min(began, default=ended), ended]
 
 
 def _texts_of(missed: list[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
     """Return the texts of the last misses by their index, as many as there is room for."""
     found, room = {}, events.TEXTS
     for index in reversed(range(len(missed))):
-        texts: Mapping[str, bytes] = missed[index][-1]
+        texts: Mapping[str, bytes] = missed[index][-2]
         size = sum(map(len, texts.values()))
         if texts and size <= room:
             found[str(index)] = {name: text.decode() for name, text in texts.items()}

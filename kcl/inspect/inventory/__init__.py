@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,14 +22,17 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
-from kcl.inspect.inventory.listing import KINDS, Summary
+from kcl.inspect.inventory.listing import KINDS, Recipe, Summary
 from kcl.namedtuple import NamedTuple
 from kcl.settings import trust
 
 _HEAD = 4096  # holds most headers; what is longer is read again
+_PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
 CODE, BASE, POINTER, PROOFS, BINARY = KINDS
+Partners = dict[tuple[str, str], list[Summary]]
+SHOWN = frozenset({CODE, BINARY})  # the kinds that a listing shows: the others lead there
 
 
 class Listed:
@@ -88,7 +91,36 @@ class Listed:
         took = float(seconds) if isinstance(seconds, (int, float)) else 0.0
         created = self.metadata.get("created")  # the file may be a copy, or have been completed
         built = float(created) if isinstance(created, (int, float)) else self.modified
-        return Summary(self.layer, self.address, self.kind, self.kernel, platform, device, self.size, built, took)
+        program = str(self.metadata.get("program", ""))[:_PROGRAM]
+        return Summary(
+            self.layer,
+            self.address,
+            self.kind,
+            self.kernel,
+            platform,
+            device,
+            self.size,
+            built,
+            took,
+            program,
+            self.recipe,
+        )
+
+    @property
+    def recipe(self) -> Recipe:
+        """What made generated code; nothing of any other entry, and as far as the entry says it."""
+        try:
+            recipe = self.metadata.get("recipe", {})
+            dtypes = {name: dtype for name, _kind, dtype, _required in self.metadata["arguments"] if dtype}
+            return Recipe(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return Recipe()
+
+
+def launched(one: Listed | Entry) -> tuple[str, str]:
+    """Return the digest of the OpenCL C, and which of its kernels are launched: an invoker is for these."""
+    program = one.metadata.get("program")  # an earlier kcl said so in the key of a program alone
+    return program or dict(one.key.parts).get("source", ""), repr(one.metadata.get("kernels"))
 
 
 class Fault(NamedTuple):
@@ -105,8 +137,41 @@ def summaries(*layer_names: str, faults: list[Fault] | None = None) -> Iterator[
     Of the generator layer only the rows that hold code. What cannot be read is added to `faults`.
     """
     for found in _summaries(layer_names or settings.LAYERS, [] if faults is None else faults):
-        if found.kind in (CODE, BINARY):
+        if found.kind in SHOWN:
             yield found
+
+
+def rows(faults: list[Fault]) -> list[Summary]:
+    """Return what lies in all layers, rows without code included; what cannot be read is added to `faults`."""
+    return list(_summaries(settings.LAYERS, faults))
+
+
+def by_digest(digits: int) -> dict[str, list[Summary]]:
+    """Return what lies in all layers, rows without code included, by the first digits of the digests."""
+    found: dict[str, list[Summary]] = {}
+    for one in rows([]):
+        found.setdefault(one.digest[:digits], []).append(one)
+    return found
+
+
+def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
+    """Return by layer and program of entries those of the other layer with the same OpenCL C: code and its programs."""
+    wanted = {one.program for one in shown if one.program}
+    other = dict(zip(settings.LAYERS, reversed(settings.LAYERS), strict=True))
+    found: Partners = {}
+    for one in every:
+        if one.program in wanted:
+            found.setdefault((other[one.layer], one.program), []).append(one)
+    return found
+
+
+def common(recipes: Sequence[Recipe]) -> Recipe:
+    """Return what recipes have in common: what made a program, of which several entries hold the code."""
+    first, *rest = recipes
+    if not rest:
+        return first
+    same = [name for name in first._fields if all(getattr(one, name) == getattr(first, name) for one in rest)]
+    return Recipe(**{name: getattr(first, name) for name in same})
 
 
 def entries(
@@ -125,9 +190,9 @@ def entries(
         for store in stores(layer, told):
             named = None
             if kernels is not None:
-                named = {found.address for found in _of_store(layer, store, told) if found.kernel in kernels}
+                named = {found.address for found in of_store(layer, store, told) if found.kernel in kernels}
             for found in _headers(layer, store, told, named):
-                if all_rows or found.kind in (CODE, BINARY):
+                if all_rows or found.kind in SHOWN:
                     yield found
 
 
@@ -187,13 +252,17 @@ def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
 
     The digest of a row that leads to code stands for that code.
     """
-    listed = list(_summaries(settings.LAYERS, [] if faults is None else faults))
-    named = [found for found in listed if _is_named(found, text)]
-    shown = [found for found in named if found.kind in (CODE, BINARY)]
-    led = {found.address for found in named if found.kind in (BASE, POINTER) and found.kernel != text}
+    return named(text, rows([] if faults is None else faults))
+
+
+def named(text: str, listed: Iterable[Summary]) -> list[Summary]:
+    """Return those of the rows of all layers that a text names, as `find`."""
+    found = [one for one in listed if _is_named(one, text)]
+    shown = [one for one in found if one.kind in SHOWN]
+    led = {one.address for one in found if one.kind in (BASE, POINTER) and one.kernel != text}
     if led:
         digests = {found.digest for found in _led(led)}
-        shown += [found for found in listed if found.digest in digests and found not in shown]
+        shown += [one for one in listed if one.digest in digests and one not in shown]
     return shown
 
 
@@ -218,10 +287,10 @@ def _name(described: object) -> str:
 def _summaries(layer_names: Iterable[str], faults: list[Fault]) -> Iterator[Summary]:
     for layer in layer_names:
         for store in stores(layer, faults):
-            yield from _of_store(layer, store, faults)
+            yield from of_store(layer, store, faults)
 
 
-def _of_store(layer: str, store: Reader, faults: list[Fault]) -> list[Summary]:
+def of_store(layer: str, store: Reader, faults: list[Fault]) -> list[Summary]:
     """Summarise a store: what is known of it, and the headers of what is new."""
     stamp = listing.stamp_of(store.location)
     before, known = listing.load(store.location, layer)

@@ -1,8 +1,8 @@
 """What a listing says of each entry, kept in a file, so that a large cache is not read anew by every command.
 
     file    = digest newline columns    hex digits of the SHA-256 of the rest
-    columns = JSON: {"stamp": [...], "kernels": [name...], "devices": [[platform, device]...], and for each of COLUMNS
-              a list}
+    columns = JSON: {"stamp": [...], "recipes": [[kernel, site, parameters, number of the dtypes]...],
+              "dtypes": [{name: dtype}...], "devices": [[platform, device]...], and for each of COLUMNS a list}
 
 It is a summary that can be made anew at any time. Where the stamp of the whole is as it was nothing else is looked at,
 since entries are put in place by renaming; an entry whose own stamp differs has been replaced and is read again.
@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +26,7 @@ from kcl.namedtuple import NamedTuple
 
 # So many entries are read quickly; only where there are more is the file written.
 FEW = 256
-COLUMNS = ("addresses", "stamps", "kinds", "kernel", "device", "sizes", "built", "seconds")
+COLUMNS = ("addresses", "stamps", "kinds", "recipe", "device", "sizes", "built", "seconds", "programs")
 KINDS = ("code", "base", "pointer", "proofs", "binary")
 
 # A place that changed so lately can change again without a trace in its time.
@@ -34,11 +35,22 @@ _SETTLED = 2.0
 Stamp = list[int]
 
 
+class Recipe(NamedTuple):
+    """What made generated code: file and line of the recipe, its parameters, and the dtypes of the arguments.
+
+    The parameters are texts by name, and so are the dtypes, as numpy writes them ("<f4").
+    """
+
+    site: str = ""
+    parameters: Mapping[str, str] = {}
+    dtypes: Mapping[str, str] = {}
+
+
 class Summary(NamedTuple):
     """An entry as a listing shows it; `built` is in seconds since the epoch, `seconds` is what making it took.
 
     `kind` is "binary", or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
-    `kcl.record.proofs`).
+    `kcl.record.proofs`). `program` is the start of the digest of the OpenCL C, which code and its programs share.
     """
 
     layer: str
@@ -50,6 +62,8 @@ class Summary(NamedTuple):
     size: int
     built: float
     seconds: float
+    program: str = ""
+    recipe: Recipe = Recipe()
 
     @property
     def digest(self) -> str:
@@ -104,31 +118,48 @@ def _address(place: str) -> str:
 
 
 def _encoded(known: Known) -> dict[str, object]:
-    kernels: dict[str, int] = {}
+    dtypes: dict[str, int] = {}
+    recipes: dict[str, int] = {}
     devices: dict[tuple[str, str], int] = {}
     columns = [
         (
             found.address,
             stamp,
             KINDS.index(found.kind),
-            kernels.setdefault(found.kernel, len(kernels)),
+            recipes.setdefault(_recipe(found, dtypes), len(recipes)),
             devices.setdefault((found.platform, found.device), len(devices)),
             found.size,
             found.built,
             found.seconds,
+            found.program,
         )
         for stamp, found in known.values()
     ]
     listed = dict(zip(COLUMNS, map(list, zip(*columns, strict=True)), strict=True)) if columns else {}
-    return {"kernels": list(kernels), "devices": list(devices), **listed}
+    tables = {"recipes": list(map(json.loads, recipes)), "dtypes": list(map(json.loads, dtypes))}
+    return {**tables, "devices": list(devices), **listed}
+
+
+def _recipe(found: Summary, dtypes: dict[str, int]) -> str:
+    """Write what made an entry as JSON; its dtypes, which most have in common, by their place in a table."""
+    number = dtypes.setdefault(json.dumps(found.recipe.dtypes), len(dtypes))
+    return json.dumps([found.kernel, found.recipe.site, found.recipe.parameters, number])
 
 
 def _decoded(layer: str, document: dict[str, list[Any]]) -> Known:
-    kernels, devices = document["kernels"], document["devices"]
+    devices = document["devices"]
+    recipes = [
+        (kernel, Recipe(site, parameters, document["dtypes"][number]))
+        for kernel, site, parameters, number in document["recipes"]
+    ]
     known: Known = {}
-    for place, stamp, kind, kernel, device, size, built, seconds in zip(
+    for place, stamp, kind, number, device, size, built, seconds, program in zip(
         *(document[name] for name in COLUMNS), strict=True
     ):
         platform, name = devices[device]
-        known[place] = stamp, Summary(layer, place, KINDS[kind], kernels[kernel], platform, name, size, built, seconds)
+        kernel, recipe = recipes[number]
+        known[place] = (
+            stamp,
+            Summary(layer, place, KINDS[kind], kernel, platform, name, size, built, seconds, program, recipe),
+        )
     return known

@@ -1,6 +1,6 @@
 """How much lies in each folder of a large store, kept in a file, since looking at ten thousand files takes long.
 
-    {folder: [inode, time of its last change in ns, entries, bytes, oldest, newest]}
+    {folder or database: [inode, time of its last change in ns, entries, bytes, oldest, newest]}
 
 Entries are put in place by renaming, so a folder that was not changed holds what it held. The file is a summary that
 can be made anew at any time; a wrong one would show a wrong size, and decides nothing.
@@ -16,15 +16,20 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
+from kcl import settings
 from kcl.cache import places
 from kcl.cache.stores.base import Reader, Stat, address
+from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 from kcl.caches.contents import Contents
 from kcl.errors import CacheFault
+from kcl.inspect import inventory
 
 FEW = 256  # entries of a store that is looked at anew each time
 _SETTLED = 2_000_000_000  # ns; a folder that changed so lately can change again without a trace in its time
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError, TypeError, AttributeError)
+# What the header of an entry with code has and no other, among so many bytes; inside of a text it would be escaped.
+_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 _ADDRESS = address("0" * 64, label="tally")
 
 
@@ -41,9 +46,30 @@ def of(store: Reader) -> Contents:
         min((row.oldest for row in rows), default=0.0),
         max((row.newest for row in rows), default=0.0),
     )
-    if total.entries > FEW and found != known:
-        _save({folder: row for folder, row in found.items() if 0 < row[1] < time.time_ns() - _SETTLED})
+    if total.entries > FEW and any(known.get(folder) != row for folder, row in found.items()):
+        _save({folder: row for folder, row in known.items() if not _lies_in(folder, store.location)} | found)
     return total
+
+
+def of_code(store: Reader) -> Contents:
+    """Count the rows of the generator layer that hold code, as a listing does, and all bytes. Raises nothing."""
+    if not isinstance(store, Database):
+        listed = inventory.of_store(settings.GENERATOR, store, [])
+        return of(store)._replace(entries=sum(one.kind == inventory.CODE for one in listed))
+    try:
+        status, known = os.lstat(store.location), _load()
+        stamp, row = [status.st_ino, status.st_mtime_ns], known.get(store.location, [])
+        if row[:2] != stamp:
+            row = [*stamp, store.count(_CODE, _HEADER), status.st_size, status.st_mtime, status.st_mtime]
+            if row[2] > FEW:
+                _save({**known, store.location: row})
+        return Contents(*row[2:])
+    except _FAULTS as error:
+        return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
+
+
+def _lies_in(folder: str, root: str) -> bool:
+    return root in (folder, os.path.dirname(folder))
 
 
 def _counted(store: Reader, stamps: Mapping[str, list[int]], left_out: Collection[str]) -> dict[str, list[Any]]:
@@ -83,7 +109,8 @@ def _load() -> dict[str, list[Any]]:
     return {}
 
 
-def _save(found: dict[str, list[Any]]) -> None:
+def _save(found: Mapping[str, list[Any]]) -> None:
+    found = {folder: row for folder, row in found.items() if 0 < row[1] < time.time_ns() - _SETTLED}
     with suppress(*_FAULTS):
         _store().put(_ADDRESS, json.dumps(found).encode())
 

@@ -7,7 +7,6 @@ a driver that finds compiled code in its cache would look neither at the source 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -18,7 +17,6 @@ from contextlib import suppress
 
 from kcl import settings
 from kcl.cache import places
-from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Listed
 from kcl.namedtuple import NamedTuple
@@ -63,47 +61,18 @@ def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[Compared
 
 def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tuple[Listed, Task]], list[Compared]]:
     """Find the row of each program by its source; what has none, or was never launched, is not comparable."""
-    invokers = _Invokers(rows)
+    invokers = {inventory.launched(row): row for row in rows}
     tasks, compared = [], []
     for program in programs:
         if not isinstance(program.metadata.get("launch"), dict):
             compared.append(Compared(program, UNCOMPARED, "no launch of it is recorded"))
             continue
-        row = invokers.of(program)
+        row = invokers.get(inventory.launched(program))
         if row is None:
             compared.append(Compared(program, UNCOMPARED, "the generator layer has no invoker for it"))
             continue
         tasks.append((program, Task(program.address, row.address, os.getcwd())))
     return tasks, compared
-
-
-class _Invokers:
-    """The rows of the generator layer that hold code, by kernel, the digest of their source and what they launch."""
-
-    def __init__(self, rows: Iterable[Listed]) -> None:
-        self._rows: dict[str, list[Listed]] = {}
-        for row in rows:
-            self._rows.setdefault(row.kernel, []).append(row)
-        self._sources: dict[str, dict[tuple[str, str], Listed]] = {}
-
-    def of(self, program: Listed) -> Listed | None:
-        digest = next((part.value for part in program.key.parts if part.name == "source"), "")
-        if program.kernel not in self._sources:
-            self._sources[program.kernel] = dict(map(_by_source, self._rows.get(program.kernel, ())))
-        return self._sources[program.kernel].get((digest, _launched(program)))
-
-
-def _by_source(row: Listed) -> tuple[tuple[str, str], Listed]:
-    try:
-        source = inventory.read(row.layer, row.address).parts["source.cl"]
-    except (KeyError, OSError, CacheFault, ValueError):
-        return ("", ""), row
-    return (hashlib.sha256(source).hexdigest(), _launched(row)), row
-
-
-def _launched(one: Listed) -> str:
-    """Name the kernels that a row launches, or those that a program was first built for."""
-    return repr(one.metadata.get("kernels"))
 
 
 def _run(way: str, folder: str, count: int) -> list[tuple[str, str]]:

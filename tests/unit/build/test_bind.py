@@ -27,9 +27,10 @@ def doubled():
 def bound(context):
     """Return two launchers of one program."""
     generate = Generate(Recorded(Task("doubled", doubled, {}, NOTHING)))
+    build = line.stage_of(context)
     with Lead("doubled") as lead:
-        ready = line.code(generate, Given({}), lead)
-        program = line.program(line.stage_of(context), ready, lead)
+        ready = line.code(generate, Given({}), lead, build)
+        program = line.program(build, ready, lead)
     return launcher_of(ready, program), launcher_of(ready, program)
 
 

@@ -97,6 +97,7 @@ class TestResults:
         assert launched(wrong(), add())[0] == -1.0
 
     @pytest.mark.parametrize("host", [True, False])
+    @pytest.mark.faults
     def test_found(self, wrong, under, host):
         """The difference is an error that names kernel and argument; the right number comes out and is stored."""
         under(KCL_VERIFY="results")

@@ -74,6 +74,16 @@ class TestMade:
         assert found.keys() == {"b"}
         assert found["b"].size == 24
 
+    def test_sizes_of_a_launch(self, queue):
+        """Sizes are the same numbers, of Python."""
+        found = again(queue, {"global_size": (np.int64(4), 2), "local_size": 2, "global_offset": None})
+        assert found == {"global_size": (4, 2), "local_size": 2}
+
+    def test_shared_virtual_memory(self, queue):
+        """SVM comes back as a buffer of its size."""
+        found = again(queue, {"x": cl.SVM(cl.csvm_empty(queue.context, 6, np.float32))})
+        assert (type(found["x"]), found["x"].size) == (cl.Buffer, 24)
+
     @pytest.mark.parametrize(
         "about",
         [
@@ -92,7 +102,7 @@ class TestMade:
 
 
 class TestDescribed:
-    @pytest.mark.parametrize("value", ["text", [1], object(), np.array([None])])
+    @pytest.mark.parametrize("value", ["text", [1], (1.5,), object(), np.array([None])])
     def test_refused(self, value):
         """What is neither array, scalar nor buffer cannot be recorded; the argument is named."""
         with pytest.raises(Unknown, match="argument x"):

@@ -183,6 +183,7 @@ class TestBuilt:
         assert built_by(build, generated()) is first
         assert seen == ["miss"]
 
+    @pytest.mark.faults
     def test_missing_kernel_name(self, context):
         """An entry without a kernel that the generated code needs is a fault: rebuilt from source and replaced."""
         fill(context, generated())
@@ -213,6 +214,7 @@ class TestBuilt:
         assert not os.path.exists(layers.binary().place)
         assert kcl.stats()["binary"]["misses"] == 1
 
+    @pytest.mark.faults
     def test_refused_binary(self, context, platform_name):
         """A binary that the driver refuses, verified though it is, costs one rebuild and is replaced."""
         if platform_name == "pocl":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -11,7 +13,6 @@ import sys
 import textwrap
 import threading
 import time
-from contextlib import contextmanager
 
 import crowd
 import numpy as np
@@ -24,16 +25,19 @@ from project import NUMBERS, Run
 
 from conftest import PLATFORMS
 from kcl import option
-from kcl.cache import flight, layers, makers
+from kcl.cache import flight, layers, makers, patience
 from kcl.cache.layer import CacheWarning, Found
 from kcl.generate.stage import Given
 
 LEAD = """
-    import sys, time
+    import select, sys, time
     from kcl.cache import flight
     joined = flight.join("a" * 64, "matmul")
     print("leads", flush=True)
-    sys.stdin.read()
+    while not select.select([sys.stdin], [], [], 0.02)[0]:
+        until = time.process_time() + 0.01  # it works
+        while time.process_time() < until:
+            pass
     joined.land()
 """
 WAIT = """
@@ -47,12 +51,12 @@ WAIT = """
 PATIENT = """
 import sys, driver
 from kcl.drivers.pocl import driver as patient
-patient._PATIENCE = patient._PATIENCE_IN_ALL = 120.0
+patient._PATIENCE = patient._state().left = 120.0
 driver.main(*sys.argv[1:])
 """
 
 
-@contextmanager
+@contextlib.contextmanager
 def leading(child):
     """Run a process that leads until its standard input is closed."""
     with subprocess.Popen(
@@ -111,6 +115,20 @@ class TestJoin:
         joined.land()
         assert os.listdir(folder) == []
 
+    def test_close_fails(self, monkeypatch):
+        """Where the lock file cannot be closed without an error it is closed all the same, and nothing is raised."""
+        joined, close = flight.join("b" * 64, "matmul"), os.close
+
+        def failing(descriptor):
+            close(descriptor)
+            raise OSError(errno.EIO, "of close")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "close", failing)
+            joined.land()
+        with flight.join("b" * 64, "matmul") as again:
+            assert again.leads
+
     def test_landed(self, child, leader):
         """Who waited for a leader that landed goes on without the lead, and knows for whom it has waited."""
         process = waiting(child)
@@ -133,12 +151,29 @@ class TestJoin:
         output, _ = waiting(child).communicate(timeout=60)
         assert output.strip() == f'["{leader.pid}", true]'
 
+    def test_idle(self, child, leader):
+        """A leader that lives and does nothing is left behind after a second, and not waited for again."""
+        leader.send_signal(signal.SIGSTOP)  # which is not seen: as in a container, or in a lock of the system
+        code = """
+        import time
+        from kcl.cache import flight, patience
+        signs = patience.signs_of
+        flight.signs_of = lambda process: signs(process)._replace(is_stopped=False)
+        for _ in range(2):
+            started = time.monotonic()
+            with flight.join("a" * 64, "matmul") as heir:
+                print(heir.leads, round(time.monotonic() - started, 1))
+        """
+        first, second = child.run(code).stdout.splitlines()
+        assert (first[:5], second) == ("True ", "True 0.0")
+        assert patience.IDLE_SECONDS <= float(first[5:]) < patience.IDLE_SECONDS + 1
+
     def test_stopped_for_every_key(self, child, leader):
         """Whoever was seen stopped for a while is not waited for again, for that key or another, until it goes on."""
         leader.send_signal(signal.SIGSTOP)
         code = """
         import os, signal, sys, time
-        from kcl.cache import flight
+        from kcl.cache import flight, patience
         with flight.join("a" * 64, "matmul") as heir:
             print(heir.leads, heir.waited_for)
         def never(seconds):
@@ -147,7 +182,7 @@ class TestJoin:
         with flight.join("a" * 64, "matmul") as heir:
             print(heir.leads, heir.waited_for)
         os.kill(int(heir.waited_for), signal.SIGCONT)
-        while flight.is_stopped(heir.waited_for):
+        while patience.signs_of(heir.waited_for).is_stopped:
             paused(0.01)
         def stop(seconds):
             print("waits")
@@ -185,7 +220,7 @@ class TestJoin:
             fcntl.flock(held, fcntl.LOCK_EX)
             process = waiting(child)
             assert is_waiting(child, process, ".1")
-            time.sleep(3 * flight.STOPPED_SECONDS)
+            time.sleep(3 * patience.STOPPED_SECONDS)
             assert process.poll() is None
             os.unlink(path)
         output, _ = process.communicate(timeout=60)
@@ -194,7 +229,7 @@ class TestJoin:
     def test_shown(self, child, leader):
         """A long wait says for whom and for what."""
         process = waiting(child)
-        assert process.stderr.readline() == f"waiting 3 s for process {leader.pid}: matmul\n"
+        assert process.stderr.readline() == f"waiting 2 s for process {leader.pid}: matmul\n"
         leader.stdin.close()
         process.communicate(timeout=60)
 
@@ -267,6 +302,7 @@ class TestJoin:
         assert output.strip().endswith("true]")
 
     @pytest.mark.parametrize("kind", ["file", "link", "fifo", "directory"])
+    @pytest.mark.faults
     def test_hindered(self, tmp_path, kind, monkeypatch):
         """Whatever lies in the way of the lock, the layer goes alone after one warning, and the target stays."""
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "cache"))
@@ -294,16 +330,16 @@ class TestThreads:
             with flight.join("b" * 64, "matmul") as joined:
                 at_once(lambda _number, landed=joined: landed.land())
 
-    def test_one_leads(self):
+    def test_one_leads(self, tmp_path):
         """Of two threads one leads; the other opens no lock file, and knows that a thread had the lead."""
         with flight.join("a" * 64, "matmul") as joined:
             assert joined.leads
-            files, found = descriptors(), []
+            files, found = open_files(tmp_path), []
             thread = threading.Thread(target=lambda: found.append(flight.join("a" * 64, "matmul")))
             thread.start()
             while thread.ident not in makers._state().awaited:
                 time.sleep(0.001)
-            assert descriptors() == files
+            assert open_files(tmp_path) == files != []
         thread.join()
         assert [(one.leads, one.by) for one in found] == [(False, "another thread")]
 
@@ -375,9 +411,13 @@ class TestThreads:
         assert found == [[2] * 8] * 2
 
 
-def descriptors():
-    """Return the numbers of the open files of this process."""
-    return sorted(os.listdir("/proc/self/fd"))[:-1]
+def open_files(folder):
+    """Return the paths of the files under a folder that this process has open."""
+    paths = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            paths.append(os.readlink(f"/proc/self/fd/{number}"))
+    return sorted(path for path in paths if path.startswith(str(folder)))
 
 
 class TestStorm:
@@ -398,6 +438,31 @@ class TestStorm:
                 numbers, longest = json.loads(output)
                 assert numbers == [list(range(crowd.KERNELS))] * 2
                 assert longest < 25, errors
+
+    @pytest.mark.one_platform
+    @pytest.mark.slow
+    def test_ways(self, child, platform_name):
+        """A crowd of all sorts on one cache: threads, forks, children of multiprocessing, `os._exit`, signals.
+
+        `KCL_CROWD_PROCESSES` and `KCL_CROWD_THREADS` set how many there are, `KCL_STORMS` how many storms.
+        """
+        number = int(os.environ.get("KCL_CROWD_PROCESSES", "6"))
+        threads = int(os.environ.get("KCL_CROWD_THREADS", "3"))
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        for storm in range(int(os.environ.get("KCL_STORMS", "1"))):
+            environment = child.environment(KCL_CACHE_DIR=str(child.directory / str(storm)), KCL_PROMOTE="off")
+            started = []
+            for one in range(number):
+                arguments = [PLATFORMS[platform_name], crowd.WAYS[one % len(crowd.WAYS)], str(threads), "20"]
+                started.append(
+                    subprocess.Popen([sys.executable, crowd.__file__, *arguments], env=environment, **streams)
+                )
+            for one in started:
+                output, errors = one.communicate(timeout=60 + 30 * number)
+                assert one.returncode == 0, errors
+                assert json.loads(output)[0] == [list(range(20))] * threads, errors
+                assert "Traceback" not in errors
+                assert "CacheWarning" not in errors
 
     def test_cold(self, project):
         """Of four processes that start cold at once one runs each recipe and builds each program."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import subprocess
+
 import pytest
 
 from kcl import settings
+from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning, Layer
@@ -105,3 +111,29 @@ class TestFaults:
         with pytest.warns(CacheWarning, match="set a damaged entry"):
             assert found.look_up(other.digest, other).outcome == "error"
         assert found.look_up(other.digest, other).outcome == "miss"
+
+
+class TestFullFileSystem:
+    @pytest.mark.parametrize("inodes", [2, 3, 4, 5, 6])
+    def test_no_inodes(self, tmp_path, monkeypatch, recwarn, inodes):
+        """Where a file system has no inode left one warning says so, whichever layer and operation finds it first."""
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size=1m,nr_inodes={inodes},mode=0700", "none", str(disk)]
+        if (
+            os.geteuid() != 0
+            or shutil.which("mount") is None
+            or subprocess.run(command, capture_output=True).returncode
+        ):
+            pytest.skip("needs the right to mount a small file system")
+        try:
+            monkeypatch.setenv("KCL_CACHE_DIR", str(disk))
+            for found in (layers.generator(), layers.binary()):
+                for number in range(3):
+                    key = Key([Part("number", str(number))])
+                    with found.join(key.digest, "one") or contextlib.nullcontext():
+                        found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
+        finally:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+        (said,) = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
+        assert said.startswith(f"kcl goes on without writing its caches: no inode is left on the file system of {disk}")

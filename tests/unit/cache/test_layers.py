@@ -95,6 +95,7 @@ class TestFaults:
         assert layers.binary().look_up(PLACE, KEY).entry == entry()
         assert len([one for one in said if one.category is CacheWarning]) <= 2
 
+    @pytest.mark.faults
     def test_names_the_line_of_the_program(self, tmp_path, monkeypatch, queue):
         """The warning stands at the line that launched, and not in a file of kcl; one line has all of it."""
 

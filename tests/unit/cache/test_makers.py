@@ -15,7 +15,7 @@ import pytest
 from at_once import at_once
 
 from conftest import PLATFORMS
-from kcl.cache import makers
+from kcl.cache import makers, patience
 from kcl.cache.makers import Makers
 
 
@@ -101,8 +101,8 @@ class TestWait:
 
     def test_bounded(self, monkeypatch, caplog):
         """A thread that has waited too long goes on alone, and nobody else waits for that maker; the wait is shown."""
-        monkeypatch.setattr(makers, "LONGEST_SECONDS", 0.3)
-        monkeypatch.setattr(makers, "_SHOWN_SECONDS", 0.1)
+        monkeypatch.setattr(patience, "IDLE_SECONDS", 0.3)
+        monkeypatch.setattr(patience, "SHOWN_SECONDS", 0.1)
         table = Makers()
         mine = table.lead("a")
         with caplog.at_level(logging.WARNING, "kcl"):

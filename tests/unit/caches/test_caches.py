@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
+import textwrap
 
 import pytest
 
@@ -220,6 +223,37 @@ class TestImportAnyway:
         assert done[0].startswith(str(child.directory))
         assert done[1] == "/proc/nowhere"
         assert not os.path.exists(done[0])
+
+    def test_killed_processes(self, child):
+        """The private directory of a process that was killed goes with the next one, that of a living one stays."""
+        code = """
+            import os, sys, tempfile, time
+            tempfile.tempdir = os.getcwd()
+            from kcl.caches import import_anyway
+            import_anyway("pyopencl.invoker")
+            (new,) = [name for name in os.listdir() if name not in sys.argv]
+            os.utime(new, (0, 0))
+            print(new, flush=True)
+            sys.stdin.read()
+            """
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        environment = child.environment(XDG_CACHE_HOME="/proc/nowhere")
+        names = ["home"]
+        started = []
+        try:
+            for _ in range(3):
+                one = subprocess.Popen(
+                    [*command, *names], env=environment, cwd=child.directory, stdin=-1, stdout=-1, text=True
+                )
+                started.append(one)
+                names.append(one.stdout.readline().strip())
+                if len(started) == 1:
+                    one.kill()
+                    one.wait()
+            assert sorted(names[2:]) == sorted(name for name in os.listdir(child.directory) if name.startswith("kcl-"))
+        finally:
+            for one in started:
+                one.communicate("")
 
     def test_other_errors(self):
         """An import that fails for another reason fails as ever."""

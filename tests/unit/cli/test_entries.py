@@ -67,6 +67,8 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "unpack": ["tree"],
             "env": ["--off", "loopy"],
             "run": ["--help"],
+            "pin": ["control"],
+            "unpin": ["control"],
             "purge": ["--all", "--dry-run"],
             "init": [],
         }

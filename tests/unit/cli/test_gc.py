@@ -42,7 +42,17 @@ class TestGc:
         assert done.exit_code == 2
         assert "write 500M or 2G" in done.output
 
+    @pytest.mark.usefixtures("cache")
     def test_no_bound(self, monkeypatch):
         """No bound, nothing to do."""
         monkeypatch.setenv("KCL_MAX_SIZE", "0")
-        assert "there is no bound" in gc().output
+        done = gc()
+        assert "have no bound" in done.output
+        assert "removed" not in done.output
+
+    @pytest.mark.usefixtures("copy")
+    def test_age(self):
+        """Another age than that of the settings."""
+        assert "would be removed" in gc("--max-age", "0.001s", "--dry-run").output
+        assert "removed" not in gc("--max-age", "1d", "--dry-run").output
+        assert gc("--max-age", "old").exit_code == 2

@@ -9,8 +9,11 @@ import pytest
 from commands import program, run
 
 from kcl import option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import address
 from kcl.cli import ls as ls_module
-from kcl.inspect import inventory
+from kcl.inspect import catalogue, inventory
 
 pytestmark = pytest.mark.one_platform
 
@@ -19,10 +22,10 @@ class TestLs:
     def test_all(self, cache):
         """Every kernel has a line for its program and one for its code, with device, times, uses and key."""
         head, *lines = run("ls").output.splitlines()
-        assert head.split() == ["kernel", "layer", "device", "size", "built", "took", "last", "used", "uses", "key"]
+        assert head.split() == " ".join(column.title for column in ls_module.HEAD).split()
         address_, _entry = cache.binary_of("typed")
         (line,) = [line for line in lines if line.split()[:2] == ["typed", "binary"]]
-        assert line.endswith(f"1  {address_[-64:][:12]}")
+        assert line.endswith(f"  {address_[-64:][:12]}")
         assert " never " not in line
         assert len(lines) == len(list(inventory.summaries()))
 
@@ -34,11 +37,43 @@ class TestLs:
         assert set(one) == {
             *("kernel", "layer", "platform", "device", "bytes"),
             *("built", "build_seconds", "last_used", "uses", "key"),
+            *("here", "recipe", "parameters", "dtypes", "partners"),
         }
         assert one["key"] == entry.key.digest
         assert one["build_seconds"] == entry.metadata["seconds"]
         assert one["uses"] == 1
         assert one["built"] < one["last_used"]
+
+    def test_what_made_it(self, cache):
+        """Code has the recipe's line, parameters and dtypes, and its programs; a program has those of its code."""
+        entries = {(one["kernel"], one["layer"]): one for one in json.loads(run("ls", "--json").output)}
+        code, program_ = entries["parameter", "generator"], entries["parameter", "binary"]
+        _address, row = cache.row_of("parameter")
+        assert code["key"] == row.key.digest
+        assert code["partners"] == [program_["key"]]
+        assert program_["partners"] == [code["key"]]
+        assert code["parameters"]
+        assert code["parameters"] == program_["parameters"] == dict(row.metadata["recipe"]["parameters"])
+        assert code["dtypes"] == {name: dtype for name, _kind, dtype, _ in row.metadata["arguments"] if dtype}
+        file, _, line = code["recipe"].partition(":")
+        (path,) = [path for path in cache.folder.rglob(file) if ".cache" not in path.parts]
+        assert "def parameter" in "".join(path.read_text().splitlines()[int(line) - 1 : int(line) + 1])
+        table = run("ls", "--kernel", "parameter", "--layer", "generator").output
+        assert f"{code['recipe']}  {program_['key'][:12]}  {code['key'][:12]}" in table
+
+    def test_elsewhere(self, copy):
+        """Programs of a driver that is not on this machine are counted and left out; --all and --json have them."""
+        _address, entry = copy.binary_of("typed")
+        moved = entry.described(platform={"name": "AMD Accelerated Parallel Processing"}, device={"name": "gfx90a"})
+        key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
+        copy.binaries.put(address(key.digest, "gfx90a", "typed"), Entry(key, moved.metadata, moved.parts).pack())
+        said = run("ls").output
+        assert "gfx90a" not in said
+        assert "1 programs of AMD Accelerated Parallel Processing are left out" in said
+        assert "gfx90a" in run("ls", "--all").output
+        assert "gfx90a" in run("ls", "--device", "gfx").output
+        found = json.loads(run("ls", "--json").output)
+        assert {one["device"] for one in found if not one["here"]} == {"gfx90a"}
 
     @pytest.mark.usefixtures("cache")
     def test_filters(self):
@@ -54,7 +89,7 @@ class TestLs:
         assert run("ls", "--device", "no such").output == "no entries\n"
 
     @pytest.mark.usefixtures("cache")
-    @pytest.mark.parametrize("sort", ls_module.SORTS)
+    @pytest.mark.parametrize("sort", catalogue.SORTS)
     def test_sort(self, sort):
         """Words are sorted up, numbers and times down; a limit takes the first."""
         found = json.loads(run("ls", "--json", "--sort", sort).output)

@@ -43,12 +43,12 @@ class TestWords:
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX terminals")
 class TestTerminal:
-    def printed(self, child, terminal):
+    def printed(self, child, terminal, **variables):
         """Return what `kcl status` prints on a terminal, or elsewhere."""
         import pty
 
         ours, theirs = pty.openpty() if terminal else os.pipe()
-        environment = child.environment(TERM="xterm", COLUMNS="300")
+        environment = child.environment(**{"TERM": "xterm", "COLUMNS": "300", **variables})
         command = [sys.executable, "-m", "kcl", "status"]
         started = subprocess.Popen(command, stdout=theirs, stdin=subprocess.DEVNULL, env=environment)
         os.close(theirs)
@@ -61,11 +61,64 @@ class TestTerminal:
         return said.decode()
 
     def test_plain(self, child):
-        """On a terminal the head of a table is bold; elsewhere everything is plain text, and the same words."""
+        """On a terminal heads are bold and states have colours; elsewhere all is plain text, and the same words."""
         bold, plain = self.printed(child, terminal=True), self.printed(child, terminal=False)
         assert "\x1b[1m" in bold
+        assert "\x1b[32mon\x1b[0m" in bold
         assert "\x1b" not in plain
         assert re.sub(r"\x1b\[\d+m", "", bold).split() == plain.split()
+        assert "\x1b" not in self.printed(child, terminal=True, NO_COLOR="1")
+        assert "\x1b" not in self.printed(child, terminal=True, TERM="dumb")
+
+
+class TestTable:
+    COLUMNS = (
+        output.Column("name", 0, "end", 6),
+        output.Column("path", 2, "middle", 9),
+        output.Column("words", 1, "words", 8),
+        output.Column("blank", 3),
+        output.Column("key"),
+    )
+    ROW = ("a long name", "/a/long/path/to/it", "some words of it", "", "0123456789ab")
+
+    def printed(self, monkeypatch, capsys, columns, *rows):
+        """Return the lines of a table where lines have so many characters."""
+        monkeypatch.setenv("COLUMNS", columns)
+        output.table(self.COLUMNS, rows or [self.ROW])
+        return capsys.readouterr().out.splitlines()
+
+    def test_wide(self, monkeypatch, capsys):
+        """In a pipe all is printed; where there is a width blank columns go first."""
+        name, path, words, _blank, key = self.ROW
+        pipe = [
+            "name         path                words             blank  key",
+            f"{name}  {path}  {words}         {key}",
+        ]
+        assert self.printed(monkeypatch, capsys, "") == pipe
+        fitting = ["name         path                words             key", f"{name}  {path}  {words}  {key}"]
+        assert self.printed(monkeypatch, capsys, "63") == fitting
+
+    def test_narrow(self, monkeypatch, capsys):
+        """Then cells give way, then columns by their rank; no line is too long, and the key stays whole."""
+        seen = []
+        for columns in range(24, 70):
+            lines = self.printed(monkeypatch, capsys, str(columns))
+            assert max(map(len, lines)) <= columns
+            assert any(line.endswith("0123456789ab") for line in lines)
+            seen.append(tuple(lines[0].split()))
+        heads = ["name key", "name words key", "name path words key"]
+        assert list(dict.fromkeys(seen)) == [tuple(head.split()) for head in heads]
+        assert "some words of it" in " ".join(self.printed(monkeypatch, capsys, "60")[-1].split())
+        lines = self.printed(monkeypatch, capsys, "42")
+        assert re.search(r"/\S*\.\.\.\S*it  some", lines[1])
+        assert "words" in " ".join(lines[2:])
+
+    def test_letters(self, monkeypatch, capsys):
+        """Letters of two columns count twice, and what would steer a terminal is not printed."""
+        row = ("\u6838" * 5, "/p", "w", "", "0123456789ab")
+        head, line, other = self.printed(monkeypatch, capsys, "80", row, ("\x1b[2J", *row[1:]))
+        assert line.index("/p") == head.index("path") - 5
+        assert other.startswith("?[2J ")
 
 
 class TestGroup:
@@ -84,7 +137,7 @@ class TestGroup:
         assert CliRunner().invoke(cli.main, ["stauts"]).exit_code == output.WRONG_USE
 
     def test_imports(self, child):
-        """A command imports its own file, and neither rich nor another command's."""
+        """A command imports its own file, and not another command's."""
         code = """
             import json, sys
             from click.testing import CliRunner

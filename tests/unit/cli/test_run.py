@@ -63,6 +63,13 @@ class TestOptions:
         assert found["KCL_STRICT"] == "fault,hit"
         assert found["KCL_REPORT"] == "1,explain"
 
+    def test_report_file(self, child):
+        """The file of a report stays, and comes last."""
+        path = child.directory / "a, b.jsonl"
+        done = run(child, "--report", "-c", SHOW, KCL_REPORT=f"kernels,json:{path}")
+        assert json.loads(done.stdout.splitlines()[0])["KCL_REPORT"] == f"kernels,1,json:{path}"
+        assert json.loads(path.read_text(encoding="utf-8"))["kernels"] == []
+
     def test_added_layer(self, child):
         """A layer that was off stays off."""
         done = run(child, "--off", "binary", "-c", SHOW, KCL_NO_CACHE="generator")

@@ -67,7 +67,7 @@ class TestSchema:
 
     def test_without_entries(self):
         """What they print where there is nothing."""
-        for name in SCHEMA.keys() - {"show", "doctor"}:
+        for name in SCHEMA.keys() - {"show", "doctor", "report"}:
             assert differs(name, printed(name)) == [], name
         assert differs("env", printed("env", "--off", "binary", "--on", "pocl"), 1) == []
 

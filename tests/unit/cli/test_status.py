@@ -11,9 +11,11 @@ from click.testing import CliRunner
 from kcl import caches, option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.caches import presence
 from kcl.caches.late_switches import Late
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import Queue
+from kcl.inspect import inventory
 from kcl.inspect.history import notes
 
 
@@ -44,7 +46,7 @@ class TestJson:
         assert generator["directory"] == os.path.dirname(warm.rows.location)
         assert binary["why"] == generator["why"] == "XDG_CACHE_HOME"
         assert binary["entries"] == len(list(warm.binaries.scan()))
-        assert generator["entries"] == len(list(warm.rows.scan()))
+        assert generator["entries"] == len(list(inventory.summaries("generator"))) < len(list(warm.rows.scan()))
         assert generator["bytes"] == os.path.getsize(warm.rows.location)
         assert binary["oldest"] <= binary["newest"]
         assert 0.4 < binary["hit_rate"] < 0.6
@@ -57,7 +59,7 @@ class TestJson:
         """Each row has the same fields, so that a program may rely on them."""
         _document, rows = said()
         fields = {"layer", "kind", "title", "on", "reason", "directory", "why", "entries", "bytes", "oldest", "newest"}
-        fields |= {"version", "hit_rate", "saved", "fault", "remark"}
+        fields |= {"version", "hit_rate", "saved", "fault", "remark", "here"}
         assert {tuple(sorted(row)) for row in rows.values()} == {tuple(sorted(fields))}
         assert {row["kind"] for row in rows.values()} == {"kcl", "below", "neighbour"}
 
@@ -90,15 +92,24 @@ class TestText:
     def test_table(self):
         """A person gets a line for each cache of OpenCL, and for a neighbour where it holds something."""
         printed = status()
-        assert [line.split()[0] for line in printed.splitlines()][:5] == [
-            "layer",
-            "generator",
-            "binary",
-            "comgr",
-            "cuda",
-        ]
+        assert [line.split()[0] for line in printed.splitlines()][:3] == ["layer", "generator", "binary"]
         assert os.path.join(option.folder("pyopencl"), "kcl-binary-v1") in printed
         assert "triton" not in printed
+        names = [line.split()[0] for line in status("--all").splitlines()]
+        assert set(names) > {"comgr", "cuda", "neo", "triton"}  # whatever is on this machine
+
+    def test_not_here(self, monkeypatch, tmp_path):
+        """A cache of a driver that is not on this machine is left out, unless it holds something or is switched off."""
+        monkeypatch.setattr(presence, "is_here", lambda name: name != "neo")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+        assert "neo " not in status()
+        assert said()[1]["neo"]["here"] is False
+        (tmp_path / "home" / "neo_compiler_cache").mkdir(parents=True)
+        (tmp_path / "home" / "neo_compiler_cache" / "a.cl_cache").write_text("x")
+        assert "neo " in status()
+        (tmp_path / "home" / "neo_compiler_cache" / "a.cl_cache").unlink()
+        monkeypatch.setenv("NEO_CACHE_PERSISTENT", "0")
+        assert "neo " in status()
 
     def test_neighbour(self, monkeypatch, tmp_path):
         """A neighbour that holds something is shown, with its directory and the variable that decided."""
@@ -107,7 +118,7 @@ class TestText:
         (tmp_path / "triton" / ("A" * 52) / "__grp__k.json").write_text("{}")
         (line,) = [line for line in status().splitlines() if line.startswith("triton")]
         assert line.split()[:5] == ["triton", "on", "1", "2", "B"]
-        assert line.endswith(f"{tmp_path / 'triton'} (TRITON_CACHE_DIR)")
+        assert line.split()[-2:] == [str(tmp_path / "triton"), "TRITON_CACHE_DIR"]
 
     def test_pending(self):
         """Programs that wait to be completed are counted."""

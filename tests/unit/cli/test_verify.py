@@ -77,6 +77,19 @@ class TestDigests:
         assert f"binary: {path}: the digest over the entry does not fit its bytes\n" in done.stdout
         assert "makes it anew" in done.stdout
 
+    def test_of_pocl(self, warm):
+        """Damaged files in PoCL's own cache are named, and what becomes of them."""
+        path = warm.child.cache / "pocl" / "kcache" / "AB" / ("C" * 37) / "program.bc"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"garbage")
+        status, said = verify(warm, "--all")
+        assert (status, said["damaged"]) == (1, [{"layer": "pocl", "place": str(path), "reason": "it is no bitcode"}])
+        assert said["differing"] == []
+        command = [sys.executable, "-m", "kcl", "verify"]
+        done = subprocess.run(command, env=warm.child.environment(), text=True, capture_output=True)
+        assert f"pocl: {path}: it is no bitcode\n" in done.stdout
+        assert "kcl purge pocl removes the rest" in done.stdout
+
     def test_empty(self, project):
         """An empty cache is fine, and stays empty."""
         status, said = verify(project, "--rebuild")

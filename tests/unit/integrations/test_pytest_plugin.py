@@ -60,3 +60,65 @@ def test_uninstalled():
     assert integrations.is_installed()
     pytest_plugin.pytest_unconfigure(Config())
     assert not integrations.is_installed()
+
+
+PRIVATE = """
+import os, subprocess, sys
+import numpy as np, pyopencl as cl, pytest
+import kcl
+from handle_recipes import add
+
+@pytest.fixture(scope="module")
+def queue():
+    (platform, *_) = cl.get_platforms()
+    context = cl.Context(platform.get_devices())
+    yield cl.CommandQueue(context)  # a queue does not hold its context on every platform
+
+def launch(queue, kernel):
+    kernel(queue, x=np.zeros(8, np.float32), a=1.0)
+
+KERNEL = add()
+
+def test_outside(queue):
+    launch(queue, KERNEL)
+    assert kcl.option.get_cache_dir() == os.environ["OUTER"]
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_private(queue, kcl_cache, turn):
+    assert kcl.option.get_cache_dir() == str(kcl_cache.path) and kcl.entries() == []
+    for kernel in (KERNEL, KERNEL, add()):
+        launch(queue, kernel)
+    counted = kcl_cache.stats()
+    assert [counted[layer]["misses"] for layer in ("generator", "binary")] == [1, 1]
+    assert [event.outcome for event in kcl_cache.events] == ["miss", "miss", "hit"]
+
+def test_found_again(queue, kcl_cache):
+    launch(queue, KERNEL)
+    kcl_cache.begin_again()
+    launch(queue, KERNEL)
+    assert [(event.layer, event.outcome) for event in kcl_cache.events] == [("generator", "hit"), ("binary", "hit")]
+
+def test_children(kcl_cache):
+    code = "import kcl; print(kcl.option.get_cache_dir())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == str(kcl_cache.path)
+
+def test_after():
+    assert kcl.option.get_cache_dir() == os.environ["OUTER"]
+    assert not kcl.entries(kernel="nothing") and kcl.entries(kernel="add")
+"""
+
+
+def test_private_cache(child):
+    """A test that asks for `kcl_cache` has an empty cache and counts of its own; the others do not see it."""
+    (child.directory / "test_suite.py").write_text(PRIVATE)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        env=child.environment(OUTER=str(child.cache)),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array as cl_array
 import pytest
 
 import kcl
@@ -117,8 +118,9 @@ class TestArguments:
 
     def test_packed(self):
         """What is taken apart by its index may be a list."""
-        assert refusals.at_fault("k", {"parts": [ONES]}, [], {"parts"}) == ""
-        assert "'parts' is the list" in refusals.at_fault("k", {"parts": [1]}, [], ())
+        call = refusals.Call("k", {"parts": [1]}, TypeError())
+        assert refusals.at_fault(call._replace(packed={"parts"})) == ""
+        assert "'parts' is the list" in refusals.at_fault(call)
 
     def test_classes(self, queue):
         """The class of the error is that of loopy's executor, before a launch and after one."""
@@ -158,6 +160,131 @@ class TestArguments:
         for given in ((ONES, 2 * ONES), [ONES, 2 * ONES], parts):
             _event, (output,) = copied()(queue, input=given)
             assert np.asarray(output).tolist() == [[1.0, 2.0]] * 4
+
+
+class Foreign:
+    """An array of another package, with a dtype of its own."""
+
+    dtype, shape, strides = "float32 of others", (4,), (1,)
+
+
+def elsewhere(queue):
+    """Return an array of another context, with an event."""
+    elsewhere.kept = context = cl.Context(queue.context.devices)  # Intel's buffers do not keep it
+    return cl_array.to_device(cl.CommandQueue(context), ONES)
+
+
+def read_only():
+    """Return a numpy array that cannot be written."""
+    array = ONES.copy()
+    array.flags.writeable = False
+    return array
+
+
+# arguments of a call, made of the queue; what all front ends say of it; what a Source says in other words
+CALLS = {
+    "missing": (lambda _: {"a": None}, "'a'", "'a' was not given, and no shape says it; it is a number of dtype"),
+    "dtype": (lambda _: {"x": ONES.astype("f8"), "y": ONES}, "'[xy]'.*float64.*float32", None),
+    "axes": (lambda _: {"x": np.ones((2, 2), "f4")}, r"shape mismatch on argument 'x' \(got: \(2, 2\)", None),
+    "size": (lambda _: {"x": ONES, "n": 5}, r"shape mismatch on argument 'x' .*\(5,\)", None),
+    "output": (lambda _: {"y": np.ones(3, "f4")}, "shape mismatch on argument 'y'", None),
+    "gaps": (lambda _: {"x": np.ones(8, "f4")[::2]}, r"'x'.* \(?8,.*write x=np.ascontiguousarray", "strides mismatch"),
+    "reverse": (lambda _: {"x": ONES[::-1]}, r"'x'.* \(?-4,.*write x=np.ascontiguousarray", "strides mismatch"),
+    "reverse, written": (lambda _: {"y": ONES.copy()[::-1]}, "'y'.*-4,", "write the result to an array in C order"),
+    "view": (lambda queue: {"x": cl_array.zeros(queue, 8, "f4")[::2]}, "strides mismatch on argument 'x'", None),
+    "offset": (lambda queue: {"x": cl_array.zeros(queue, 8, "f4")[4:]}, "'x' does not allow arrays with offsets", None),
+    "read-only": (lambda _: {"y": read_only()}, "'y' is .*read-only", "'y' is written, and the numpy array"),
+    "context": (lambda queue: {"x": elsewhere(queue)}, "'x' lies in another context than the queue", None),
+    "foreign": (lambda _: {"x": Foreign()}, "'x' is .*a Foreign; give a numpy array", None),
+    "class": (lambda _: {"x": np.float32}, "'x' is .*the class float32", None),
+    "texts": (lambda _: {"x": np.array(["a"])}, "'x' is an array of dtype <U1, which no kernel takes", None),
+    "objects": (lambda _: {"x": np.array([1, None])}, "'x' is an array of dtype object, which no kernel", None),
+    "complex": (lambda _: {"a": 1j}, "'a' is .*the complex 1j", "'a' is a number of dtype float32, not the complex 1j"),
+    "too large": (lambda _: {"a": 10**400}, "'a' is .*the int 1000", "a number of dtype float32, not the int 1000"),
+    "wait_for": (lambda _: {"wait_for": 3}, "wait_for is a list of events, not the int 3", None),
+    "allocator": (lambda _: {"allocator": 3}, "allocator is a function from bytes to a buffer, not the int 3", None),
+}  # fmt: skip
+
+
+class TestEveryPath:
+    """Whatever a call does wrong, the error names the kernel, the argument, and what is accepted."""
+
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_named(self, queue, recipe, monkeypatch):
+        """At the first call and later, under strict rules: no layer has a fault, and a right call goes on."""
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        layers.reset()
+        for name, (wrong, words, of_source) in CALLS.items():
+            if recipe is untyped and name == "dtype":
+                continue  # any dtype will do
+            kernel, arguments = recipe(), {"x": ONES, "a": TWO, **wrong(queue)}
+            for _ in range(2):
+                with pytest.raises(
+                    Exception, match=words if of_source is None or recipe is not raw else of_source
+                ) as raised:
+                    kernel(queue, **arguments)
+                assert f"kernel {kernel.name!r}" in str(raised.value), name
+                assert not isinstance(raised.value, kcl.KclError), name
+                _event, (y,) = kernel(queue, x=ONES, a=TWO)
+                assert y[0] == 2
+        assert kcl.stats()["generator"]["errors"] == kcl.stats()["binary"]["errors"] == 0
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (lambda queue: {"x": cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)}, "'x' is a buffer of 8 bytes"),
+            (lambda queue: {"y": cl.Buffer(queue.context, cl.mem_flags.READ_ONLY, 16)}, "'y' is written, .* READ_ONLY"),
+            (lambda queue: {"x": elsewhere(queue).base_data}, "'x' is a buffer of another context than the queue's"),
+        ],
+    )
+    def test_buffers(self, queue, given, words):
+        """What OpenCL would take and could not use is refused before the launch."""
+        with pytest.raises(ValueError, match=f"kernel 'raw': argument {words}"):
+            raw()(queue, **{"x": ONES, "a": TWO, "n": 4, **given(queue)})
+
+    def test_no_queue(self):
+        """A call without a queue, and one with something else, names the kernel."""
+        for arguments in ((), (ONES,)):
+            with pytest.raises(TypeError, match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not"):
+                raw()(*arguments, x=ONES)
+
+    def test_errors_of_the_user(self, queue):
+        """What an allocator of the user raises is left as it is."""
+        error = OSError("no more")
+
+        def allocator(_size):
+            raise error
+
+        for recipe in (raw, typed):
+            with pytest.raises(OSError, match=r"^no more$") as raised:
+                recipe()(queue, x=ONES, a=TWO, allocator=allocator)
+            assert raised.value is error
+
+    def test_bound(self, queue):
+        """A bound kernel names itself too."""
+        x, y, other = cl_array.zeros(queue, 4, "f4"), cl_array.zeros(queue, 4, "f4"), cl_array.zeros(queue, 3, "f4")
+        launch = raw().bind(queue, x=x, y=y, a=2.0)
+        with pytest.raises(ValueError, match="kernel 'raw': shape mismatch on argument 'y'"):
+            launch(x=x, y=other, a=2.0)
+
+    def test_positional(self, queue):
+        """Once the arguments are known they are listed."""
+        kernel = raw()
+        kernel(queue, x=ONES, a=TWO)
+        with pytest.raises(TypeError, match=r"write kernel\(queue, x=..., y=..., a=..., n=...\)"):
+            kernel(queue, ONES)
+
+
+class TestWorded:
+    def test_class_that_wants_more(self):
+        """Of a class that wants more than words it is the nearest one above that does not."""
+
+        class Picky(ValueError):
+            def __init__(self, one, two):
+                super().__init__(one, two)
+
+        found = refusals.worded(Picky(1, 2), "words")
+        assert (type(found), str(found)) == (ValueError, "words")
 
 
 class TestBuild:

@@ -18,7 +18,7 @@ from kcl.launch.script import Form, script
 CODE = (
     "kernel void f(global const float *x, global float *y, float a) { y[get_global_id(0)] = a * x[get_global_id(0)]; }"
 )
-FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), in_order=True, bound=False)
+FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), (), in_order=True, bound=False)
 BOUND = FORM._replace(bound=True)
 ARRAYS = {index: ("_set_arg_multi", (Mark(f"{name}.base_data"),)) for index, name in enumerate("xy")}
 

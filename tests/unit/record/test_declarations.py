@@ -327,6 +327,15 @@ class TestDeclare:
         with pytest.raises(TypeError, match=match):
             kcl.kernel(**{"pure": True, **declared})
 
+    def test_below(self):
+        """The function that the user wrote is found below decorators; a class that was wrapped is none."""
+        inner = functools.wraps(constant)(lambda: None)
+        assert declarations.below(functools.wraps(inner)(lambda: None)) is constant
+        assert declarations.below(constant) is constant
+        odd = functools.wraps(constant)(lambda: None)
+        odd.__wrapped__ = int
+        assert declarations.below(odd) is odd
+
     def test_nothing_declared(self):
         """Without arguments the decorator is as the bare one; `pure` alone declares no input."""
         assert kcl.kernel()(constant).declared == kcl.kernel(constant).declared == declarations.NOTHING

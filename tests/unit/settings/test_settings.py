@@ -76,7 +76,7 @@ class TestRead:
         assert "KCL_AHEAD" in settings.read().rejected[0]
         monkeypatch.delenv("KCL_AHEAD")
         for processors, expected in ((1, False), (2, True)):
-            monkeypatch.setattr(settings, "_processors", lambda count=processors: count)
+            monkeypatch.setattr(settings, "processors", lambda count=processors: count)
             assert settings.read().ahead is expected
 
     def test_promote(self, monkeypatch):
@@ -103,6 +103,17 @@ class TestRead:
             monkeypatch.setenv("KCL_REPORT", value)
             assert settings.read().report == asked
             assert not settings.read().rejected
+        for value, asked, file in (
+            ("kernels", {"kernels"}, None),
+            ("json:/tmp/Report, 1.jsonl", set(), "/tmp/Report, 1.jsonl"),
+            ("1,explain,json:/r", {"table", "explain"}, "/r"),
+        ):
+            monkeypatch.setenv("KCL_REPORT", value)
+            assert (settings.read().report, settings.read().report_file) == (asked, file)
+            assert not settings.read().rejected
+        monkeypatch.setenv("KCL_REPORT", "1,json:here")
+        assert (settings.read().report, settings.read().report_file) == ({"table"}, None)
+        assert "absolute" in settings.read().rejected[0]
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not settings.read().report
         assert settings.read().rejected

@@ -61,3 +61,9 @@ class TestDatabase:
         os.chmod(rows.location, 0o666)
         with pytest.raises(UnusableDirectory, match="others can write"):
             Database(rows.location).get(example(1))
+
+    def test_count(self, rows):
+        """Rows are counted by bytes at their beginning."""
+        database = Database(rows.location)
+        assert database.count(b"long", 100) == 1
+        assert database.count(b"long", 4) == database.count(b"none", 100) == 0

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -255,6 +256,23 @@ class TestPlanted:
         with pytest.raises(DamagedEntry, match="above the limit"):
             store.get(PLACE)
 
+    def test_length_is_checked_first(self, store: Directory, path: Path) -> None:
+        """Of a file that is far longer than its entry says nothing but the lengths is read."""
+        entry = Entry(Key([("recipe", "axpy")]), {}, {"binary": os.urandom(32 << 10)}).pack()
+        large = Entry(Key([("recipe", "axpy")]), {}, {"binary": os.urandom(17 << 20)}).pack()
+        for blob, said in ((entry, "where its lengths say"), (b"no entry", "no kcl entry")):
+            store.put(PLACE, blob)
+            os.truncate(path, 1 << 30)
+            tracemalloc.start()
+            try:
+                with pytest.raises(DamagedEntry, match=said):
+                    store.get(PLACE)
+                assert tracemalloc.get_traced_memory()[1] < 1 << 20
+            finally:
+                tracemalloc.stop()
+        store.put(PLACE, large)
+        assert store.get(PLACE) == large
+
     def test_every_truncation_and_extension(self, store: Directory, path: Path) -> None:
         """What was cut short or extended on disk is read, and rejected by the entry."""
         key = Key([("recipe", "axpy")])
@@ -268,6 +286,40 @@ class TestPlanted:
 
 
 class TestTrust:
+    def test_loose_folder(self, store: Directory, path: Path) -> None:
+        """A folder below the root that others can write is refused, found loose at first or later."""
+        for one in (store, Directory(store.location)):
+            path.parent.chmod(0o777)
+            for use in (one.get, one.stat, one.delete, lambda place, one=one: one.put(place, b"new")):
+                with pytest.raises(UnusableDirectory, match=f"chmod go-w {path.parent}"):
+                    use(PLACE)
+            path.parent.chmod(0o700)
+            assert one.get(PLACE) == b"blob"
+
+    @AS_ROOT
+    def test_foreign_folder(self, store: Directory, path: Path) -> None:
+        """A folder below the root that another user owns is refused."""
+        os.chown(path.parent, 12345, 12345)
+        with pytest.raises(UnusableDirectory, match="belongs to uid 12345"):
+            store.get(PLACE)
+
+    @AS_ROOT
+    def test_root_in_the_home_of_another(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Root reads what the owner of HOME has, and makes nothing there: that user could not remove it."""
+        home = tmp_path / "home"
+        store = Directory(home / "cache")
+        store.put(PLACE, b"blob")
+        for path in [home, *home.rglob("*")]:
+            os.chown(path, 12345, 12345)
+        monkeypatch.setenv("HOME", str(home))
+        before = sorted(home.rglob("*"))
+        for one in (store, Directory(home / "cache"), Directory(home / "new" / "cache")):
+            assert one.get(PLACE) == (b"blob" if one.location.endswith("home/cache") else None)
+        for one in (Directory(home / "cache"), Directory(home / "new" / "cache")):
+            with pytest.raises(PermissionError, match="uid 12345 owns; use sudo -H"):
+                one.put(example(2), b"new")
+        assert sorted(home.rglob("*")) == before
+
     def test_loose_root(self, store: Directory) -> None:
         """A root that others can write is refused at first use, with the command that mends it."""
         os.chmod(store.location, 0o777)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from at_once import at_once
 from pytools.persistent_dict import PersistentDict
 from pytools.version import VERSION
 
@@ -155,3 +158,27 @@ class TestNoPickle:
         with sqlite3.connect(rows.location) as connection:
             connection.execute("UPDATE dict SET key_value = CAST(x'ff00ff' AS TEXT)")
         assert rows.get(example(1)) == b"\xff\0\xff"
+
+
+class TestFork:
+    def test_threads_that_fork_at_once(self, tmp_path):
+        """Each thread that forks lets go of what it held back itself, so that a statement in any thread goes on."""
+        rows = Rows(tmp_path / "pytools")
+        rows.put(example(1), b"whole")
+        children = []
+
+        def fork(_number):
+            for _ in range(5):
+                child = os.fork()
+                if not child:
+                    signal.alarm(20)  # ends a child in which the statement waits for ever
+                    os._exit(rows.get(example(1)) != b"whole")
+                children.append(child)
+
+        at_once(fork, 6)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * 30
+        found = []
+        thread = threading.Thread(target=lambda: found.append(rows.get(example(1))), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert found == [b"whole"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +17,9 @@ import pytest
 
 from conftest import ROOT
 from kcl.cache.places import ASIDE
-from kcl.cache.stores.base import Store
+from kcl.cache.stores.base import ROW_LIMIT, Store
 from kcl.cache.stores.contract import PersistentContract, example
+from kcl.cache.stores.database import Database
 from kcl.cache.stores.persistentdict import Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 
@@ -172,6 +175,17 @@ class TestDamage:
                 pass
         assert [again.get(example(number)) for number in range(5)] == [b"newer"] * 5
 
+    def test_schema_that_is_no_text(self, rows: Rows) -> None:
+        """A schema that SQLite cannot even complain about in UTF-8 is damage like any other."""
+        content = Path(rows.location).read_bytes()
+        for flipped in (b"TABLE dict", b"TABLE \xe4\xff\xfe\xff", b"TABL\xff dict"):
+            Path(rows.location).write_bytes(content.replace(b"TABLE dict", flipped))
+            fresh = Rows(rows.container_dir)
+            for _ in range(2):
+                with contextlib.suppress(DamagedEntry):
+                    fresh.put(example(1), b"new")
+            assert fresh.get(example(1)) == b"new"
+
     def test_other_table(self, tmp_path: Path, rows: Rows) -> None:
         """A table of other columns is damage like any other."""
         with sqlite3.connect(rows.location) as connection:
@@ -289,6 +303,48 @@ class TestFile:
             with pytest.raises(UnusableDirectory, match="not a regular file"):
                 use()
         assert target.read_bytes() == b"precious" if kind == "symlink" else not target.exists()
+
+    @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+    def test_planted_beside(self, tmp_path: Path, suffix: str) -> None:
+        """A FIFO, a link or a directory that SQLite would open beside the file is refused, before and after opening."""
+        code = (
+            "import os, sys; from kcl.cache.stores.contract import example;"
+            "from kcl.cache.stores.database import Database; from kcl.cache.stores.persistentdict import Rows\n"
+            "plant = [lambda at: os.mkfifo(at, 0o600), os.mkdir, lambda at: os.symlink(at + '-target', at)]\n"
+            "def said(use, *values):\n"
+            "    try: return use(*values)\n"
+            "    except Exception as error: return type(error).__name__\n"
+            "for make in plant:\n"
+            "    opened = Rows(sys.argv[1]); opened.put(example(1), b'blob'); listed = Database(opened.location)\n"
+            "    beside = opened.location + sys.argv[2]; listed.get(example(1)); make(beside)\n"
+            "    stores = [opened, listed, Rows(sys.argv[1]), Database(opened.location)]\n"
+            "    print(*[said(one.get, example(1)) for one in stores], end=' ')\n"
+            "    print(*[said(one.put, example(2), b'new') for one in stores[::2]], flush=True)\n"
+            "    os.rmdir(beside) if os.path.isdir(beside) else os.unlink(beside)\n"
+            "print(opened.get(example(1)), opened.get(example(2)), os.path.lexists(beside + '-target'))\n"
+        )
+        process = python(code, str(tmp_path), suffix)
+        try:
+            lines = process.communicate(timeout=60)[0].splitlines()
+        finally:
+            process.kill()
+        assert lines == [" ".join(["UnusableDirectory"] * 6)] * 3 + ["b'blob' None False"]
+
+    def test_huge_row(self, rows: Rows) -> None:
+        """A row that is longer than any entry is refused by its length, and one is not put."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("INSERT OR REPLACE INTO dict VALUES (?, zeroblob(?))", (example(8), ROW_LIMIT + 1))
+        connection.close()
+        tracemalloc.start()
+        try:
+            for store in (rows, Database(rows.location)):
+                with pytest.raises(DamagedEntry, match=f"{ROW_LIMIT + 1} bytes"):
+                    store.get(example(8))
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        finally:
+            tracemalloc.stop()
+        with pytest.raises(ValueError, match="above the limit"):
+            rows.put(example(9), bytes(ROW_LIMIT + 1))
 
     def test_loose_file(self, rows: Rows) -> None:
         """A file that others can write is refused."""

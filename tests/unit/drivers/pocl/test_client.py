@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import time
 
+import pytest
 from promote_bench import LIMIT_SECONDS, Bench, until
 
+from conftest import ROOT
 from kcl import settings
+from kcl.cache.patience import IDLE_SECONDS
 from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import AGAIN
+
+
+class TestInit:
+    def test_no_zombies(self) -> None:
+        """A process that is number 1, as in a container, reaps the helpers that it started."""
+        isolated = ["unshare", "-pf", "--mount-proc", *([] if os.geteuid() == 0 else ["-r"])]
+        if shutil.which("unshare") is None or subprocess.run([*isolated, "true"], capture_output=True).returncode:
+            pytest.skip("needs a namespace of process ids")
+        code = (
+            "import os, sys, time; from kcl.drivers.pocl import client; assert os.getpid() == 1\n"
+            "for _ in range(3): client._spawn([sys.executable, '-c', 'pass'], {})\n"
+            "def states():\n"
+            "    others = [name for name in os.listdir('/proc') if name.isdigit() and name != '1']\n"
+            "    return [open(f'/proc/{name}/stat').read().rpartition(')')[2].split()[0] for name in others]\n"
+            "for _ in range(500):\n"
+            "    time.sleep(0.02)\n"
+            "    try:\n"
+            "        if not set(states()) - {'Z'}: break\n"
+            "    except OSError: pass\n"
+            "time.sleep(0.2); print(states())"
+        )
+        command = [*isolated, sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        assert done.stdout.split() == ["[]"], done.stderr
 
 
 class TestWait:
@@ -60,7 +91,7 @@ class TestWait:
             assert not client.idle(bench.folder, 0.05)
 
     def test_stopped(self, bench: Bench) -> None:
-        """A helper that is stopped is waited for once, for a moment; when it goes on it is waited for again."""
+        """A helper that is stopped is waited for once, for a moment."""
         bench.queued(1)
         with bench.helper() as helper:
             until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
@@ -68,13 +99,40 @@ class TestWait:
             digest = bench.key(1).digest
             try:
                 if bench.queue.state(digest) is not None:  # else it was faster
+                    started = time.monotonic()
                     assert not client.wait(bench.folder, digest, 3600)
                     assert not client.wait(bench.folder, digest, 3600)
-                    assert client._state().left_behind == {str(helper.pid)}
+                    assert time.monotonic() - started < IDLE_SECONDS
             finally:
                 helper.send_signal(signal.SIGCONT)
-            assert client.wait(bench.folder, digest, LIMIT_SECONDS)
-            client._state().left_behind.clear()
+
+    def test_does_nothing(self, bench: Bench) -> None:
+        """A helper that lives and does nothing is waited for once, for a second."""
+        bench.queued(1)
+        code = (
+            f"import time; from kcl.drivers.pocl.jobs import Queue; print(Queue({bench.folder!r}).lock(), flush=True)"
+        )
+        command = [sys.executable, "-c", f"{code}; time.sleep(600)"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, env={**settings.environment(), "PYTHONPATH": str(ROOT)}
+        ) as helper:
+            try:
+                assert helper.stdout is not None
+                assert helper.stdout.readline().strip().isdigit()
+                started = time.monotonic()
+                assert not client.wait(bench.folder, bench.key(1).digest, 3600)
+                once = time.monotonic()
+                assert not client.wait(bench.folder, bench.key(1).digest, 3600)
+                assert IDLE_SECONDS <= once - started < IDLE_SECONDS + 1
+                assert time.monotonic() - once < 0.5
+            finally:
+                helper.kill()
+
+    def test_recorded_seconds(self, bench: Bench) -> None:
+        """A job says how long its program took to build; of a job that is not there nothing is known."""
+        bench.queued(1)
+        assert client.recorded_seconds(bench.folder, bench.key(1).digest) == 0.5
+        assert client.recorded_seconds(bench.folder, bench.key(0).digest) is None
 
     def _age(self, bench: Bench) -> None:
         (job,) = bench.queue.jobs()

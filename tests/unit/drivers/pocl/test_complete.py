@@ -11,7 +11,9 @@ import time
 import pytest
 from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, python, run, snapshot
 
-from kcl.drivers.pocl import client, poclbin
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.drivers.pocl import client, poclbin, traces
 from kcl.drivers.pocl.complete import Task, Workshop
 
 
@@ -51,6 +53,26 @@ class TestCompleteEntry:
         assert client.idle(bench.folder, 60)
         assert bench.entry(0) is not None
         assert snapshot(bench.user.pocl) == before
+
+    def test_unknown_directory(self, bench: Bench) -> None:
+        """Where the user's bitcode names a directory that the job does not, the helper builds it itself."""
+        link = bench.root / "link"
+        link.symlink_to(bench.user.pocl)
+        bench.request(1, pocl_cache=str(link))
+        assert client.idle(bench.folder, 60)
+        entry = bench.entry(1)
+        assert entry.metadata["complete"] is True
+        assert not traces.are_left(entry.parts["binary"])
+        assert bench.load(1)["results"] == bench.user.results[1:2]
+
+    def test_debug_information(self, bench: Bench) -> None:
+        """What is built with debug information names directories, and is published all the same."""
+        options = [*bench.user.options, "-g"]
+        said = run(bench.root / "pocl", [(SOURCES[1], [("only", 16)])], options)
+        bench.request(1, pocl_cache=str(bench.root / "pocl"), options=options, **said["facts"])
+        assert client.idle(bench.folder, 60)
+        assert bench.entry(1).metadata["complete"] is True
+        assert b"0-0-0" not in bench.entry(1).parts["binary"]
 
     def test_without_short_cuts(self, bench: Bench) -> None:
         """The second try of a job makes no stubs; what it publishes is complete too."""
@@ -110,6 +132,13 @@ class TestIncompleteEntry:
         assert client.idle(bench.folder, 60)
         assert bench.entry(0).metadata["complete"] is True
 
+    def test_nothing_launched(self) -> None:
+        """Where a job says that nothing was launched, no specialised code is waited for."""
+        metadata = {"kernels": ["f"], "pocl_cache": "/nowhere"}
+        entries = (Entry(Key([("source", "1")]), {**metadata, **more}, {}) for more in ({}, {"launched": []}))
+        tasks = [Task(entry, time.time(), "place") for entry in entries]
+        assert [Workshop(None, None).is_ready(task) for task in tasks] == [False, True]  # type: ignore[arg-type]
+
     def test_pocl_cache_off(self, bench: Bench) -> None:
         """Without the user's PoCL cache the entry holds bitcode only, and runs."""
         bench.request(1, pocl_cache=None)
@@ -157,7 +186,7 @@ class TestIncompleteEntry:
         bench.request(1, pocl_cache=str(pocl))
         assert not client.wait(bench.folder, bench.key(1).digest, 0.4)
         (bench.root / "only").rename(late)
-        assert client.wait(bench.folder, bench.key(1).digest, 60)
+        assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from types import SimpleNamespace
 
 from kcl import caches
@@ -33,6 +34,24 @@ def test_described(monkeypatch):
 def test_completed():
     """PoCL is not asked for a binary in the user's process."""
     assert Pocl().completed(None, SLOT, None) is None
+
+
+def test_waits_for_as_long_as_it_was_built(bench, monkeypatch):
+    """A run waits for entries as long as their programs took to build and a second in all, and for no helper again.
+
+    The helper that does not do its work is this process, which is at work.
+    """
+    monkeypatch.setattr("kcl.settings.folder", lambda _name: bench.folder)
+    slots = [SimpleNamespace(key=bench.key(number)) for number in (0, 1)]
+    with bench.locked():
+        for number in (0, 1):
+            bench.request(number, seconds=0.2)
+        started = time.monotonic()
+        assert Pocl().awaited(slots[0], "f") is False
+        assert 1.1 <= time.monotonic() - started < 2.0
+        started = time.monotonic()
+        assert Pocl().awaited(slots[1], "f") is False
+        assert time.monotonic() - started < 0.5
 
 
 def test_nobody_to_wait_for():

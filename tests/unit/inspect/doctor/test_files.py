@@ -10,8 +10,11 @@ from contextlib import closing
 import pytest
 
 from kcl import caches, option
+from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect.doctor import files
 from kcl.settings import trust
@@ -78,11 +81,22 @@ class TestFiles:
         assert finding.cure == "kcl purge loopy"
 
     def test_damaged_pocl(self):
-        """An empty file where PoCL keeps code is a problem."""
-        place = os.path.join(caches.directory("pocl"), "AB", "C" * 37, "k", "8-1-1", "k.so")
-        os.makedirs(os.path.dirname(place))
-        open(place, "w").close()
-        assert only(files.damaged()).cure == "kcl purge pocl"
+        """A file that is no code where PoCL keeps code is a problem, and a warning where an entry holds it."""
+        program = "AB/" + "C" * 37
+        code = os.path.join(caches.directory("pocl"), program, "k", "8-1-1", "k.so")
+        os.makedirs(os.path.dirname(code))
+        for path, content in ((code, b""), (os.path.join(caches.directory("pocl"), program, "program.bc"), b"garbage")):
+            with open(path, "wb") as stream:
+                stream.write(content)
+        finding = only(files.damaged())
+        assert (finding.severity, finding.cure) == ("problem", "kcl purge pocl")
+        assert finding.words.startswith("2 damaged files in PoCL's cache")
+        about = {"place": program, "specialisations": {"k": ["8-1-1"]}, "kernel": "k"}
+        key = Key([("source", "k")])
+        store = Directory(places.binaries())
+        store.put(address(key.digest, "device", "k"), Entry(key, about, {"binary": b""}).pack())
+        finding = only(files.damaged())
+        assert (finding.severity, "kcl replaces them" in finding.words) == ("warning", True)
 
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 
+from click.testing import CliRunner
+
+import kcl
+from kcl import events
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cli import main
+from kcl.events import Event
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
 from kcl.inspect.explain.misses import in_words, shelves
 
@@ -44,3 +51,39 @@ def test_now():
     stored(OLD)
     assert any(OLD.digest[:12] in line for line in misses.now("binary", "add", NEW, Texts()))
     assert misses.now("binary", "other", NEW, Texts()) == ["first time seen"]
+
+
+class TestCall:
+    def missed(self, *kernels):
+        """Emit a miss of each kernel."""
+        for kernel in kernels:
+            events.emit(Event("binary", kernel, NEW.digest, "miss", "not in the cache", 0.5, 1), NEW)
+
+    def test_fields(self):
+        """A miss says which look-up, and what differs from the nearest entry."""
+        stored(OLD)
+        self.missed("add", "add")
+        (miss,) = kcl.explain()
+        assert (miss.layer, miss.kernel, miss.outcome, miss.times) == ("binary", "add", "miss", 2)
+        assert (miss.key, miss.nearest) == (NEW.digest, OLD.digest)
+        assert [change.part for change in miss.changes] == ["option"]
+        assert str(miss) == "\n".join(miss.words)
+        assert miss.words[0] == "add, binary layer: miss (2 times)"
+
+    def test_chosen(self):
+        """A kernel and a limit narrow the list; the last ones stay."""
+        self.missed("add", "sub", "mul")
+        assert [miss.kernel for miss in kcl.explain()] == ["add", "sub", "mul"]
+        assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
+        assert [miss.kernel for miss in kcl.explain("sub")] == ["sub"]
+        assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
+
+    def test_as_the_command(self):
+        """The command prints the same."""
+        stored(OLD)
+        self.missed("add", "sub")
+        printed = json.loads(CliRunner().invoke(main, ["explain", "--json"]).stdout)
+        said = [one._asdict() | {"changes": [change._asdict() for change in one.changes]} for one in kcl.explain()]
+        assert printed == json.loads(json.dumps(said))
+        lines = CliRunner().invoke(main, ["explain"]).stdout.splitlines()
+        assert lines[1:] == [f"  {line}" for one in kcl.explain() for line in one.words]

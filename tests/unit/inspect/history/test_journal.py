@@ -238,6 +238,21 @@ class TestFaults:
         assert journal.totals()["generator"]["hits"] == 1
         assert len(journal.rows()) == 1
 
+    def test_damaged_are_swept(self, root):
+        """Damaged records go when records are folded, as others can write them too; those of a later kcl stay."""
+        end(HIT)
+        folder = root / "kcl" / "journal"
+        later = json.dumps({"format": records.FORMAT + 1, "sources": []}).encode()
+        for number in range(records.MANY):
+            (folder / f"run-{number:064x}").write_bytes(b"garbage")
+        (folder / f"run-{hashlib.sha256(later).hexdigest()}").write_bytes(later)
+        for path in folder.iterdir():
+            path.chmod(0o600)
+        (folder / f"run-{0:064x}").chmod(0o666)
+        end(HIT)
+        assert len(names(root)) == 2
+        assert journal.totals()["generator"]["hits"] == 2
+
     def test_link(self, root, tmp_path):
         """A link in a record's place is not followed."""
         end(HIT)
@@ -383,4 +398,4 @@ def test_json(root):
     """A record is JSON, line by line."""
     end(HIT, MISS)
     (name,) = names(root)
-    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 4
+    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 5

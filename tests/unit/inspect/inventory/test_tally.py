@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 
 from kcl import option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.memory import Memory
+from kcl.cache.stores.persistentdict import Rows
 from kcl.inspect.inventory import tally
 
 
@@ -83,3 +87,43 @@ class TestOf:
             with open(path, "wb") as stream:
                 stream.write(text)
             assert tally.of(Directory(root)).entries == tally.FEW + 1
+
+
+class TestOfCode:
+    def rows(self, tmp_path, count):
+        """Put so many bases, and as many rows with code, into a database an hour old."""
+        rows = Rows(tmp_path)
+        for number in range(count):
+            base = Entry(Key([Part("base", str(number))]), {}, {"record.json": b'{"source.cl": "function"}'})
+            code = Entry(Key([Part("code", str(number))]), {"function": "f"}, {"source.cl": b"//"})
+            for entry in (base, code):
+                rows.put(entry.key.digest, entry.pack())
+        os.utime(rows.location, (1e9, 1e9))
+        return Database(rows.location)
+
+    def test_database(self, tmp_path):
+        """Of a database the rows with code are counted, and all bytes."""
+        store = self.rows(tmp_path, 3)
+        assert tally.of_code(store) == (3, os.path.getsize(store.location), 1e9, 1e9, "")
+        assert not kept()
+
+    def test_kept(self, tmp_path):
+        """The count of a large one is kept, beside those of other stores, until the file changes."""
+        many, other = self.rows(tmp_path / "rows", tally.FEW + 1), tmp_path / "store"
+        store(other, ["a"], tally.FEW + 1)
+        for _ in range(2):
+            assert tally.of_code(many).entries == tally.of(Directory(other)).entries == tally.FEW + 1
+        with open(many.location, "r+b") as stream:
+            stream.write(b"garbage" * 100)
+        os.utime(many.location, (1e9, 1e9))
+        assert tally.of_code(Database(many.location)).entries == tally.FEW + 1  # nobody looked
+        os.utime(many.location, (2e9 - 1, 1e9 + 1))
+        assert "not a database" in tally.of_code(Database(many.location)).fault
+
+    def test_directory(self, tmp_path):
+        """Of a directory the headers are read."""
+        directory = Directory(tmp_path / "rows")
+        for name, parts in (("base", {}), ("code", {"function": "f"})):
+            entry = Entry(Key([Part(name, "1")]), parts, {})
+            directory.put(entry.key.digest, entry.pack())
+        assert tally.of_code(directory).entries == 1

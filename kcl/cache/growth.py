@@ -1,0 +1,106 @@
+"""Growth: how many bytes the layers took on since somebody measured them, so that few runs have to measure.
+
+    file = head line*
+    head = seconds since the epoch, blank, bytes, newline    when they were measured, and what was there
+    line = bytes, newline                                    what one process published
+
+A process appends its line as it ends. The number is an estimate: it decides when the entries are measured, and nothing
+else. No fault passes this module.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from kcl import process
+from kcl.cache import places
+from kcl.errors import CacheFault
+from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
+
+STEP = 4 << 20  # bytes that a process publishes before it looks while it runs
+_LONGEST = 1 << 16  # bytes of the file: after that somebody measures
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FAULTS = (OSError, ValueError, CacheFault)
+
+
+class Estimate(NamedTuple):
+    """What the entries may take: measured when, in seconds since the epoch, and the bytes of then and since."""
+
+    measured: float
+    size: int
+
+
+class State:
+    """The bytes that this process published and has not written down."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def at_exit(self) -> None:
+        write()
+
+    before_change = at_exit
+
+
+_state = process.own(State)
+
+
+def add(size: int) -> None:
+    """Count bytes that were published."""
+    _state().size += size
+
+
+def unwritten() -> int:
+    """Return the bytes that this process published and has not written down."""
+    return _state().size
+
+
+def write(folder: str = "") -> None:
+    """Write down what this process published, in kcl's own folder or in another process's."""
+    state, folder = _state(), folder or places.own()
+    size, state.size = state.size, 0
+    if size:
+        with suppress(*_FAULTS):
+            trust.make_trusted(folder)
+            _append(os.path.join(folder, places.SPACE), f"{size}\n".encode())
+
+
+def estimate() -> Estimate | None:
+    """Return the estimate; None where nobody has measured, or too long ago to tell."""
+    with suppress(*_FAULTS):
+        if not trust.check(places.own()):
+            return None
+        descriptor = os.open(places.own(places.SPACE), os.O_RDONLY | _SAFE)
+        try:
+            if trust.file_fault(os.fstat(descriptor)) is None:
+                return _understood(os.read(descriptor, _LONGEST + 1))
+        finally:
+            os.close(descriptor)
+    return None
+
+
+def measured(now: float, size: int) -> None:
+    """Write down what was measured."""
+    from kcl.cache.stores.directory import publish
+
+    with suppress(*_FAULTS):
+        trust.make_trusted(places.own())
+        publish(places.own(places.SPACE), f"{now} {size}\n".encode())
+
+
+def _append(path: str, line: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def _understood(text: bytes) -> Estimate | None:
+    head, *lines = text.split(b"\n")
+    if len(text) > _LONGEST or b" " not in head:
+        return None
+    when, size = head.split()
+    return Estimate(float(when), int(size) + sum(int(line) for line in lines if line))

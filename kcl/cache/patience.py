@@ -1,0 +1,132 @@
+"""Patience: how long a thread waits for a thread or a process that makes what the thread needs.
+
+A maker that works is waited for. A maker that is stopped is left behind after a tenth of a second, a maker that uses no
+processor time after a second, and every maker after a minute. These bounds hold for the whole process: the time of a
+wait that ended without a result is taken from the next ones. A maker that was left behind is waited for again when it
+has worked in between. Waits are shown after two seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from threading import get_ident
+
+from kcl import events, process
+from kcl.namedtuple import NamedTuple
+
+STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
+IDLE_SECONDS = 1.0
+LONGEST_SECONDS = 60.0
+SHOWN_SECONDS = 2.0
+
+
+class Signs(NamedTuple):
+    """What the system says of a maker: whether it is stopped, whether it runs, and the processor time it used.
+
+    `spent` is empty where the system says nothing, as of a process of another namespace.
+    """
+
+    is_stopped: bool = False
+    runs: bool = False
+    spent: tuple[bytes, ...] = ()
+
+
+def signs_of(maker: str) -> Signs:
+    """Return the signs of a process, by its id; or of a thread, by ``self/task/`` and its native id."""
+    try:
+        with open(f"/proc/{maker}/stat", "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+        # The times are those of the process and of its children that ended.
+        return Signs(fields[0] in (b"T", b"t"), fields[0] == b"R", tuple(fields[11:15]))
+    except (OSError, IndexError):
+        return Signs()
+
+
+class State:
+    """The seconds that this process waited in vain, the makers it left behind, and how many waits each thread is in."""
+
+    def __init__(self) -> None:
+        self.in_vain = 0.0
+        self.left_behind: dict[str, Signs] = {}
+        self.waits: dict[int, int] = {}
+
+    def after_fork(self) -> None:
+        """Forget the waits of threads that are not here."""
+        self.waits.clear()
+
+
+_state = process.own(State)
+
+
+class Patience:
+    """The patience of one wait, from the `with` statement on; `what` names the kernel to people. For one thread."""
+
+    __slots__ = ("_alive", "_begin", "_maker", "_shown", "_spent", "_what", "gave_up")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begin = self._alive = time.monotonic()
+        self._shown = SHOWN_SECONDS
+        self._maker = ""
+        self._spent: tuple[bytes, ...] = ()
+        self.gave_up = False
+
+    def is_over(self, maker: str, signs: Signs, said: str = "") -> bool:
+        """Tell whether to go on without a maker, which has these signs; `said` names the maker to people."""
+        now, state = time.monotonic(), _state()
+        self._show(now, said or f"process {maker}")
+        if maker != self._maker:
+            self._maker, self._alive = maker, now
+        if signs.spent and (signs.runs or signs.spent != self._spent):
+            self._spent, self._alive = signs.spent, now
+        before = state.left_behind.get(maker)
+        if before is not None and before == signs:
+            self.gave_up = True
+            return True
+        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - state.in_vain)
+        self.gave_up = now - self._alive > bound or now - self._begin > max(0.0, LONGEST_SECONDS - state.in_vain)
+        if self.gave_up:
+            state.in_vain += now - self._begin
+            if signs.spent:
+                state.left_behind[maker] = signs
+        return self.gave_up
+
+    def begin_again(self) -> None:
+        """Begin to wait for another maker, which is not known yet."""
+        self._begin = self._alive = time.monotonic()
+        self._maker, self.gave_up = "", False
+
+    def _show(self, now: float, said: str) -> None:
+        waited = now - self._begin
+        if waited > self._shown:
+            events.logger().warning("waiting %.0f s for %s: %s", waited, said, self._what)
+            self._shown = 2 * waited
+
+    def __enter__(self) -> Patience:
+        waits = _state().waits
+        waits[get_ident()] = waits.get(get_ident(), 0) + 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        waits = _state().waits
+        left = waits.pop(get_ident(), 1) - 1
+        if left:
+            waits[get_ident()] = left
+
+
+def waits(thread: int) -> bool:
+    """Tell whether a thread waits itself, which is bounded like every wait; `thread` is Python's number of it."""
+    return thread in _state().waits
+
+
+def signs_of_thread(thread: int, native: int) -> Signs:
+    """Return the signs of a thread of this process, by Python's number of it and the system's.
+
+    A thread that waits counts as one that runs. Where the system says nothing of threads the process stands for it.
+    """
+    if waits(thread):
+        return Signs(runs=True, spent=(b"waits",))
+    if os.path.isdir("/proc/self/task"):
+        return signs_of(f"self/task/{native}")
+    return Signs(spent=(b"%d" % (100 * time.process_time()),))

@@ -1,0 +1,94 @@
+"""Whether a cache can be used where it lies: a driver that cannot write its own may show no devices, or abort."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from kcl import caches, settings
+from kcl.errors import CacheFault
+from kcl.settings import trust
+
+ROOM = 256 << 10  # bytes that there must be room for: a few programs
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+
+
+def fault(path: str) -> str:
+    """Say why nothing can be written below a directory, which need not exist; empty where it can be. Leaves no trace.
+
+    Root counts as unable to write in the home of another user, who could not remove what root made.
+    """
+    there = os.path.abspath(path)
+    while not os.path.lexists(there) and os.path.dirname(there) != there:
+        there = os.path.dirname(there)
+    try:
+        trust.check_writer(there)
+        if not os.path.isdir(there):
+            return f"{there} is no directory"
+        if not _write_nameless(there):
+            return _told(there)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def private(name: str) -> str:
+    """Make a private directory for a cache among those for temporary files; empty where none can be used."""
+    for root in dict.fromkeys((settings.temporary(), *_TEMPORARY)):
+        path = os.path.join(settings.private_folder(root), name)
+        try:
+            trust.make_trusted(path)
+            if not fault(path):
+                return path
+        except (OSError, CacheFault):
+            continue
+    return ""
+
+
+def provide_pocl() -> str:
+    """Give PoCL a private cache where it cannot use its default one, before it starts; return what to say, or "".
+
+    A directory that POCL_CACHE_DIR names is left as it is. PoCL reads the variable at the first platform query.
+    """
+    place = caches.place("pocl")
+    why = fault(place.path) if place.path else ""
+    if not why:
+        return ""
+    effect = f"PoCL cannot use its cache {place.path} ({why})"
+    if settings.variable("POCL_CACHE_DIR") is not None:
+        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written, or unset it"
+    found = private("pocl")
+    if not found:
+        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written"
+    settings.export({"POCL_CACHE_DIR": found})
+    return f"{effect}, and takes {found} in this run: set POCL_CACHE_DIR to a directory of your own"
+
+
+def _write_nameless(folder: str) -> bool:
+    """Write a file without a name, which is gone when it is closed; False where the system has none."""
+    if not hasattr(os, "O_TMPFILE"):
+        return False
+    try:
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in (errno.EISDIR, errno.EOPNOTSUPP, errno.EINVAL):  # of this kernel, or of this file system
+            return False
+        raise
+    try:
+        left = ROOM
+        while left > 0:
+            left -= os.write(descriptor, bytes(left))
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _told(folder: str) -> str:
+    """Say what the system tells of a directory without writing there."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "it cannot be written"
+    if hasattr(os, "statvfs"):
+        status = os.statvfs(folder)
+        if status.f_bavail * status.f_frsize < ROOM or (status.f_files and not status.f_favail):
+            return "its file system is full"
+    return ""

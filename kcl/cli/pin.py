@@ -1,0 +1,56 @@
+"""`kcl pin` and `kcl unpin`: the kernels that stay whatever the bounds on space are."""
+
+from __future__ import annotations
+
+import click
+
+from kcl.cli import completion, output
+from kcl.inspect import inventory, pins
+
+
+@click.command()
+@click.argument("kernel", nargs=-1, shell_complete=completion.kernels)
+def pin(kernel: tuple[str, ...]) -> None:
+    """Keep kernels whatever the bounds on space are; without a name, list the pins.
+
+    KERNEL is the name of a kernel, a shell pattern of names, or the start of the digest of an entry. `kcl purge`
+    removes pinned kernels too.
+
+    Exits with 0.
+    """
+    wanted = {text: _pinned(text) for text in kernel}
+    if wanted:
+        pins.write([*pins.read(), *wanted.values()])
+    held = pins.read()
+    for one in held:
+        click.echo(one)
+    if not held:
+        output.complain("nothing is pinned")
+    names = [(one.kernel, one.digest) for one in inventory.summaries()] if wanted else []
+    for text, pinned in wanted.items():
+        if not any(pins.hold([pinned], *named) for named in names):
+            output.complain(f"no entry is of {text} yet; `kcl ls` lists the entries")
+
+
+@click.command()
+@click.argument("kernel", nargs=-1, required=True)
+def unpin(kernel: tuple[str, ...]) -> None:
+    """Let kernels go again that `kcl pin` holds.
+
+    Exits with 1 where one was not pinned.
+    """
+    before = pins.read()
+    wanted = [_pinned(text) for text in kernel]
+    pins.write([one for one in before if one not in wanted])
+    missing = [text for text, one in zip(kernel, wanted, strict=True) if one not in before]
+    for text in missing:
+        output.complain(f"{text} is not pinned; `kcl pin` lists the pins")
+    raise SystemExit(output.FOUND if missing else output.FINE)
+
+
+def _pinned(text: str) -> str:
+    """Return what is pinned for a text: the whole digest where it is the start of one, else the text itself."""
+    if len(text) < 6 or not frozenset(text) <= frozenset("0123456789abcdef"):
+        return text
+    digests = {found.digest for found in inventory.find(text) if found.digest.startswith(text)}
+    return digests.pop() if len(digests) == 1 else text

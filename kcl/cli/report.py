@@ -1,0 +1,61 @@
+"""`kcl report`: what the last run of a driver looked up, kernel by kernel, as text, JSON or a page."""
+
+from __future__ import annotations
+
+import click
+
+from kcl.cli import output
+from kcl.inspect import kernels
+from kcl.inspect import report as tables
+from kcl.inspect.explain import misses
+from kcl.inspect.history import journal
+from kcl.inspect.last_run import Run, last_run
+
+
+@click.command()
+@click.argument("driver", required=False)
+@click.option("--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the run, its layers and its kernels.")
+def report(driver: str | None, html: str | None, as_json: bool) -> None:
+    """Show the last run: layers, kernels with their look-ups, what missed and why, and what is in the cache.
+
+    DRIVER is the name of the file that ran; without one the run that ended last is shown, of any. Nothing is run again:
+    all comes from what processes left as they ended, and from the entries. Processes of the same file that were alive
+    at the same time are one run.
+
+    `--html` writes a page that needs no network and no script. It adds a timeline, the OpenCL C and, where objdump is
+    installed, the assembly.
+
+    Exits with 0; with 1 where no such run is known.
+    """
+    run = last_run(driver)
+    if run is None:
+        fault = journal.fault()
+        of = f" of {driver!r}" if driver else ""
+        output.complain(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
+        raise SystemExit(output.FOUND)
+    if html:
+        from kcl.cli.page import page
+
+        with click.open_file(html, "w", encoding="utf-8") as stream:
+            stream.write(page(run))
+    if as_json:
+        output.dump(run.described())
+    elif not html:
+        click.echo("\n".join(lines(run)))
+    elif html != "-":
+        click.echo(f"written: {html}")
+
+
+def lines(run: Run) -> list[str]:
+    """Write a run for a terminal."""
+    many = f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}"
+    said = [f"{run.driver or 'python'}, {many}, {output.ago(run.ended)}", *tables.layer_lines(run.layers)]
+    said += ["", *kernels.lines(run.rows)]
+    if run.told:
+        said += ["", *(line for one in run.told for line in misses.lines(one))]
+    if run.untold:
+        said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
+    held = [f"{one.layer} {one.entries} entries, {output.size(one.size)}" for one in run.held]
+    remarks = [line for remark in run.remarks for line in tables.wrapped(remark)]
+    return [*said, "", *remarks, f"in the cache: {'; '.join(held)}"]

@@ -1,0 +1,390 @@
+"""Source: OpenCL C with what its kernel takes and how it is launched, as a recipe returns it.
+
+Shapes and sizes are expressions:
+
+    sizes  = text | number | tuple of (text | number)
+    text   = integer arithmetic (// for /), min, max and round_up over
+             scalars, `array.shape`, `array.size`, and `image.width`, `.height`, `.depth`
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import operator
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kcl.errors import RecipeError
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy as np
+
+    # a number of Python or numpy, an expression, or a tuple of them
+    Sizes: TypeAlias = str | int | np.integer[Any] | Sequence[str | int | np.integer[Any]]
+
+DIRECTIONS = ("in", "out", "inout")
+# Types of images in OpenCL C, with their names in `pyopencl.mem_object_type`.
+IMAGES = {
+    "image1d_t": "IMAGE1D",
+    "image1d_buffer_t": "IMAGE1D_BUFFER",
+    "image1d_array_t": "IMAGE1D_ARRAY",
+    "image2d_t": "IMAGE2D",
+    "image2d_array_t": "IMAGE2D_ARRAY",
+    "image3d_t": "IMAGE3D",
+}
+_NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that OpenCL C has no type for
+# What a call gives for one launch, in place of what is declared.
+LAUNCH = ("global_size", "local_size", "global_offset")
+# Names that a call or the invoker uses for something else.
+_TAKEN = frozenset(
+    (
+        *("self", "queue", "allocator", "wait_for", "out_host"),
+        *LAUNCH,
+        *("min", "max", "round_up", "int", "isinstance", "len", "list", "tuple"),
+        *("_np", "_cl", "_cl_array", "_DeferredAllocator"),
+    )
+)
+_FUNCTIONS = ("min", "max", "round_up")
+_ALLOWED = (
+    ast.Expression,
+    ast.Tuple,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Load,
+    ast.Subscript,
+    ast.operator,
+    ast.unaryop,
+)
+
+
+def round_up(n: int, multiple: int) -> int:
+    """Return the smallest multiple of `multiple` that is not below `n`: the usual global size for a local one.
+
+    `round_up` stands for the same within the text of a size. Raises TypeError for what is no integer, ValueError for a
+    `multiple` below one.
+
+    >>> import kcl
+    >>> kcl.round_up(1000, 64)
+    1024
+    """
+    try:
+        n, multiple = operator.index(n), operator.index(multiple)
+    except TypeError:
+        raise TypeError(
+            f"kcl.round_up takes integers, not {n!r} and {multiple!r}; of names it stands within a text: "
+            "'round_up(n, 64)'"
+        ) from None
+    if multiple < 1:
+        raise ValueError(f"kcl.round_up: multiple is at least 1, not {multiple}")
+    return -(-n // multiple) * multiple
+
+
+class Array(NamedTuple):
+    """A global array argument.
+
+    `shape` is an expression over scalars and other arrays' shapes: "(n, m)", ("n", 3), "(x.shape[0],)", 1024; C order.
+    `direction` is "in", "out" (allocated where it is not given) or "inout". A call gives a numpy array, a
+    `pyopencl.array.Array`, or a buffer or SVM where scalars and other arrays say the shape.
+
+    >>> import kcl, numpy as np
+    >>> kcl.Array("y", np.float32, shape=("n", 3), direction="out").shape
+    ('n', 3)
+    """
+
+    name: str
+    dtype: Any
+    shape: Sizes
+    direction: str = "in"
+
+
+class Scalar(NamedTuple):
+    """A scalar argument; one that stands alone as an axis of an array's shape may be left out of a call.
+
+    >>> import kcl, numpy as np
+    >>> kcl.Scalar("n", np.int32).name
+    'n'
+    """
+
+    name: str
+    dtype: Any
+
+
+class Local(NamedTuple):
+    """Local memory: `size` is an expression for the number of elements of `dtype`.
+
+    It may use `local_size` and `global_size`, the sizes of the launch, as tuples.
+
+    >>> import kcl, numpy as np
+    >>> kcl.Local("part", np.float32, "2*local_size[0]").size
+    '2*local_size[0]'
+    """
+
+    name: str
+    dtype: Any
+    size: str | int | np.integer[Any]
+
+
+class Image(NamedTuple):
+    """An image argument: `type` is that of OpenCL C, such as "image2d_t" or "image3d_t".
+
+    `direction` is "in" (`read_only` in OpenCL C), "out" (`write_only`) or "inout" (`read_write`). A call gives a
+    `pyopencl.Image` of this type in every direction.
+
+    >>> import kcl
+    >>> kcl.Image("picture").type
+    'image2d_t'
+    """
+
+    name: str
+    type: str = "image2d_t"
+    direction: str = "in"
+
+
+class Sampler(NamedTuple):
+    """A sampler argument; a call gives a `pyopencl.Sampler`.
+
+    >>> import kcl
+    >>> kcl.Sampler("nearest").name
+    'nearest'
+    """
+
+    name: str
+
+
+if TYPE_CHECKING:
+    Declaration: TypeAlias = Array | Scalar | Local | Image | Sampler
+
+
+class Source:
+    """OpenCL C with what is needed to launch it.
+
+    `arguments` lists Array, Scalar, Local, Image and Sampler in the order of the kernel's parameters. `global_size` and
+    `local_size` are numbers, expressions over scalars and shapes, or tuples of both: "(n,)", ("round_up(n, 64)",),
+    (1024, 1024). Without a `global_size` every call gives one; a `local_size` of None leaves the choice to the driver.
+    `include_dirs` are searched for `#include` in their order. `build_options` and `include_dirs` are lists: one text
+    for all is refused. Raises RecipeError for a declaration that cannot be meant.
+
+    >>> import kcl, numpy as np
+    >>> source = kcl.Source(
+    ...     "kernel void twice(global float *x, int n) { int i = get_global_id(0); if (i < n) x[i] *= 2; }",
+    ...     entry="twice",
+    ...     arguments=[kcl.Array("x", np.float32, ("n",), "inout"), kcl.Scalar("n", np.int32)],
+    ...     global_size=("round_up(n, 64)",),
+    ...     local_size=64,
+    ... )
+    >>> source.global_size, source.local_size
+    ('(round_up(n, 64),)', '64')
+    """
+
+    __slots__ = ("arguments", "build_options", "code", "entry", "global_size", "include_dirs", "local_size", "path")
+
+    def __init__(
+        self,
+        code: str,
+        *,
+        entry: str,
+        arguments: Sequence[Declaration],
+        global_size: Sizes | None = None,
+        local_size: Sizes | None = None,
+        build_options: Sequence[str] = (),
+        include_dirs: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        self.code = code
+        self.entry = entry
+        declared = _listed(entry, "arguments", arguments, (Array, Scalar, Local, Image, Sampler))
+        self.arguments = tuple(_written(entry, argument) for argument in declared)
+        self.global_size = None if global_size is None else _text(entry, "global_size", global_size)
+        self.local_size = None if local_size is None else _text(entry, "local_size", local_size)
+        self.build_options = _listed(entry, "build_options", build_options, (str,))
+        directories = _listed(entry, "include_dirs", include_dirs, (str, os.PathLike))
+        self.include_dirs = tuple(os.fspath(directory) for directory in directories)
+        self.path: str | None = None
+        _check(self)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **keywords: Any) -> Source:
+        """Read the OpenCL C from a file; the keywords are those of the class. A changed file is a miss.
+
+        >>> with open("one.cl", "w") as stream:
+        ...     _ = stream.write("kernel void one(global int *x) { x[get_global_id(0)] = 1; }")
+        >>> source = kcl.Source.from_file("one.cl", entry="one", arguments=[kcl.Array("x", "int32", 4, "out")])
+        >>> source.path
+        'one.cl'
+        """
+        with open(path, encoding="utf-8") as stream:
+            source = cls(stream.read(), **keywords)
+        source.path = os.fspath(path)
+        return source
+
+    def kernel(self, entry: str, **changed: Any) -> Source:
+        """Return another kernel of the same text; the keywords are those of the class, for what is not the same.
+
+        The text is built once for all of its kernels. Raises RecipeError as the class does.
+
+        >>> text = "kernel void one(global int *x) { x[0] = 1; } kernel void two(global int *x) { x[0] = 2; }"
+        >>> one = kcl.Source(text, entry="one", arguments=[kcl.Array("x", "int32", 4, "out")], global_size=1)
+        >>> one.kernel("two").entry
+        'two'
+        """
+        same = {name: getattr(self, name) for name in self.__slots__ if name not in ("code", "entry", "path")}
+        source = Source(self.code, entry=entry, **(same | changed))
+        source.path = self.path
+        return source
+
+
+def dtype_of(argument: Array | Scalar | Local) -> np.dtype[Any]:
+    """Return the dtype that was declared; raises as numpy does for what it does not know."""
+    import numpy as np
+
+    dtype: np.dtype[Any] = np.dtype(argument.dtype)
+    return dtype
+
+
+def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the items of a parameter that is a list; refuse a single item in its place, and items of other types."""
+    *others, last = [kind.__name__ for kind in kinds]
+    says, names = f"kcl.Source {entry!r}: {parameter}", " or ".join(filter(None, [", ".join(others), last]))
+    if isinstance(given, kinds):
+        raise RecipeError(f"{says} is a list; write {parameter}=[{given!r}]")
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise RecipeError(f"{says} is a list of {names}, not {given!r}; write {parameter}=[...]")
+    items = tuple(given)
+    for item in items:
+        if not isinstance(item, kinds):
+            raise RecipeError(f"{says} lists {names}, not {item!r}; mend that item")
+    return items
+
+
+def _written(entry: str, argument: Declaration) -> Declaration:
+    """Return a declaration with its shape or size as a text."""
+    if isinstance(argument, Array):
+        return argument._replace(shape=_text(entry, f"shape of {argument.name!r}", argument.shape))
+    if isinstance(argument, Local):
+        given: Any = argument.size
+        if isinstance(given, (tuple, list)) and len(given) != 1:
+            raise RecipeError(
+                f"kcl.Source {entry!r}: size of {argument.name!r} is {given!r}; local memory has a number of "
+                "elements: write one number or text, such as '4*local_size[0]'"
+            )
+        return argument._replace(size=_text(entry, f"size of {argument.name!r}", argument.size))
+    return argument
+
+
+def _text(entry: str, what: str, given: Any) -> str:
+    """Write sizes as one expression: numbers of Python and numpy, texts, and tuples of both."""
+    if not isinstance(given, (tuple, list)):
+        return _part(entry, what, given)
+    parts = [_part(entry, what, part) for part in given]
+    for part in parts:
+        # Each is an expression by itself: together "a), (b" would be something else.
+        if isinstance(_parsed(entry, what, part).body, ast.Tuple):
+            raise RecipeError(f"kcl.Source {entry!r}: {what} has the item {part!r}; write one size an item")
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _part(entry: str, what: str, given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(given, bool):
+        raise RecipeError(
+            f"kcl.Source {entry!r}: {what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these"
+        )
+    return str(number)
+
+
+def _check(source: Source) -> None:
+    names = [argument.name for argument in source.arguments]
+    for name in (source.entry, *names):
+        if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN or name.startswith("_kcl"):
+            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} is no usable name; rename it in the OpenCL C")
+    if len(set(names)) != len(names):
+        raise RecipeError(f"kcl.Source {source.entry!r}: an argument is declared twice: {names}")
+    for argument in source.arguments:
+        _check_argument(source, argument)
+    if source.global_size is not None:
+        _check_expression(source, source.global_size, "global_size")
+    if source.local_size is not None:
+        _check_expression(source, source.local_size, "local_size")
+
+
+def _check_argument(source: Source, argument: Declaration) -> None:
+    if isinstance(argument, (Array, Scalar, Local)):
+        _check_dtype(source, argument)
+    if isinstance(argument, (Array, Image)) and argument.direction not in DIRECTIONS:
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: argument {argument.name!r}: direction is one of {', '.join(DIRECTIONS)}"
+        )
+    if isinstance(argument, Image) and argument.type not in IMAGES:
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: argument {argument.name!r}: type is one of {', '.join(IMAGES)}, "
+            f"not {argument.type!r}"
+        )
+    if isinstance(argument, Array):
+        _check_expression(source, str(argument.shape), f"shape of {argument.name!r}")
+    if isinstance(argument, Local):
+        _check_expression(source, str(argument.size), f"size of {argument.name!r}", ("global_size", "local_size"))
+
+
+def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
+    try:
+        dtype = dtype_of(argument)
+    except Exception:
+        import numpy as np
+
+        from kcl.launch.refusals import meant
+
+        near = meant(argument.dtype, np.sctypeDict) if isinstance(argument.dtype, str) else ""
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {argument.dtype!r}, which numpy "
+            f"does not know{near}; write np.float32, np.int32, or another dtype of numpy"
+        ) from None
+    if dtype.kind in _NO_ARGUMENTS:
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {dtype}, which no kernel takes"
+        )
+
+
+def _check_expression(source: Source, text: str, what: str, beside: tuple[str, ...] = ()) -> None:
+    """Let arithmetic over declared names pass, and nothing that could be more."""
+    values = [argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar))]
+    images = [argument.name for argument in source.arguments if isinstance(argument, Image)]
+    nodes = list(ast.walk(_parsed(source.entry, what, text)))
+    # What stands before a bracket or a full stop is no value: it has names of its own.
+    heads: dict[ast.AST, Sequence[str]] = {node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)}
+    heads |= {node.value: [*values, *images] for node in nodes if isinstance(node, ast.Attribute)}
+    known = [*values, *beside]
+    if not all(_is_allowed(node, heads.get(node, known), images) for node in nodes):
+        words = ", ".join([*known, *(f"{name}.width" for name in images)])
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: {what} is {text!r}; "
+            f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
+        )
+
+
+def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> bool:
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Attribute):
+        of_image = isinstance(node.value, ast.Name) and node.value.id in images
+        return node.attr in (("width", "height", "depth") if of_image else ("shape", "size"))
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and (node.func.id != "round_up" or len(node.args) == 2)
+    return isinstance(node, _ALLOWED) and not isinstance(node, (ast.Div, ast.MatMult))
+
+
+def _parsed(entry: str, what: str, text: str) -> ast.Expression:
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise RecipeError(f"kcl.Source {entry!r}: {what} is no expression: {text!r} ({error.msg})") from error

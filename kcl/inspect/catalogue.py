@@ -1,0 +1,137 @@
+"""The catalogue: the entries of both layers with their uses and partners, for `kcl.entries`, `kcl ls` and `kcl show`.
+
+What belongs to an entry is gathered for those that are shown alone: a cache has thousands.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from kcl import settings
+from kcl.cache.layer import warn_once
+from kcl.caches import presence
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+from kcl.inspect.history.journal import DIGITS, Used
+from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory.listing import Summary
+from kcl.namedtuple import NamedTuple
+
+_UNUSED = Used(0, 0.0)
+
+# By what can be sorted: words in their order, numbers and times the largest first.
+SORTS: dict[str, Callable[[Summary, Used], Any]] = {
+    "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
+    "layer": lambda one, _used: (one.layer, one.kernel, one.device),
+    "device": lambda one, _used: (one.device, one.kernel, one.layer),
+    "size": lambda one, _used: -one.size,
+    "built": lambda one, _used: -one.built,
+    "took": lambda one, _used: -one.seconds,
+    "used": lambda _one, used: -used.last,
+    "uses": lambda _one, used: -used.uses,
+}
+
+
+class CacheEntry(NamedTuple):
+    """An entry of a layer, with the fields that `kcl ls --json` prints.
+
+    `device` and `platform` are empty in the generator layer, whose entries serve every device; `here` tells whether the
+    driver of the platform is on this machine. `recipe` is its file and line, `parameters` are the starts of the texts
+    of its parameters, and `dtypes` are those of the arguments as numpy writes them, by name; a program has those of its
+    code. `bytes` is the size. `built` and `last_used` are in seconds since the epoch, `last_used` is None where the
+    entry never was a hit; `build_seconds` is what making it took. `uses` counts its hits in processes that have ended.
+    `key` is the digest of the key; `partners` are those of the programs of generated code, or of a program's code.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> (entry,) = kcl.entries("generator")
+    >>> entry.kernel, entry.parameters, entry.last_used, entry.uses
+    ('doubled', {'factor': '2'}, None, 0)
+    """
+
+    kernel: str
+    layer: str
+    platform: str
+    device: str
+    here: bool
+    recipe: str
+    parameters: Mapping[str, str]
+    dtypes: Mapping[str, str]
+    bytes: int
+    built: float
+    build_seconds: float
+    last_used: float | None
+    uses: int
+    partners: tuple[str, ...]
+    key: str
+
+
+class Catalogue:
+    """The entries of both layers, and their uses; both are read once. What cannot be read is added to `faults`."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self._rows = inventory.rows(faults)
+        self._uses = journal.uses()
+
+    def chosen(
+        self, layers: Collection[str] = (), kernel: str | None = None, device: str | None = None, sort: str = "built"
+    ) -> list[Summary]:
+        """Return the entries of the layers that are named, of both where none is.
+
+        `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.
+        """
+        device, order = (device or "").lower(), SORTS[sort]
+        found = [
+            one
+            for one in self._rows
+            if one.kind in inventory.SHOWN
+            and (not layers or one.layer in layers)
+            and (not kernel or fnmatch.fnmatchcase(one.kernel, kernel))
+            and (not device or device in one.device.lower())
+        ]
+        return sorted(found, key=lambda one: order(one, self._uses.get(one.digest[:DIGITS], _UNUSED)))
+
+    def named(self, text: str) -> list[Summary]:
+        """Return the entries that a text names, as `kcl.inspect.inventory.find`."""
+        return inventory.named(text, self._rows)
+
+    def described(self, shown: Iterable[Summary]) -> list[CacheEntry]:
+        """Describe entries, in their order."""
+        shown = list(shown)
+        partners = inventory.partners(shown, self._rows)
+        here = {platform: presence.is_platform_here(platform) for platform in {one.platform for one in shown}}
+        return [self._described(one, partners, here) for one in shown]
+
+    def _described(self, one: Summary, partners: inventory.Partners, here: Mapping[str, bool]) -> CacheEntry:
+        layer, _address, _kind, kernel, platform, device, size, built, seconds, program, recipe = one
+        others, digest = partners.get((layer, program), ()), one.digest
+        if others and layer == settings.BINARY:
+            recipe = inventory.common([other.recipe for other in others])
+        uses, last, *_seconds = self._uses.get(digest[:DIGITS], _UNUSED)
+        keys = tuple([other.digest for other in others])
+        made = (kernel, layer, platform, device, here[platform], *recipe, size, built, seconds, last or None, uses)
+        return CacheEntry(*made, keys, digest)
+
+
+def entries(*layers: str, kernel: str | None = None, device: str | None = None) -> list[CacheEntry]:
+    """Return the entries of the layers that are named, of both where none is, the youngest first, as `kcl ls` does.
+
+    `kernel` is a name or a shell pattern, `device` a part of the device's name.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> [entry.kernel for entry in kcl.entries("generator")]
+    ['doubled']
+
+    Reads files of the cache directory and builds nothing. What cannot be read is left out, with a warning. Raises
+    ValueError for an unknown layer. Thread-safe.
+    """
+    for name in layers:
+        if name not in settings.LAYERS:
+            raise ValueError(f"{name!r} is no layer: take {' or '.join(settings.LAYERS)}")
+    faults: list[Fault] = []
+    catalogue = Catalogue(faults)
+    for fault in faults:
+        if not layers or fault.layer in layers:
+            warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
+    return catalogue.described(catalogue.chosen(layers, kernel, device))

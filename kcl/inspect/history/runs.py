@@ -1,0 +1,112 @@
+"""Runs: what the processes of the last run of each driver looked up, as the journal has it.
+
+Nothing says which processes make one run. Those count as one that ran the same file and were alive at the same time:
+forked and spawned workers, and the ranks of MPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kcl.inspect.history.records import COUNTERS, Counters, merge
+from kcl.namedtuple import NamedTuple
+
+_DRIVERS = 32
+_USES = 20_000  # entries that are named in all runs that are kept
+
+Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
+
+
+class Used(NamedTuple):
+    """How often an entry was a hit, when last, in seconds since the epoch, and the seconds that this took and saved."""
+
+    uses: int
+    last: float
+    seconds: float = 0.0
+    saved: float = 0.0
+
+
+class Ran(NamedTuple):
+    """What one process did: its name in the journal, the file that it ran, its counters, and the entries that it used.
+
+    `began`, with the first look-up, and `ended` are in seconds since the epoch. `uses` is by the first digits of the
+    digests of the entries.
+    """
+
+    name: str
+    driver: str
+    pid: int
+    began: float
+    ended: float
+    tallies: Tallies
+    uses: dict[str, Used]
+
+
+def packed(ran: Ran) -> list[Any]:
+    """Write a process as a value of JSON."""
+    tallies = [[*place, *(row[name] for name in COUNTERS)] for place, row in ran.tallies.items()]
+    return [*ran[:5], tallies, ran.uses]
+
+
+def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used]) -> Ran:
+    """Read a process; where it has no counters and uses of its own it has the given ones."""
+    if len(fields) > 5:
+        tallies = {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in fields[5]}
+        uses = {digest: Used(*used) for digest, used in fields[6].items()}
+    name, driver, pid, began, ended = fields[:5]
+    return Ran(name, driver, pid, began, ended, tallies, uses)
+
+
+def merge_uses(into: dict[str, Used], found: Mapping[str, Used]) -> None:
+    """Add uses to those of the same entries."""
+    for digest, used in found.items():
+        before = into.get(digest, Used(0, 0.0))
+        into[digest] = Used(
+            before.uses + used.uses,
+            max(before.last, used.last),
+            before.seconds + used.seconds,
+            before.saved + used.saved,
+        )
+
+
+def last(found: Iterable[Ran], driver: str | None = None) -> list[Ran]:
+    """Return the processes of the last run of a driver, or of any, the one that ended last first."""
+    ordered = sorted(_whole(found), key=lambda one: -one.ended)
+    run: list[Ran] = []
+    for one in ordered:
+        if not run and driver in (None, one.driver):
+            run, begin = [one], one.began
+        elif run and one.driver == run[0].driver and one.ended >= begin:
+            run.append(one)
+            begin = min(begin, one.began)
+    return run
+
+
+def kept(found: Iterable[Ran]) -> list[Ran]:
+    """Return the last runs of the drivers that ran last: what a record of many keeps."""
+    found, kept, room = list(found), list[Ran](), _USES
+    newest = {one.driver: one.ended for one in sorted(found, key=lambda one: one.ended)}
+    for driver in sorted(newest, key=lambda one: -newest[one])[:_DRIVERS]:
+        run = last(found, driver)
+        room -= sum(len(one.uses) for one in run)
+        if room < 0 and kept:
+            break
+        kept += run
+    return kept
+
+
+def _whole(found: Iterable[Ran]) -> Iterable[Ran]:
+    """Add up what one process wrote in several records."""
+    whole: dict[str, Ran] = {}
+    for one in found:
+        before = whole.get(one.name)
+        if before is None:
+            whole[one.name] = one
+            continue
+        tallies, uses = dict(before.tallies), dict(before.uses)
+        merge(tallies, one.tallies)
+        merge_uses(uses, one.uses)
+        began, ended = min(before.began, one.began), max(before.ended, one.ended)
+        whole[one.name] = Ran(*before[:3], began, ended, tallies, uses)
+    return whole.values()

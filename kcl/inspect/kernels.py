@@ -1,0 +1,330 @@
+"""What a run looked up, kernel by kernel: from what a process kept, or from the journal, and from the entries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kcl import events, settings
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.run_memo import driver_name
+from kcl.errors import CacheFault
+from kcl.events import Kept
+from kcl.inspect import inventory, report
+from kcl.inspect.history.journal import DIGITS, Missed
+from kcl.inspect.history.runs import Ran
+from kcl.inspect.inventory.listing import Summary
+from kcl.namedtuple import NamedTuple
+from kcl.text.layout import shortened
+from kcl.text.names import dtype, of_class
+
+HEAD = ("kernel", *settings.LAYERS, "seconds", "saved")
+_PARAMETER = "parameter "
+_FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
+
+
+class Look(NamedTuple):
+    """Look-ups of one kernel in one layer with the same end; `moment` is when the last one ended.
+
+    `digest` is that of the entry, empty where it is not known. `seconds` and `saved` are those of all of them.
+    """
+
+    layer: str
+    kernel: str
+    outcome: str
+    reason: str
+    digest: str
+    times: int
+    moment: float
+    seconds: float
+    saved: float
+
+
+class Stored(NamedTuple):
+    """What lies in the cache of a look-up: the entry, and the digest of its OpenCL C."""
+
+    summary: Summary
+    entry: Entry
+    source: str
+    parameters: Mapping[str, str]
+    dtypes: Mapping[str, str]
+
+
+class Row(NamedTuple):
+    """A kernel with its parameters and dtypes: its look-ups, and what lies in the cache of it, layer by layer."""
+
+    kernel: str
+    looks: tuple[Look, ...]
+    stored: tuple[Stored, ...]
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The parameters of the recipe as text; empty where they are not known."""
+        return next((one.parameters for one in self.stored if one.parameters), {})
+
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """The dtypes of the arguments by name; empty where they are not known."""
+        return next((one.dtypes for one in self.stored if one.dtypes), {})
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters: `matmul(block=16)`."""
+        listed = ", ".join(f"{name}={text}" for name, text in self.parameters.items())
+        return f"{self.kernel}({listed})" if listed else self.kernel
+
+    @property
+    def seconds(self) -> float:
+        """What all its look-ups took."""
+        return sum(look.seconds for look in self.looks)
+
+    @property
+    def saved(self) -> float:
+        """What its hits saved."""
+        return sum(look.saved for look in self.looks)
+
+    def of(self, layer: str) -> list[Look]:
+        """Return the look-ups in a layer."""
+        return [look for look in self.looks if look.layer == layer]
+
+
+class Entries:
+    """The entries of all layers by the first digits of their digests; one is read when it is asked for."""
+
+    def __init__(self) -> None:
+        self._listed = inventory.by_digest(DIGITS)
+        self._known: dict[str, Stored | None] = {}
+
+    def get(self, digest: str) -> Stored | None:
+        """Return what lies under a digest; None where that is nothing, or nothing that can be read."""
+        start = digest[:DIGITS]
+        if start not in self._known:
+            self._known[start] = self._read(self._listed.get(start, ()))
+        return self._known[start]
+
+    def _read(self, listed: Sequence[Summary]) -> Stored | None:
+        for summary in listed:
+            try:
+                entry = inventory.read(summary.layer, summary.address)
+                return Stored(summary, entry, _source(entry), self._parameters(entry), _dtypes(entry))
+            except _FAULTS:
+                continue
+        return None
+
+    def _parameters(self, entry: Entry) -> dict[str, str]:
+        """Return the parameters of a recipe, from the row of its code or from the base row before it."""
+        named = [(part.name, part.value) for part in entry.key.parts]
+        if "record.json" in entry.parts:
+            named = json.loads(entry.parts["record.json"].decode("utf-8", "surrogatepass"))["beside"]
+        elif "row" in (names := [part.name for part in entry.key.parts]):
+            base = self.get(Key(entry.key.parts[: names.index("row")]).digest)
+            if base is not None:
+                return dict(base.parameters)
+        told = [(name.removeprefix(_PARAMETER), text) for name, text in named if name.startswith(_PARAMETER)]
+        return {name: of_class(text) for name, text in told}
+
+
+def _source(entry: Entry) -> str:
+    """Return the digest of the OpenCL C, as the key of a program names it."""
+    source = entry.parts.get("source.cl")
+    return hashlib.sha256(source).hexdigest() if source is not None else ""
+
+
+def _dtypes(entry: Entry) -> dict[str, str]:
+    known = {**(entry.metadata.get("inferred") or {}), **(entry.metadata.get("chosen") or {})}
+    listed = [(name, text) for name, _kind, text, _required in entry.metadata.get("arguments", ())]
+    return {name: dtype(known.get(name) or text) for name, text in listed}
+
+
+def of_process(kept: Iterable[Kept]) -> list[Look]:
+    """Return what this process looked up."""
+    return _added(
+        Look(one.layer, one.kernel, one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved))
+        for moment, one, digest in kept
+    )
+
+
+def of_this_process() -> list[Row]:
+    """Return what this process looked up, kernel by kernel, if it was told to keep that (`kcl.events.keep`)."""
+    return rows(of_process(events.kept()), Entries())
+
+
+def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
+    """Add what this process did to a file, as one line of JSON; raises OSError."""
+    found, now = of_this_process(), time.time()
+    told = document(driver_name(), [os.getpid()], _began(found, now), now, layers, found, remarks)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    with os.fdopen(descriptor, "ab", buffering=0) as stream:
+        stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: others add lines, too
+
+
+def _began(found: Iterable[Row], now: float) -> float:
+    return min((look.moment - look.seconds for row in found for look in row.looks), default=now)
+
+
+def document(
+    driver: str,
+    processes: list[int],
+    began: float,
+    ended: float,
+    layers: list[dict[str, Any]],
+    found: Iterable[Row],
+    remarks: list[str],
+) -> dict[str, Any]:
+    """Write a report as JSON: see `kcl.cli.schema`."""
+    return {
+        "driver": driver,
+        "processes": processes,
+        "began": began,
+        "ended": ended,
+        "layers": layers,
+        "kernels": [described(row) for row in found],
+        "remarks": remarks,
+    }
+
+
+def of_run(run: Iterable[Ran], missed: Iterable[Missed], entries: Entries) -> list[Look]:
+    """Return what the processes of a run looked up; the hits of entries that are no longer there have no digest."""
+    run = list(run)
+    names = {one.name for one in run}
+    looks = [
+        Look(one.layer, one.kernel, one.outcome, one.reason, one.key.digest if one.key else "", 1, *_when(one))
+        for one in missed
+        if one.process in names
+    ]
+    for one in run:
+        for digest, used in one.uses.items():
+            stored = entries.get(digest)
+            if stored is not None:
+                layer, kernel = stored.summary.layer, stored.summary.kernel
+                looks.append(Look(layer, kernel, "hit", "", stored.entry.key.digest, *used))
+    return _added(looks) + _untold(run, looks)
+
+
+def _when(one: Missed) -> tuple[float, float, float]:
+    return one.time, one.seconds, 0.0
+
+
+def _untold(run: Iterable[Ran], looks: Iterable[Look]) -> list[Look]:
+    """Return the hits that the counters of a run have, and its entries do not tell."""
+    left: dict[tuple[str, str], list[float]] = {}
+    for one in run:
+        for place, row in one.tallies.items():
+            sums = left.setdefault(place, [0, 0.0, 0.0])
+            sums[:] = sums[0] + row["hits"], sums[1] + row["seconds"], sums[2] + row["saved"]
+    for look in looks:
+        sums = left.get((look.layer, look.kernel), [0, 0.0, 0.0])
+        hits = look.times if look.outcome == "hit" else 0
+        sums[:] = sums[0] - hits, sums[1] - look.seconds, sums[2] - look.saved
+    return [
+        Look(*place, "hit", "", "", int(count), 0.0, max(0.0, seconds), max(0.0, saved))
+        for place, (count, seconds, saved) in left.items()
+        if count > 0
+    ]
+
+
+def _added(looks: Iterable[Look]) -> list[Look]:
+    """Add up look-ups of the same entry with the same end."""
+    found: dict[tuple[str, ...], Look] = {}
+    for look in looks:
+        before = found.setdefault(look[:5], look)
+        if before is not look:
+            moment = max(before.moment, look.moment)
+            sums = (one + other for one, other in zip(before[7:], look[7:], strict=True))
+            found[look[:5]] = Look(*look[:5], before.times + look.times, moment, *sums)
+    return list(found.values())
+
+
+def rows(looks: Iterable[Look], entries: Entries) -> list[Row]:
+    """Put look-ups together, kernel by kernel: a program belongs to the code that has the same OpenCL C."""
+    made: list[tuple[str, list[Look], list[Stored]]] = []
+    for look in sorted(looks, key=lambda one: settings.LAYERS.index(one.layer)):
+        stored = entries.get(look.digest) if look.digest else None
+        place = next((one for one in made if _is_akin(one, look, stored)), None)
+        if place is None:
+            place = look.kernel, [], []
+            made.append(place)
+        place[1].append(look)
+        if stored is not None and stored not in place[2]:
+            place[2].append(stored)
+    found = [Row(kernel, tuple(of_row), tuple(stored)) for kernel, of_row, stored in made]
+    return sorted(found, key=lambda row: min(look.moment - look.seconds for look in row.looks))
+
+
+def _is_akin(row: tuple[str, list[Look], list[Stored]], look: Look, stored: Stored | None) -> bool:
+    """Tell whether a look-up belongs to the look-ups of a row."""
+    kernel, looks, held = row
+    if any(one.layer == look.layer and one.digest == look.digest and one.kernel == look.kernel for one in looks):
+        return True
+    if look.layer == settings.GENERATOR:
+        return False
+    if stored is not None and held:
+        return any(one.source == stored.source for one in held)
+    return kernel == look.kernel and not (held and look.layer in {one.layer for one in looks})
+
+
+def lines(found: Sequence[Row]) -> list[str]:
+    """Write rows as a table that fits a terminal of 80 columns."""
+    cells = [
+        (
+            label,
+            *(outcome(row.of(layer)) for layer in settings.LAYERS),
+            f"{row.seconds:.3f}",
+            f"{row.saved:.3f}",
+        )
+        for row, label in zip(found, labels(found), strict=True)
+    ]
+    room = report.WIDTH - max((sum(map(len, row[1:])) for row in [HEAD, *cells]), default=0) - 2 * (len(HEAD) - 1)
+    return report.table(HEAD, [(shortened(row[0], room), *row[1:]) for row in cells])
+
+
+def labels(found: Sequence[Row]) -> list[str]:
+    """Name rows: kernel and parameters, and the dtypes that the caller chose where these do not tell rows apart."""
+    plain = [row.label for row in found]
+    return [
+        f"{label}{_distinct(row)}" if plain.count(label) > 1 else label for row, label in zip(found, plain, strict=True)
+    ]
+
+
+def _distinct(row: Row) -> str:
+    chosen = {name: text for one in row.stored for name, text in (one.entry.metadata.get("chosen") or {}).items()}
+    return f" {', '.join(f'{name}: {dtype(text)}' for name, text in chosen.items())}" if chosen else ""
+
+
+def outcome(looks: Iterable[Look]) -> str:
+    """Write how look-ups ended: "hit", "miss, hit x2"; "-" where there are none."""
+    counted: dict[str, int] = {}
+    for look in looks:
+        counted[look.outcome] = counted.get(look.outcome, 0) + look.times
+    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items()) or "-"
+
+
+def described(row: Row) -> dict[str, Any]:
+    """Write a row as JSON."""
+    return {
+        "kernel": row.kernel,
+        "parameters": dict(row.parameters),
+        "dtypes": dict(row.dtypes),
+        "seconds": row.seconds,
+        "saved": row.saved,
+        "lookups": [_described(look) for look in row.looks],
+    }
+
+
+def _described(look: Look) -> dict[str, Any]:
+    return {
+        "layer": look.layer,
+        "outcome": look.outcome,
+        "reason": look.reason,
+        "times": look.times,
+        "time": look.moment or None,
+        "seconds": look.seconds,
+        "saved": look.saved,
+        "key": look.digest or None,
+    }

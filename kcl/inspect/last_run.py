@@ -1,0 +1,104 @@
+"""The last run of a driver, as the journal and the entries have it: what `kcl report` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kcl import settings
+from kcl.inspect import inventory, kernels
+from kcl.inspect.explain import misses
+from kcl.inspect.explain.misses import Told
+from kcl.inspect.history import journal, notes
+from kcl.inspect.history.records import COUNTERS
+from kcl.inspect.history.runs import Ran
+from kcl.inspect.kernels import Entries, Row
+from kcl.namedtuple import NamedTuple
+
+EXPLAINED = 40  # misses of a run
+
+
+class Held(NamedTuple):
+    """What lies in a layer: how many entries of how many kernels, their bytes, and when they were made."""
+
+    layer: str
+    places: tuple[str, ...]
+    entries: int
+    kernels: int
+    size: int
+    oldest: float
+    newest: float
+
+
+class Run(NamedTuple):
+    """The processes of one run, what they looked up, what explains their misses, and what is in the cache now.
+
+    `began` and `ended` are the times of the first and of the last look-up, in seconds since the epoch. `layers` has
+    the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many.
+    """
+
+    driver: str
+    processes: tuple[int, ...]
+    began: float
+    ended: float
+    layers: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
+    told: tuple[Told, ...]
+    untold: int
+    remarks: tuple[str, ...]
+    held: tuple[Held, ...]
+
+    def total(self, column: str) -> float:
+        """Add up a counter over the layers."""
+        return sum(float(row[column]) for row in self.layers)
+
+    def described(self) -> dict[str, Any]:
+        """Write the run as JSON."""
+        processes, layers, remarks = list(self.processes), list(self.layers), list(self.remarks)
+        return kernels.document(self.driver, processes, self.began, self.ended, layers, self.rows, remarks)
+
+
+def last_run(driver: str | None = None) -> Run | None:
+    """Return the last run of a driver, or of any; None where none is known."""
+    run = journal.last_run(driver)
+    if not run:
+        return None
+    history, names = journal.last_misses(), {one.name for one in run}
+    missed = [one for one in history if one.process in names]
+    entries = Entries()
+    looks = kernels.of_run(run, missed, entries)
+    held = tuple(_held(layer) for layer in settings.LAYERS)
+    moments = [moment for look in looks if look.moment for moment in (look.moment - look.seconds, look.moment)]
+    return Run(
+        run[0].driver,
+        tuple(sorted({one.pid for one in run})),
+        min(moments, default=run[-1].began),
+        max(moments, default=run[0].ended),
+        tuple(_counted(run, one) for one in held),
+        tuple(kernels.rows(looks, entries)),
+        tuple(misses.told(missed[-EXPLAINED:], history)),
+        max(0, len(missed) - EXPLAINED),
+        tuple(note.late.words for note in notes.read() if note.driver == run[0].driver),
+        held,
+    )
+
+
+def _counted(run: Iterable[Ran], held: Held) -> dict[str, Any]:
+    """Add up the counters of a layer over the processes of a run."""
+    rows = [row for one in run for (layer, _kernel), row in one.tallies.items() if layer == held.layer]
+    sums = {name: sum(row[name] for row in rows) for name in COUNTERS}
+    return {"layer": held.layer, **sums, "files": ", ".join(held.places)}
+
+
+def _held(layer: str) -> Held:
+    found = list(inventory.summaries(layer))
+    built = [one.built for one in found]
+    return Held(
+        layer,
+        tuple(store.location for store in inventory.stores(layer, [])),
+        len(found),
+        len({one.kernel for one in found}),
+        sum(one.size for one in found),
+        min(built, default=0.0),
+        max(built, default=0.0),
+    )

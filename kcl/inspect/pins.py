@@ -1,0 +1,40 @@
+"""Pins: the kernels that stay whatever the bounds on the stores are.
+
+A pin is the name of a kernel, a shell pattern of names, or the whole digest of an entry. The pins are one small file.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+
+from kcl.cache import places
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.errors import CacheFault
+
+_ADDRESS = address("0" * 64, label="pins")
+
+
+def read() -> list[str]:
+    """Return the pins in their order; none where the file cannot be read."""
+    with suppress(OSError, CacheFault, ValueError):
+        found = json.loads(_store().get(_ADDRESS) or b"[]")
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return []
+
+
+def write(pins: Iterable[str]) -> None:
+    """Keep these pins and no others; raises `OSError` or `CacheFault`."""
+    _store().put(_ADDRESS, json.dumps(sorted(set(pins))).encode())
+
+
+def hold(pins: Iterable[str], kernel: str, digest: str) -> bool:
+    """Tell whether one of the pins is of this kernel, or of the entry with this digest."""
+    return any(one == digest or fnmatch.fnmatchcase(kernel, one) for one in pins)
+
+
+def _store() -> Directory:
+    return Directory(places.own(places.PINS))

@@ -1,0 +1,142 @@
+"""Purging: which files and rows go for a wish, and removing them. `kcl purge` and `kcl.purge` are this."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+
+from kcl import caches, process, settings
+from kcl.cache import places
+from kcl.errors import CacheFault, meant
+from kcl.inspect import removal
+from kcl.inspect.removal import Item, Refusal, Rows
+from kcl.namedtuple import NamedTuple
+
+OWN = "kcl"  # the name that stands for both layers and all that belongs to them
+
+
+class Removal(NamedTuple):
+    """What `kcl.purge` removed, or would remove.
+
+    `items` are files and directories, `rows` rows of the generator layer's database. `refusals` names the places that
+    were left alone, each with the reason. `remarks` says what may come back, and why.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> removal = kcl.purge("generator")
+    >>> removal.files, removal.bytes > 0, removal.refusals
+    (1, True, [])
+    """
+
+    items: list[Item]
+    rows: Rows
+    refusals: list[Refusal]
+    remarks: list[str]
+
+    @property
+    def files(self) -> int:
+        """The number of files."""
+        return sum(item.files for item in self.items)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of files and rows."""
+        return sum(item.size for item in self.items) + self.rows.size
+
+    def __repr__(self) -> str:
+        counted = f"{self.files} files, {len(self.rows.addresses)} rows, {self.bytes} bytes"
+        return f"<kcl.Removal {counted}" + (f", {len(self.refusals)} places left alone>" if self.refusals else ">")
+
+
+def purge(
+    *layers: str,
+    everything: bool = False,
+    older: float | str | None = None,
+    kernel: str | None = None,
+    dry_run: bool = False,
+) -> Removal:
+    """Remove caches as `kcl purge` does, without asking; returns what went.
+
+    `layers` are `kcl` (both layers and all that belongs to them, as where none is named), `generator`, `binary`, or the
+    name of another cache, see `kcl status`; `everything` stands for kcl, loopy, pyopencl and the OpenCL drivers.
+    `older`, seconds or a text such as "30d", takes only what was neither made nor used for so long; `kernel`, a name or
+    a shell pattern, only kcl's entries of these kernels. `dry_run` removes nothing. Afterwards every kernel of this
+    process is looked up again.
+
+    >>> kcl.purge("binary", kernel="doubled", dry_run=True)
+    <kcl.Removal 0 files, 0 rows, 0 bytes>
+
+    Raises ValueError for an unknown layer, and for `kernel` together with a cache that knows no kernels. What the
+    system refuses is in `refusals`. Waits at most a minute for a helper process that works on these entries.
+    Thread-safe.
+    """
+    age = settings.age(older) if isinstance(older, str) else older
+    found = planned(layers, everything, age, kernel)
+    if dry_run:
+        return found
+    found = carry_out(found, lambda: planned(layers, everything, age, kernel))
+    process.changed()  # what memory holds is gone too
+    return found
+
+
+def planned(layers: tuple[str, ...], everything: bool, older: float | None, kernel: str | None) -> Removal:
+    """Return what a wish would remove, and remove nothing; parameters and errors as `purge` has them."""
+    names = _names(layers, everything, kernel)
+    before = None if older is None else time.time() - older
+    own = [name for name in names if name in settings.LAYERS]
+    found = Removal([], Rows((), 0), [], [])
+    if own and (kernel is not None or before is not None):
+        items, rows = removal.entries(own, kernel, before, found.refusals)
+        found = found._replace(items=items, rows=rows)
+        names = [name for name in names if name not in own]
+    for name in names:
+        found.items.extend(removal.items(name, found.refusals, before))
+    return found
+
+
+def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
+    """End kcl's work in the background, then remove what was planned; returns what went.
+
+    `plan` is asked once more when the work has ended, since a helper may have stored something meanwhile. What could
+    not be removed becomes a refusal.
+    """
+    if found.rows.addresses or any(item.cache in removal.OWN for item in found.items):
+        if not removal.quiet(places.own()):
+            found.remarks.append("kcl's helper process still works: what it makes may reappear")
+        for machine in removal.elsewhere():
+            found.remarks.append(f"jobs of the machine {machine} are removed; its helper may still write what it makes")
+        found = plan()._replace(remarks=found.remarks)
+    take_away(found.items, found.rows, found.refusals)
+    removal.sweep()
+    return found
+
+
+def take_away(items: list[Item], rows: Rows, refusals: list[Refusal]) -> None:
+    """Remove items and rows; what could not be removed is added to `refusals`."""
+    for item in items:
+        try:
+            removal.remove(item)
+        except OSError as error:
+            refusals.append(Refusal(item.cache, item.path, str(error)))
+    if rows.addresses:
+        try:
+            removal.remove_rows(rows)
+        except (OSError, sqlite3.Error, CacheFault) as error:
+            refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
+
+
+def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
+    known = (OWN, *settings.LAYERS, *caches.names())
+    for name in layers:
+        if name not in known:
+            raise ValueError(f"{name!r} is no layer: take one of {', '.join(known)}.{meant(name, known)}")
+    if kernel is not None:
+        if everything or not set(layers) <= set(settings.LAYERS):
+            raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")
+        return list(layers or settings.LAYERS)
+    named = [own for name in layers or (() if everything else (OWN,)) for own in _meant(name)]
+    return list(dict.fromkeys([*(removal.everything() if everything else ()), *named]))
+
+
+def _meant(name: str) -> tuple[str, ...]:
+    return removal.OWN if name == OWN else (name,)

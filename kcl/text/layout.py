@@ -1,0 +1,55 @@
+"""Texts that fit where they are printed: broken into lines, shortened, and which cells of a table are numbers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+_LEFT_OUT = "..."
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns a text takes: some letters take two, some none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+    )
+
+
+def shortened(text: str, width: int) -> str:
+    """Leave the middle of a text out where it has no room; the end, which of a path says more, is the larger part."""
+    if columns_of(text) <= width:
+        return text
+    end = max(1, min(2 * width // 3, width - len(_LEFT_OUT) - 1))
+    return f"{text[: max(1, width - end - len(_LEFT_OUT))]}{_LEFT_OUT}{text[-end:]}"
+
+
+def cut(text: str, width: int) -> str:
+    """Leave the end of a text out where it has no room."""
+    return text if columns_of(text) <= width else text[: width - len(_LEFT_OUT)] + _LEFT_OUT
+
+
+def folded(line: str, width: int, hang: int = 2) -> list[str]:
+    """Break a line that is too long between words; further lines are indented. A word that is too long stays whole."""
+    if columns_of(line) <= width:
+        return [line]
+    import textwrap
+
+    start = line[: len(line) - len(line.lstrip())]
+    further = start + " " * hang
+    found = textwrap.wrap(
+        line.lstrip(),
+        width,
+        initial_indent=start,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return found or [""]
+
+
+def is_numeric(cells: Iterable[str]) -> bool:
+    """Tell whether the cells of a column are numbers, with a unit or without; those that are empty do not count."""
+    words = [cell.split(" ")[0] for cell in cells if cell]
+    return bool(words) and all(word.replace(".", "", 1).isdigit() for word in words)

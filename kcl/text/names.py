@@ -1,0 +1,22 @@
+"""Names that people use: of dtypes and of classes, which keys and entries hold as exact texts."""
+
+from __future__ import annotations
+
+import re
+
+_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+_PLAIN = re.compile(r"[<>=|]?([biufc])(\d+)")
+_CLASS = re.compile(r"<class '([^']*)'>")
+
+
+def dtype(text: str) -> str:
+    """Return the name of a plain dtype, "float32" for "<f4"; another text, as of a structure, as it stands."""
+    match = _PLAIN.fullmatch(text)
+    if match is None:
+        return text
+    return "bool" if match[1] == "b" else f"{_KINDS[match[1]]}{8 * int(match[2])}"
+
+
+def of_class(text: str) -> str:
+    """Return a text in which a class stands by its name: "numpy.float32" for "<class 'numpy.float32'>"."""
+    return _CLASS.sub(r"\1", text) if "<class" in text else text

@@ -1,0 +1,209 @@
+"""Crew: worker processes of one call, which get a kernel at a time over a socket of their own and answer how it went.
+
+    parent -> worker    Setup, once; then for each kernel the bytes of (kernel, arguments)
+    worker -> parent    "" where the kernel is prepared, else why not
+
+What is sent is pickled by `multiprocessing`, between this process and its own children only. A worker ends when its
+socket is closed, so none outlives this process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import connection, reduction
+from typing import TYPE_CHECKING, Any
+
+from kcl import events, settings
+from kcl.handle import described
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.workers.prepare import Item
+
+# Nobody reads what a worker prints, and each program is asked of it once.
+_VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_REPORT": ""}
+
+
+class Task(NamedTuple):
+    """What a worker is to prepare, and the bytes of it that are sent."""
+
+    item: Item
+    blob: bytes
+
+
+class Setup(NamedTuple):
+    """What a worker needs before its first kernel.
+
+    `devices` are those of the context, each as the places of its platform and of itself there, and its name.
+    """
+
+    path: list[str]
+    argv: list[str]
+    main: str
+    package: str | None
+    cache_dir: str
+    devices: list[tuple[int, int, str]]
+
+
+class Worker:
+    """One worker process, its socket, and the task that it works on."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.socket, theirs = connection.Pipe()
+        with theirs:
+            code = f"import sys; sys.path.insert(0, {os.path.dirname(settings.PACKAGE)!r}); "
+            code += f"from kcl.workers.worker import main; main({theirs.fileno()})"
+            null = subprocess.DEVNULL
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=null,
+                stdout=null,
+                stderr=null,
+                pass_fds=[theirs.fileno()],
+                env={**settings.environment(), **_VARIABLES},
+            )
+        self.task: Task | None = None
+        self.is_dead = False
+        with suppress(OSError):
+            self.socket.send(tuple(setup))
+
+    def give(self, task: Task | None) -> None:
+        """Give the worker its next task; None ends it."""
+        self.task = task
+        with suppress(OSError):  # it has died: nobody answers
+            self.socket.send_bytes(task.blob if task is not None else b"")
+
+    def answer(self) -> tuple[Task, str]:
+        """Return the task that was given, and why it was not done, empty where it was."""
+        assert self.task is not None
+        try:
+            return self.task, str(self.socket.recv())
+        except (EOFError, OSError):
+            self.is_dead = True
+            return self.task, "the worker has died"
+
+    def end(self) -> None:
+        """End the process, if it has not ended by itself."""
+        self.socket.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def work(
+    items: list[Item], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
+) -> list[Item]:
+    """Let `count` workers prepare the items, and wait for them; returns those that they did not prepare.
+
+    All are returned where no worker can be started for this context. Why is logged.
+    """
+    devices = _devices(getattr(context, "context", context))
+    tasks = [task for task in map(_task, items) if task is not None] if devices and _is_python() else []
+    if not devices or not tasks:
+        return items
+    workers: list[Worker] = []
+    try:
+        setup = _setup(devices)
+        workers += [Worker(setup) for _ in range(min(count, len(tasks)))]
+        prepared = _hand_out(deque(tasks), workers, said)
+        for worker in workers:
+            worker.process.wait()
+    except OSError as error:  # no more processes, or no memory
+        events.logger().warning("kernels are prepared in this process: %s", error)
+        return items
+    finally:
+        for worker in workers:
+            worker.end()
+    done = {id(item) for item in prepared}
+    return [item for item in items if id(item) not in done]
+
+
+def _setup(devices: list[tuple[int, int, str]]) -> Setup:
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    return Setup(
+        [os.path.abspath(folder) for folder in sys.path],
+        sys.argv,
+        os.path.abspath(file) if file else "",
+        getattr(main, "__package__", None),
+        settings.get_cache_dir() if settings.is_chosen() else "",
+        devices,
+    )
+
+
+def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, str], object]) -> list[Item]:
+    """Give a task to each worker as soon as it is free, until all are done; returns the items that are prepared."""
+    prepared: list[Item] = []
+    answered = 0
+    for worker in workers:
+        worker.give(tasks.popleft())
+    busy: dict[Any, Worker] = {worker.socket: worker for worker in workers}
+    while busy:
+        for socket in connection.wait(list(busy)):
+            worker = busy.pop(socket)
+            task, fault = worker.answer()
+            answered += 1
+            said(answered, described(task.item.kernel))
+            if fault:
+                name = described(task.item.kernel)
+                events.logger().info("kernel %s is prepared in this process: %s", name, fault)
+            else:
+                prepared.append(task.item)
+            if not worker.is_dead:
+                worker.give(tasks.popleft() if tasks else None)
+                if worker.task is not None:
+                    busy[socket] = worker
+    return prepared
+
+
+def _task(item: Item) -> Task | None:
+    """Return the task of an item, None where its kernel cannot be sent."""
+    kernel, values = item
+    dtypes = {name: _dtypes(value) for name, value in values.items()}
+    try:
+        return Task(item, bytes(reduction.ForkingPickler.dumps((kernel, dtypes))))
+    except Exception as error:
+        events.logger().info("kernel %s is prepared in this process: %s", described(kernel), error)
+        return None
+
+
+def _dtypes(value: Any) -> Any:
+    """Return what an argument says of its dtype, without its content."""
+    import numpy as np
+
+    if isinstance(value, (type, str, np.dtype)):
+        return value
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_dtypes, value))
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.hasobject:
+        parts = np.empty(value.shape, object)
+        for index in np.ndindex(value.shape):
+            parts[index] = _dtypes(value[index])
+        return parts
+    return dtype
+
+
+def _devices(context: cl.Context) -> list[tuple[int, int, str]] | None:
+    """Say where the devices of a context are found; None for one that has no place, such as a part of a device."""
+    import pyopencl as cl
+
+    places = {
+        device: (number, place, device.name)
+        for number, platform in enumerate(cl.get_platforms())
+        for place, device in enumerate(platform.get_devices())
+    }
+    found = [places.get(device) for device in context.devices]
+    return [one for one in found if one is not None] if None not in found else None
+
+
+def _is_python() -> bool:
+    """Tell whether this interpreter can be started anew; an application with Python inside cannot."""
+    name = os.path.basename(sys.executable or "").lower()
+    return os.name == "posix" and name.startswith(("python", "pypy"))

@@ -1,0 +1,146 @@
+"""Prepare: make many kernels ready, in worker processes where that is of use, and else one after the other.
+
+A worker generates and builds into the stores, and sends no code back: this process finds the entries by its own keys.
+So a worker that knows less of the program than this process can cost time, and never a wrong hit. What no worker could
+prepare is prepared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl import process, settings
+from kcl.cache import layers, progress
+from kcl.errors import PrepareError
+from kcl.handle import Kernel, described, is_stored_for, prepare_only
+from kcl.inspect import report
+from kcl.namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+_MOST_WORKERS = 8  # by default: each needs the memory of loopy and of an OpenCL driver
+_FEWEST_TASKS = 2  # of a worker: what it costs to start one, and to import loopy there, is about a kernel
+
+
+class Item(NamedTuple):
+    """A kernel, and what a call would give: dtypes, types, arrays or scalars by name."""
+
+    kernel: Kernel
+    values: dict[str, Any]
+
+
+class State:
+    """Whether this process is a worker: modules that it imports may ask for kernels to be prepared."""
+
+    def __init__(self) -> None:
+        self.is_worker = False
+
+
+_state = process.shared(State)
+
+
+def be_worker() -> None:
+    """Leave it to the parent what modules ask for while they are imported."""
+    _state().is_worker = True
+
+
+def prepare(
+    kernels: Iterable[Kernel | tuple[Kernel, Mapping[str, Any]]],
+    context: cl.Context | cl.CommandQueue,
+    processes: int | None = None,
+) -> None:
+    """Make kernels ready for `context`: their code is generated, their programs are built, and both are stored.
+
+    Each item is a Kernel, or a pair of a Kernel and a mapping that gives open arguments by name: dtypes, types, or
+    arrays and scalars that have the dtype. Nothing is launched. As many worker `processes` generate and build; None is
+    one for each processor that this process may use, at most 8. A worker imports the modules of the recipes. Of a
+    script it runs the imports, definitions and constants, never a call: no guard is needed, and a recipe that a worker
+    cannot find is prepared in this process, as all are with `processes=1`, or where a layer is off.
+
+    Kernels that are stored are left as they are. On PoCL a helper process completes the entries of the others:
+    `kcl.flush()` and `kcl wait` wait for it. Draws its progress on a terminal (`KCL_PROGRESS`). Raises PrepareError
+    after all, which names every kernel that could not be prepared; TypeError for another item; ValueError for fewer
+    processes than one. Thread-safe.
+
+    >>> kcl.prepare([doubled(), doubled(factor=3)], context, processes=1)
+    >>> doubled(factor=3).is_stored()
+    True
+    """
+    items = [_item(one) for one in kernels]
+    if processes is not None and processes < 1:
+        raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
+    if _state().is_worker:
+        return
+    with progress.Line() as line:
+        missing = _missing(items, context)
+        said = _said(line, len(missing))
+        left = _in_workers(missing, context, processes, said)
+        failed = _here(left, context, len(missing) - len(left), said)
+    if failed:
+        raise PrepareError(len(items), failed) from failed[0][1]
+
+
+def _item(one: Any) -> Item:
+    if isinstance(one, Kernel):
+        return Item(one, {})
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
+        return Item(one[0], dict(one[1]))
+    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}")
+
+
+def _said(line: progress.Line, total: int) -> Callable[[int, str], object]:
+    return lambda done, kernel: line.say(f"building {done}/{total} {kernel}")
+
+
+def _here(
+    items: list[Item], context: cl.Context | cl.CommandQueue, done: int, said: Callable[[int, str], object]
+) -> list[tuple[str, Exception]]:
+    """Prepare in this process; returns what failed, by the description of the kernel."""
+    failed = []
+    for number, (kernel, values) in enumerate(items, done + 1):
+        said(number, described(kernel))
+        try:
+            prepare_only(kernel, context, values)
+        except Exception as error:
+            failed.append((described(kernel), error))
+    if items:
+        report.flush(0, lambda _done, _total: None)  # hands the entries to the helper, as workers do
+    return failed
+
+
+def _in_workers(
+    items: list[Item],
+    context: cl.Context | cl.CommandQueue,
+    processes: int | None,
+    said: Callable[[int, str], object],
+) -> list[Item]:
+    """Let workers prepare the items; returns what they leave to this process."""
+    most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
+    count = min(most, len(items) // _FEWEST_TASKS)
+    if count < 2 or not _is_shared():
+        return items
+    from kcl.workers import crew
+
+    return crew.work(items, context, count, said)
+
+
+def _missing(items: list[Item], context: cl.Context | cl.CommandQueue) -> list[Item]:
+    """Return the items from the first one on that is not stored: where that is so, a recipe is slow to run."""
+    for number, item in enumerate(items):
+        if not _is_stored(item, context):
+            return items[number:]
+    return []
+
+
+def _is_stored(item: Item, context: cl.Context | cl.CommandQueue) -> bool:
+    try:
+        return is_stored_for(item.kernel, context, item.values)
+    except Exception:  # it is said when it is prepared here
+        return False
+
+
+def _is_shared() -> bool:
+    """Tell whether other processes see what this one stores, and the other way round."""
+    return all(layer.stores and not layer.off() for layer in (layers.generator(), layers.binary()))

@@ -1,0 +1,64 @@
+"""Worker: a process that prepares the kernels which its parent sends (`kcl.workers.crew`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from multiprocessing import connection, reduction
+from typing import TYPE_CHECKING
+
+from kcl import settings
+from kcl.workers import prepare
+from kcl.workers.crew import Setup
+from kcl.workers.definitions import Definitions
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+def main(descriptor: int) -> None:
+    """Prepare the kernels that come from a socket, then end this process."""
+    prepare.be_worker()
+    with suppress(EOFError, OSError), connection.Connection(descriptor) as socket:
+        serve(socket)
+    os._exit(0)  # without the drivers' own farewell
+
+
+def serve(socket: connection.Connection) -> None:
+    """Prepare what comes until an empty message; see that a helper completes the entries."""
+    from kcl.inspect import report
+
+    setup = Setup(*socket.recv())
+    sys.path[:], sys.argv[:] = setup.path, setup.argv
+    sys.modules["__main__"] = Definitions(setup.main, setup.package)
+    if setup.cache_dir:
+        settings.cache_dir(setup.cache_dir)
+    context: cl.Context | None = None
+    while blob := socket.recv_bytes():
+        try:
+            context = context or _context(setup.devices)
+            _prepare(blob, context)
+        except Exception as error:
+            socket.send(f"{type(error).__name__}: {error}")
+        else:
+            socket.send("")
+    report.flush(0)
+
+
+def _context(devices: list[tuple[int, int, str]]) -> cl.Context:
+    import pyopencl as cl
+
+    platforms = cl.get_platforms()
+    found = [(platforms[number].get_devices()[place], name) for number, place, name in devices]
+    other = [name for device, name in found if device.name != name]
+    if other:
+        raise LookupError(f"device {other[0]} is not found in this process")
+    return cl.Context([device for device, _name in found])
+
+
+def _prepare(blob: bytes, context: cl.Context) -> None:
+    from kcl.handle import prepare_only
+
+    kernel, values = reduction.ForkingPickler.loads(blob)
+    prepare_only(kernel, context, values)

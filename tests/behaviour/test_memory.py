@@ -1,0 +1,27 @@
+"""Memory: kernels that are launched and dropped leave a bounded number of bytes behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import many_kernels
+import pytest
+
+from conftest import PLATFORMS
+
+MIB = 1 << 20
+
+
+@pytest.mark.slow
+def test_ten_thousand(child):
+    """10,000 kernels of 200 stored programs leave less than 40 MiB more than pyopencl by hand leaves, on PoCL."""
+
+    def grown(launches, way):
+        command = [sys.executable, many_kernels.__file__, PLATFORMS["pocl"], "200", str(launches), way]
+        done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=1200)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    grown(200, "kcl")
+    assert grown(10_000, "kcl") - grown(10_000, "hand") < 40 * MIB

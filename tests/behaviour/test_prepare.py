@@ -1,0 +1,116 @@
+"""`kcl.prepare` in a script without a guard, and the line of progress on a terminal: whole processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PLATFORMS
+
+SCRIPT = """
+import json
+
+import numpy as np
+import pyopencl as cl
+
+import kcl
+
+SIZE = 4
+SHAPE = f"({SIZE},)"
+
+
+@kcl.kernel
+def filled(number):
+    text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
+    arguments = [kcl.Array("x", np.float32, SHAPE, "out")]
+    return kcl.Source(text, entry="filled", arguments=arguments, global_size=SHAPE)
+
+
+with open("runs", "a") as stream:
+    stream.write("once")
+(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+context = cl.Context(platform.get_devices())
+kernels = [filled(number) for number in range(4)]
+kcl.prepare(kernels, context, processes=2)
+kcl.flush()
+queue = cl.CommandQueue(context)
+assert [float(kernel(queue, out_host=True)[1][0][0]) for kernel in kernels] == [0, 1, 2, 3]
+print(json.dumps([[row["hits"], row["misses"]] for row in map(kcl.stats().get, ("generator", "binary"))]))
+"""
+
+TERMINAL = """
+import sys
+
+from kcl.cache import progress
+
+progress.AFTER = 0.0
+import numpy as np
+import pyopencl as cl
+
+import kcl
+
+(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+context = cl.Context(platform.get_devices())
+queue = cl.CommandQueue(context)
+
+
+@kcl.kernel
+def filled(number):
+    text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
+    arguments = [kcl.Array("x", np.float32, "(4,)", "out")]
+    return kcl.Source(text, entry="filled", arguments=arguments, global_size="(4,)")
+
+
+for number in (1, 2):
+    print("before", number, flush=True)
+    filled(number)(queue)
+    print("after", number, flush=True)
+"""
+
+
+def driver(child, text, platform_name):
+    """Write a script of the user and return its path."""
+    path = child.directory / "driver.py"
+    path.write_text(text.replace("PLATFORM", repr(PLATFORMS[platform_name])))
+    return path
+
+
+@pytest.mark.slow_platforms
+def test_script_without_a_guard(child, platform_name):
+    """Workers find the recipes of a script, which runs once; every launch of it hits."""
+    path = driver(child, SCRIPT, platform_name)
+    done = subprocess.run(
+        [sys.executable, path], cwd=child.directory, env=child.environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[4, 0], [4, 0]]
+    assert (child.directory / "runs").read_text() == "once"
+
+
+@pytest.mark.one_platform
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal")
+@pytest.mark.parametrize(("variables", "is_shown"), [({}, True), ({"KCL_PROGRESS": "0"}, False)])
+def test_terminal(child, platform_name, variables, is_shown):
+    """On a terminal the line stands while a kernel is built, and is erased before the program prints again."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = child.environment(PYTHONWARNINGS="ignore", **variables)
+    path = driver(child, TERMINAL, platform_name)
+    process = subprocess.Popen([sys.executable, path], env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    written = b""
+    try:
+        while block := os.read(ours, 4096):
+            written += block
+    except OSError:  # the last one at the terminal has gone
+        pass
+    os.close(ours)
+    assert process.wait() == 0, written
+    assert (b"kcl: building filled(number=2) (kernel 2 of this run)" in written) == is_shown
+    lines = written.decode().replace("\r\n", "\n").split("\n")
+    assert [line.rpartition("\r")[2] for line in lines] == ["before 1", "after 1", "before 2", "after 2", ""]

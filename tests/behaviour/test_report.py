@@ -1,0 +1,153 @@
+"""The report that users see: at the end of a process, as lines of JSON, and as a page in a browser."""
+
+from __future__ import annotations
+
+import json
+
+import browser
+import pytest
+from printed import differs
+
+from kcl import option
+from kcl.cli.page import page
+from kcl.inspect.last_run import last_run
+
+pytestmark = pytest.mark.one_platform
+
+SILENT = {"PYTHONWARNINGS": "ignore"}  # of what compilers say
+
+# What a reader sees: nothing that is wider than the window, bars within their lanes, links that lead somewhere, and
+# text that stands out from what is behind it (the ratio of luminances of WCAG 2.1, section 1.4.3).
+SCRIPT = r"""
+const linear = c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const parsed = s => s.match(/[\d.]+/g).map(Number);
+const luminance = s => { const [r, g, b] = parsed(s).map(linear); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const ground = e => { for (; e; e = e.parentElement) {
+    const c = getComputedStyle(e).backgroundColor; if (parsed(c)[3] !== 0) return c; } return "rgb(255, 255, 255)"; };
+const contrast = e => {
+    const [a, b] = [luminance(getComputedStyle(e).color), luminance(ground(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05); };
+document.querySelectorAll("details").forEach(e => e.open = true);
+const texts = [...document.querySelectorAll("body *")].filter(e => !["SCRIPT", "STYLE"].includes(e.tagName)
+    && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+const bars = [...document.querySelectorAll(".track .bar")];
+return {
+    wide: document.documentElement.scrollWidth - window.innerWidth,
+    contrast: Math.min(...texts.map(contrast)),
+    texts: texts.length,
+    bars: bars.length,
+    outside: bars.filter(e => { const b = e.getBoundingClientRect(), t = e.parentElement.getBoundingClientRect();
+        return b.width < 3 || b.height < 3 || b.left < t.left - 1 || b.right > t.right + 1 || b.bottom > t.bottom;
+        }).length,
+    lost: [...document.links].filter(e => !document.querySelector(e.getAttribute("href"))).length,
+    unreachable: [...document.querySelectorAll("a, summary, pre")].filter(e => e.tabIndex < 0).length,
+    loaded: performance.getEntriesByType("resource").length,
+};
+"""
+
+
+@pytest.fixture
+def shown(warm):
+    """The page of a run in which a kernel missed."""
+    warm.edit("driver.py", "parameter(9)", "parameter(10)")
+    warm.run("inputs")
+    option.cache_dir(warm.child.cache)
+    return page(last_run())
+
+
+@pytest.mark.browser
+class TestBrowser:
+    def test_seen(self, shown, tmp_path):
+        """In narrow and wide windows, light and dark: all can be read and reached, and nothing is loaded."""
+        for width, dark in ((500, True), (1400, False)):
+            found = browser.measured(shown, SCRIPT, tmp_path, width, dark)
+            assert found["wide"] <= 0
+            assert found["contrast"] >= 4.5
+            assert found["texts"] > 100
+            assert found["bars"] > 20
+            assert found["outside"] == found["lost"] == found["unreachable"] == found["loaded"] == 0
+
+    def test_no_script_and_paper(self, shown, tmp_path):
+        """The page's own policy keeps a script from running, had one come in; printed, folded sources are there."""
+        asked = shown.replace("</body>", "<script>document.title = 'taken'</script></body>")
+        assert "<title>taken" not in browser.dom(asked, tmp_path)
+        folded = browser.printed(shown, tmp_path)
+        opened = browser.printed(shown.replace("<details>", "<details open>"), tmp_path)
+        assert folded.count(b"/Type /Page\n") == opened.count(b"/Type /Page\n") > 2
+
+
+class TestAtExit:
+    def test_kernels(self, warm):
+        """`KCL_REPORT=kernels` adds a row for each kernel with its parameters; no line is longer than 80 columns."""
+        lines = warm.run("inputs", KCL_REPORT="kernels", **SILENT).stderr.splitlines()
+        (parameter,) = [line.split() for line in lines if line.startswith("parameter(factor=9)")]
+        assert parameter[1:3] == ["hit", "hit"]
+        assert float(parameter[4]) > 0.0
+        assert max(map(len, lines)) <= 80
+
+    def test_json(self, warm, tmp_path):
+        """`KCL_REPORT=json:PATH` adds a line for each process, as the reference describes it."""
+        path = tmp_path / "report.jsonl"
+        for _ in range(2):
+            assert warm.run("inputs", KCL_REPORT=f"json:{path}", **SILENT).stderr == ""
+        told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert len({one["processes"][0] for one in told}) == 2
+        for one in told:
+            assert differs("report", one) == []
+            assert {look["outcome"] for row in one["kernels"] for look in row["lookups"]} == {"hit"}
+            assert sum(row["saved"] for row in one["kernels"]) == pytest.approx(
+                sum(row["saved"] for row in one["layers"])
+            )
+
+    def test_unwritable(self, warm, tmp_path):
+        """A file that cannot be written costs a line."""
+        said = warm.run("inputs", KCL_REPORT=f"json:{tmp_path / 'none' / 'report'}", **SILENT).stderr
+        assert said == f"kcl: no report is written to {tmp_path / 'none' / 'report'}: No such file or directory\n"
+
+    def test_workers(self, child, tmp_path):
+        """Forked and spawned workers of multiprocessing add their lines."""
+        path = tmp_path / "report.jsonl"
+        (child.directory / "workers.py").write_text(
+            "import multiprocessing, sys\n"
+            "from kcl import events, kernel\n"
+            "kernel(lambda: None)\n"
+            "def ask(name):\n"
+            "    events.emit(events.Event('binary', name, '', 'miss', 'for the test', 1.0, 1))\n"
+            "if __name__ == '__main__':\n"
+            "    for method in ('fork', 'spawn'):\n"
+            "        worker = multiprocessing.get_context(method).Process(target=ask, args=(method,))\n"
+            "        worker.start()\n"
+            "        worker.join()\n",
+            encoding="utf-8",
+        )
+        done = child.run("import runpy; runpy.run_path('workers.py', run_name='__main__')", KCL_REPORT=f"json:{path}")
+        assert done.returncode == 0, done.stderr
+        told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert {"fork", "spawn"} <= {row["kernel"] for one in told for row in one["kernels"]}
+        assert all(len(one["kernels"]) <= 1 for one in told)
+
+    @pytest.mark.parametrize(
+        "command", [("-m", "kcl", "run", "-c", "print(1)"), ("-c", "import kcl; kcl.kernel(lambda: None)")]
+    )
+    def test_nothing(self, child, command):
+        """A program that asks for no kernel is told so in one line; its children say nothing."""
+        import subprocess
+        import sys
+
+        done = subprocess.run(
+            [sys.executable, *command], env=child.environment(KCL_REPORT="kernels"), capture_output=True, text=True
+        )
+        assert done.stderr == "kcl: no kernel was asked for\n"
+
+    def test_own_import(self, child):
+        """An unchanged program that imports loopy itself is not told to import it elsewhere."""
+        code = """
+            import loopy
+            from kcl import events, integrations, recipe
+            from kcl.inspect.report import report
+            events.emit(events.Event("generator", "axpy", "", "hit", "", 1.0, 1))
+            print("loopy was imported" in report())
+            integrations.install()
+            print("loopy was imported" in report())
+        """
+        assert child.run(code).stdout.split() == ["True", "False"]

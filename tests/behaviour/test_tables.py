@@ -1,0 +1,224 @@
+"""What every command prints where lines have 80 characters, over a cache of 10,000 entries: no key is cut.
+
+The entries are made up, and valid: most are rows of one database, which are made quickly.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+
+import pytest
+from commands import run
+
+from kcl import caches, cli, events, option, settings
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+from kcl.events import Event
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+
+pytestmark = pytest.mark.one_platform
+
+COUNT, PROGRAMS = 10_000, 60
+POCL = {"name": "Portable Computing Language", "version": "OpenCL 3.0 PoCL 5.0  Linux, Release, RELOC, LLVM 16, SLEEF"}
+CPU = {"name": "cpu-haswell-AMD Ryzen Threadripper PRO 7995WX 96-Cores", "driver": "5.0"}
+
+
+def about(number: int) -> dict:
+    """Return what code and program have in common: names of all lengths, some beyond any column."""
+    name = ("mm", "solve_poisson_3d", "a_kernel_whose_author_likes_" + "long_" * 8 + "names")[number % 3]
+    program = Key([Part("n", str(number))]).digest
+    return {"kernel": f"{name}_{number % 700}", "created": 1.7e9 + number, "seconds": 0.3, "program": program}
+
+
+def code(number: int) -> Entry:
+    """Return a row of generated code."""
+    recipe = {"site": f"drivers/{number}.py:{number}", "parameters": [["block", str(number)], ["text", repr("x" * 60)]]}
+    arguments = [[name, "ArrayArg", "<f8", True] for name in ("x", "y", "residual", "coefficients")]
+    metadata = {**about(number), "function": "invoke", "recipe": recipe, "arguments": arguments, "kernels": ["k"]}
+    return Entry(Key([Part("record", str(number)), Part("argument x", "<f8")]), metadata, {"source.cl": b"kernel"})
+
+
+def program(number: int) -> Entry:
+    """Return a program of that code."""
+    metadata = {**about(number), "platform": POCL, "device": CPU, "options": ["-cl-std=CL1.2"] * 9, "kernels": ["k"]}
+    return Entry(Key([Part("format", "1"), Part("source", str(number))]), metadata, {"source.cl": b"k", "binary": b"b"})
+
+
+@pytest.fixture(scope="module")
+def root():
+    """A cache of 10,000 entries below a short path."""
+    root = tempfile.mkdtemp(prefix="kcl-")
+    folder = os.path.join(root, "pyopencl", "kcl-binary-v1", "cpu")
+    os.makedirs(folder, mode=0o700)
+    os.mkdir(os.path.join(root, "pytools"), 0o700)
+    for made in map(program, range(PROGRAMS)):
+        with open(os.path.join(folder, address(made.key.digest, "", "k")), "xb") as stream:
+            stream.write(made.pack())
+    connection = sqlite3.connect(os.path.join(root, "pytools", "pdict-v5-kcl-generated-v1-3.99.sqlite"))
+    connection.execute("CREATE TABLE dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)")
+    rows = map(code, range(COUNT - PROGRAMS))
+    connection.executemany("INSERT INTO dict VALUES (?, ?)", ((made.key.digest, made.pack()) for made in rows))
+    base = Entry(Key([Part("record", "0")]), {"kernel": "mm_0", "base": {}}, {"record.json": b'{"parts":[["source.c'})
+    connection.execute("INSERT INTO dict VALUES (?, ?)", (base.key.digest, base.pack()))
+    connection.commit()
+    connection.close()
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def narrow(root, monkeypatch, tmp_path):
+    """The commands print for 80 columns, and look at that cache."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    option.cache_dir(root)
+    gc.disable()  # as a command does
+    yield
+    gc.enable()
+
+
+def recorded():
+    """Leave statistics and a miss."""
+    entry = code(1)
+    for _ in range(2):
+        events.emit(
+            Event("generator", entry.metadata["kernel"], entry.key.digest, "miss", "not there", 0.1, 9), entry.key
+        )
+    journal.flush()
+
+
+def lines(*words, codes=(0, 1)):
+    """Run a command in this process and return the lines that it prints."""
+    from click.testing import CliRunner
+
+    done = CliRunner().invoke(cli.main, list(words))
+    assert done.exit_code in codes, done.output
+    return done.output.splitlines()
+
+
+COMMANDS = [
+    "status",
+    "status --all",
+    "ls",
+    "ls --layer binary",
+    "show {key}",
+    "show {program}",
+    "show mm_0",
+    "explain",
+    "verify",
+    "stats",
+    "stats --by kernel,layer,day",
+    "env",
+    "env --off all",
+    "purge --all --dry-run",
+    "gc --dry-run --max-size 1M",
+    "unpack tree --kernel mm_21",
+    "pin mm_21",
+    "unpin mm_22",
+    "doctor",
+    "report",
+    "flush",
+    "wait",
+]
+
+
+@pytest.mark.usefixtures("narrow")
+class TestNarrow:
+    def test_every_command_is_tried(self):
+        """But for `run`, which prints what the program does, and `init`, which changes the settings."""
+        assert {words.split()[0] for words in COMMANDS} == cli.COMMANDS.keys() - {"run", "init"}
+
+    @pytest.mark.parametrize("words", COMMANDS)
+    def test_fits(self, words):
+        """No line is longer than 80 characters, but for one word, which is not broken: a path."""
+        recorded()
+        keys = {"key": code(7).key.digest[:12], "program": program(7).key.digest[:12]}
+        printed = lines(*words.format(**keys).split(), codes=(0, 1, 2))
+        assert printed
+        assert [line for line in printed if len(line) > 80 and len(line.split()) > 1] == []
+
+    def test_keys(self):
+        """`ls` has a line for each entry, and each ends with its key, which `kcl show` takes."""
+        _head, *printed = lines("ls", "--limit", "0", codes=(0,))
+        known = {one.digest[:12] for one in inventory.summaries()}
+        assert {line.split()[-1] for line in printed} == known
+        assert len(printed) == COUNT
+        shown = "\n".join(lines("show", printed[0].split()[-1], codes=(0,)))
+        assert re.search(rf"^key +{printed[0].split()[-1]}[0-9a-f]{{52}}$", shown, re.MULTILINE)
+
+    def test_partners(self):
+        """`show` has the whole key of the entry in the other layer, with the parameters of the recipe."""
+        shown = "\n".join(lines("show", program(7).key.digest, codes=(0,)))
+        assert re.search(rf"^partner +{code(7).key.digest}$", shown, re.MULTILINE)
+        assert re.search(r"^parameters +block=7,$", shown, re.MULTILINE)
+        assert re.search(r"^recipe +drivers/7.py:7$", shown, re.MULTILINE)
+
+    def test_counts(self):
+        """`status` counts what `ls` lists, and reads no header for it."""
+        said = {row["layer"]: row["entries"] for row in json.loads(run("status", "--json").output)["layers"]}
+        listed = [one["layer"] for one in json.loads(run("ls", "--json").output)]
+        assert {layer: listed.count(layer) for layer in settings.LAYERS} == {
+            layer: said[layer] for layer in settings.LAYERS
+        }
+        assert said["generator"] == COUNT - PROGRAMS
+
+    def test_wider(self, monkeypatch):
+        """A wider terminal shows more, and a pipe everything."""
+        heads = []
+        for columns in ("60", "120", ""):
+            monkeypatch.setenv("COLUMNS", columns)
+            heads.append(set(lines("ls", "--limit", "5")[0].split()))
+        assert all(one < other for one, other in pairwise(heads))
+        assert {"parameters", "dtypes", "recipe", "partners"} < heads[-1]
+
+    def test_help(self):
+        """Help is not cut: every command has its whole first sentence, and no line is too long."""
+        for words in ([], *([name] for name in cli.COMMANDS)):
+            printed = lines(*words, "--help", codes=(0,))
+            assert [line for line in printed if len(line) > 80] == []
+            assert [line for line in printed if "..." in line and not line.startswith("Usage:")] == []
+
+    @pytest.mark.parametrize(
+        ("words", "meant"),
+        [
+            ("staus", "Did you mean 'status' or 'stats'?"),
+            ("ls --limt 5", "Did you mean '--limit'?"),
+            ("env --off pocll", "Did you mean 'pocl' or 'pyopencl'?"),
+            ("purge binry", "Did you mean 'binary'"),
+            ("stats --by kernl", "Did you mean 'kernel'?"),
+        ],
+    )
+    def test_misspelt(self, words, meant):
+        """What is misspelt is told with what was meant: commands, options, layers and caches."""
+        printed = " ".join(" ".join(lines(*words.split(), codes=(2,))).split())
+        assert meant in printed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the shell is sh")
+class TestOff:
+    def test_all(self, child):
+        """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
+        kcl = f'"{sys.executable}" -m kcl'
+        script = (
+            f'eval "$({kcl} env --off all)"; {kcl} status --json; eval "$({kcl} env --on all)"; {kcl} status --json'
+        )
+        done = subprocess.run(["sh", "-c", script], env=child.environment(), text=True, capture_output=True, check=True)
+        assert done.stderr == ""
+        off, on = [json.loads(part) for part in re.split(r"(?<=^})\n", done.stdout, flags=re.MULTILINE) if part]
+        shown = [row for row in off["layers"] if row["kind"] != "neighbour" and row["directory"]]
+        assert [row["layer"] for row in shown if row["on"]] == []
+        assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < {row["layer"] for row in shown}
+        assert all(row["on"] for row in on["layers"] if row["kind"] != "neighbour")
+        neighbours = {name for name in caches.names() if caches.row(name).neighbour}
+        assert {row["layer"] for row in off["layers"] if not row["on"]} - neighbours == {row["layer"] for row in shown}

@@ -1,0 +1,112 @@
+"""A process in which every lock of kcl tells the order of locks; run by test_locks.py.
+
+Import this module before kcl. Threads launch the same new kernels at the same moments. The process prints, as JSON, the
+pairs of places where a lock was made of which a thread wanted the second while it held the first, and the places of the
+locks that a thread held as it began to wait for another thread, process or helper. Of two locks of one place a younger
+one may be held while the older one is wanted: the lock of a record, and that of a record which it was made from.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+ORDER: set[tuple[str, str]] = set()
+HELD_IN_WAITS: set[str] = set()
+_thread = threading.local()
+_numbers = itertools.count()
+
+
+def held() -> list[Watched]:
+    """Return the locks that this thread holds."""
+    found: list[Watched] = _thread.__dict__.setdefault("held", [])
+    return found
+
+
+class Watched:
+    """A lock that notes the locks which the thread that wants it holds."""
+
+    def __init__(self, lock: Any, place: str) -> None:
+        self._lock = lock
+        self.place = place
+        self.age = next(_numbers)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if blocking and self not in held():
+            ORDER.update((one.place, self.place) for one in held() if one.place != self.place or one.age < self.age)
+        got: bool = self._lock.acquire(blocking, timeout)
+        if got:
+            held().append(self)
+        return got
+
+    def release(self) -> None:
+        if self in held():  # a lock may be given back by another thread
+            held().remove(self)
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def watching(make: Any) -> Any:
+    """Return what makes watched locks for kcl, and plain ones for everybody else."""
+
+    def watched() -> Any:
+        caller = sys._getframe(1)
+        name = caller.f_globals.get("__name__", "")
+        place = f"{name}:{caller.f_lineno}"
+        return Watched(make(), place) if name.split(".")[0] == "kcl" else make()
+
+    return watched
+
+
+def main(platform: str, threads: int, kernels: int) -> None:
+    """Watch, launch, and print what was seen."""
+    threading.Lock, threading.RLock = watching(threading.Lock), watching(threading.RLock)  # type: ignore[misc]
+    import crowd
+    import numpy as np
+    import pyopencl as cl
+
+    from kcl.cache.patience import Patience
+
+    enter = Patience.__enter__
+
+    def noted(self: Patience) -> Patience:
+        HELD_IN_WAITS.update(lock.place for lock in held())
+        return enter(self)
+
+    Patience.__enter__ = noted  # type: ignore[method-assign]
+    (found,) = [one for one in cl.get_platforms() if one.name == platform]
+    context = cl.Context(found.get_devices()[:1])
+    together, wrong = threading.Barrier(threads), []
+    shared = [crowd.shifted(number) if number % 3 == 2 else crowd.added(number) for number in range(kernels)]
+
+    def work(thread: int) -> None:
+        queue = cl.CommandQueue(context)
+        for number, one in enumerate(shared):
+            own = crowd.shifted if number % 3 == 2 else crowd.added
+            kernel = one if (thread + number) % 2 else own(number)
+            together.wait()
+            _event, (out,) = kernel(queue, x=np.zeros(8, np.float32))
+            if out.tolist() != [number] * 8:
+                wrong.append((thread, number))
+
+    crew = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
+    for one in crew:
+        one.start()
+    for one in crew:
+        one.join()
+    print(json.dumps({"wrong": wrong, "order": sorted(ORDER), "waits": sorted(HELD_IN_WAITS)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,64 @@
+"""A driver of a marked user on a marked host, run by test_traces.py; and what of the marks is found in bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+
+NEW_HOST = 0x04000000  # a namespace for the host's name
+HOST = "markedhost"
+
+
+def mark_host() -> str:
+    """Give this process a host name of its own where the system lets it; return the host's name."""
+    if ctypes.CDLL(None).unshare(NEW_HOST) == 0:
+        socket.sethostname(HOST)
+    return os.uname().nodename
+
+
+def found(content: bytes, marks: Iterable[str]) -> Iterator[str]:
+    """Yield the marks in some bytes, in characters of 7 and 8 bits that begin at any bit."""
+    number = int.from_bytes(content, "little")
+    shifted = [(number >> shift).to_bytes(len(content), "little") for shift in range(8)]
+    for mark in marks:
+        text = mark.encode()
+        packed = sum(character << 7 * place for place, character in enumerate(text))
+        whole = packed.to_bytes((7 * len(text) + 7) // 8, "little")[: 7 * len(text) // 8]
+        if any(text in one or whole in one for one in shifted):
+            yield mark
+
+
+def main(platform: str, count: int) -> None:
+    """Launch the kernels of the benchmarks, and one whose compilation says something; print the host's name."""
+    host = mark_host()
+    import kernels
+    import numpy as np
+    import pyopencl as cl
+
+    import kcl
+
+    @kcl.kernel
+    def loud() -> kcl.Source:
+        """x = 7, and a warning."""
+        arguments = [kcl.Array("x", np.float32, "(8,)", "out")]
+        text = "#warning said\nkernel void loud(global float *x) { x[get_global_id(0)] = 7; }"
+        return kcl.Source(text, entry="loud", arguments=arguments, global_size="(8,)")
+
+    (found,) = [one for one in cl.get_platforms() if one.name == platform]
+    context = cl.Context(found.get_devices()[:1])
+    queue = cl.CommandQueue(context)
+    arguments = kernels.Arguments(queue)
+    recipes = {recipe: kcl.kernel(recipe) for recipe, _, _ in kernels.FAMILY}
+    for number in range(count):
+        recipe, variant = kernels.case(number)
+        recipes[recipe](variant)(queue, **arguments.of(number))
+    loud()(queue)
+    assert kcl.flush()
+    print(host)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,131 @@
+"""kcl.caches.usable: caches that cannot be written, and a private one for PoCL in their place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PLATFORMS, platforms
+from kcl import caches
+from kcl.caches import usable
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+LAUNCH = """
+    import sys
+    import pyopencl as cl, pyopencl.array as cl_array
+
+    (platform,) = [platform for platform in cl.get_platforms() if platform.name == sys.argv[1]]
+    queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+    print(cl_array.sum(cl_array.arange(queue, 100, dtype="float32")))
+"""
+
+
+@contextlib.contextmanager
+def mounted(folder, options):
+    """Mount a small file system."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+class TestFault:
+    def test_fine(self, tmp_path):
+        """A directory that can be written, or made, is fine, and nothing is left there."""
+        assert usable.fault(str(tmp_path)) == usable.fault(str(tmp_path / "a" / "b")) == ""
+        assert list(tmp_path.iterdir()) == []
+
+    def test_not_writable(self, tmp_path):
+        """A file on the way, a directory that takes nothing, and one that is only told to be so."""
+        (tmp_path / "file").touch()
+        assert usable.fault(str(tmp_path / "file" / "below")) == f"{tmp_path}/file is no directory"
+        assert usable.fault("/proc/nowhere/below")
+        assert usable._told("/proc") or os.geteuid() == 0
+        assert usable._told(str(tmp_path)) == ""
+
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [("size=64k", "full"), ("size=1m,nr_inodes=1", "full"), ("size=1m,ro", "cannot be written")],
+    )
+    def test_file_systems(self, tmp_path, options, told):
+        """A full file system, one without inodes and a read-only one, also where a file without a name is not known."""
+        with mounted(tmp_path, options):
+            assert usable.fault(str(tmp_path))
+            assert told in usable._told(str(tmp_path))
+
+    @AS_ROOT
+    def test_home_of_another(self, tmp_path, monkeypatch):
+        """Root could write in the home of another user, and must not."""
+        os.chown(tmp_path, 12345, 12345)
+        assert usable.fault(str(tmp_path / ".cache")) == ""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert "uid 12345" in usable.fault(str(tmp_path / ".cache"))
+
+
+class TestPrivate:
+    def test_of_this_user(self, tmp_path, monkeypatch):
+        """It lies among the temporary directories, closed to others; one that a stranger made is passed over."""
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        made = usable.private("pocl")
+        assert made == f"{tmp_path}/kcl-{os.getuid()}/pocl"
+        assert os.stat(made).st_mode & 0o777 == 0o700
+        os.chmod(os.path.dirname(made), 0o777)
+        assert usable.private("pocl") != made
+
+
+class TestPocl:
+    def test_usable(self, monkeypatch):
+        """Where PoCL can use its cache nothing is said or set."""
+        monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
+        assert usable.provide_pocl() == ""
+        assert "POCL_CACHE_DIR" not in os.environ
+
+    def test_variable_of_the_user(self, monkeypatch):
+        """A directory that the user named is left as it is, and named."""
+        monkeypatch.setenv("POCL_CACHE_DIR", "/proc/nowhere")
+        assert usable.provide_pocl().startswith("PoCL cannot use its cache /proc/nowhere (")
+        assert os.environ["POCL_CACHE_DIR"] == "/proc/nowhere"
+
+    def test_private(self, monkeypatch, tmp_path):
+        """Where its default place cannot be used the variable names a private one."""
+        monkeypatch.setenv("POCL_CACHE_DIR", "")  # put back afterwards
+        monkeypatch.delenv("POCL_CACHE_DIR")
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+        said = usable.provide_pocl()
+        assert caches.directory("pocl") == os.environ["POCL_CACHE_DIR"] == f"{tmp_path}/kcl-{os.getuid()}/pocl"
+        assert "set POCL_CACHE_DIR to a directory of your own" in said
+
+    def test_processes(self, child):
+        """Without kcl PoCL shows no device then; under `kcl run` the program runs, and is told once what cures it."""
+        if "pocl" not in platforms():
+            pytest.skip("this is PoCL's cache")
+        (child.home / ".cache").write_text("a file in the place of the directory")
+        (child.directory / "tmp").mkdir(mode=0o700)
+        (child.directory / "program.py").write_text(f"if True:{LAUNCH}")
+        command = ["program.py", PLATFORMS["pocl"]]
+        given = {"XDG_CACHE_HOME": "", "KCL_CACHE_DIR": str(child.cache), "TMPDIR": str(child.directory / "tmp")}
+        environment = child.environment(**given)
+        del environment["XDG_CACHE_HOME"]
+
+        def run(*options, **variables):
+            full = [sys.executable, *options, *command]
+            more = {**environment, **variables}
+            return subprocess.run(full, env=more, cwd=child.directory, text=True, capture_output=True)
+
+        assert run().returncode != 0
+        done = run("-m", "kcl", "run")
+        assert (done.returncode, done.stdout) == (0, "4950.0\n"), done.stderr
+        assert done.stderr.count("set POCL_CACHE_DIR") == done.stderr.count("CacheWarning") == 1
+        assert os.listdir(child.directory / "tmp" / f"kcl-{os.getuid()}" / "pocl")
+        done = run("-m", "kcl", "run", POCL_CACHE_DIR=str(child.home / ".cache" / "mine"))
+        assert done.returncode != 0
+        assert f"PoCL cannot use its cache {child.home}/.cache/mine" in done.stderr

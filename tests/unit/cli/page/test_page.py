@@ -1,0 +1,129 @@
+"""kcl.cli.page: the page of a run is well-formed, escapes what is the user's, and asks no network for anything."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from kcl import option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cli.page import page
+from kcl.inspect.explain import Change, Explanation, Known, Texts
+from kcl.inspect.explain.misses import Told
+from kcl.inspect.history.journal import Missed
+from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.kernels import Look, Row, Stored
+from kcl.inspect.last_run import Held, Run, last_run
+
+EVIL = "</code></pre><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>\"' &amp;"
+VOID = {"meta", "br"}
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does; what is not closed, or closed twice, is a fault."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def of(self, attribute: str) -> list[str]:
+        """Return the values of an attribute."""
+        return [found[attribute] or "" for _tag, found in self.elements if attribute in found]
+
+
+def check(text: str) -> Reader:
+    """Check what holds for every page."""
+    assert text.startswith("<!doctype html>\n")
+    reader = Reader(text)
+    tags = {tag for tag, _ in reader.elements}
+    assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "embed", "form", "base", "svg"})
+    assert not [name for _tag, found in reader.elements for name in found if name.startswith("on") or name == "src"]
+    identities = reader.of("id")
+    assert len(identities) == len(set(identities))
+    assert all(link.startswith("#") and link[1:] in identities for link in reader.of("href"))
+    assert all(name in identities for name in reader.of("aria-labelledby"))
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    assert "color-scheme" in style
+    assert re.search(r"url\(|@import|//", style) is None
+    policies = [found["content"] for _tag, found in reader.elements if "http-equiv" in found]
+    assert [policy.partition(";")[0] for policy in policies] == ["default-src 'none'"]
+    assert reader.elements[0] == ("html", {"lang": "en"})
+    return reader
+
+
+def evil_run() -> Run:
+    """Return a run in which each text is the user's, and means no good."""
+    key = Key([("source", EVIL)])
+    parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
+    summary = Summary("binary", f"x-{key.digest}", "binary", EVIL, EVIL, EVIL, 1, 1.0, 1.0)
+    held = Stored(summary, Entry(key, {}, parts), "", {EVIL: EVIL}, {EVIL: EVIL})
+    looks = tuple(
+        Look("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
+        for outcome in ("hit", "miss", "error", "bypass")
+    )
+    missed = Missed(5.0, "a", "binary", EVIL, "miss", EVIL, key, EVIL, 1)
+    known = Known(key, 1.0, {}, Texts)
+    told = (
+        Told(missed, 1, None),
+        Told(missed, 2, Explanation(None, ())),
+        Told(missed, 1, Explanation(known, (Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}")),))),
+    )
+    layer = {
+        "layer": "binary",
+        "hits": 1,
+        "misses": 1,
+        "bypassed": 1,
+        "errors": 1,
+        "seconds": 1.0,
+        "saved": 1.0,
+        "bytes": 9,
+    }
+    place = Held("binary", (EVIL,), 1, 1, 1, 1.0, 1.0)
+    return Run(EVIL, (1, 2), 4.0, 5.0, (layer,), (Row(EVIL, looks, (held,)),), told, 3, (EVIL,), (place,))
+
+
+class TestPage:
+    def test_escaped(self):
+        """Names, sources, paths and messages of users are shown as they are, and are nothing but text."""
+        reader = check(page(evil_run()))
+        assert reader.text.count(EVIL) > 12
+
+    def test_empty(self):
+        """A run of which nothing more is known has a page, too."""
+        reader = check(page(Run("", (1,), 1.0, 1.0, (), (), (), 0, (), ())))
+        assert "python" in reader.text
+        assert "Every look-up was a hit." in reader.text
+
+    @pytest.mark.one_platform
+    def test_of_a_run(self, warm):
+        """The page of a run has each kernel, its parameters, code and assembly, what missed and why, and the cache."""
+        warm.edit("driver.py", "parameter(9)", "parameter(10)")
+        warm.run("inputs")
+        option.cache_dir(warm.child.cache)
+        run = last_run()
+        reader = check(page(run))
+        for row in run.rows:
+            assert row.label in reader.text
+        for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel", "float32", "Assembly"):
+            assert words in reader.text
+        assert str(warm.child.cache) in reader.text
+        assert sum(1 for value in reader.of("class") if value.startswith("bar ")) > len(run.rows)

@@ -1,0 +1,41 @@
+"""`kcl pin` and `kcl unpin`: the kernels that stay."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from kcl.cli import main
+from kcl.inspect import inventory, pins
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.mark.usefixtures("cache")
+class TestPin:
+    def test_by_name(self):
+        """A name or a pattern is kept as it is, and listed."""
+        done = invoke("pin", "axpy", "mm*")
+        assert (done.exit_code, done.stdout) == (0, "axpy\nmm*\n")
+        assert "no entry is of axpy yet" in done.stderr
+        assert invoke("pin").output == "axpy\nmm*\n"
+        assert invoke("unpin", "axpy").exit_code == 0
+        assert pins.read() == ["mm*"]
+        invoke("unpin", "mm*")
+        assert "nothing is pinned" in invoke("pin").stderr
+
+    def test_by_digest(self):
+        """The start of a digest stands for the whole."""
+        found = next(inventory.summaries())
+        invoke("pin", found.digest[:12])
+        assert pins.read() == [found.digest]
+        assert invoke("unpin", found.digest[:8]).exit_code == 0
+        assert pins.read() == []
+
+    def test_not_pinned(self):
+        """What is not pinned is said."""
+        done = invoke("unpin", "nobody")
+        assert done.exit_code == 1
+        assert "nobody is not pinned" in done.output

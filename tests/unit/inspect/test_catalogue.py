@@ -1,0 +1,70 @@
+"""kcl.inspect.catalogue: the entries as values, as `kcl ls` lists them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import kcl
+from kcl import option
+from kcl.cache.layer import CacheWarning
+from kcl.cli import main
+
+
+@pytest.fixture
+def cache(filled):
+    """The cache of a cold and a warm run; only to be read."""
+    option.cache_dir(filled.project.child.cache)
+
+
+@pytest.mark.one_platform
+@pytest.mark.usefixtures("cache")
+class TestEntries:
+    def test_as_listed(self):
+        """The API and the command say the same of the same entries, in the same order."""
+        done = CliRunner().invoke(main, ["ls", "--json"])
+        assert done.exit_code == 0
+        listed = json.loads(done.stdout)
+        found = kcl.entries()
+        assert [one._asdict() for one in found] == [{**row, "partners": tuple(row["partners"])} for row in listed]
+
+    def test_partners(self):
+        """Code names its programs and a program its code, by their keys; both have the recipe and its parameters."""
+        code, program = sorted(kcl.entries(kernel="parameter"), key=lambda one: one.layer, reverse=True)
+        assert (program.layer, code.layer) == ("binary", "generator")
+        assert (program.partners, code.partners) == ((code.key,), (program.key,))
+        assert program.parameters == code.parameters == {"factor": "9"}
+        assert program.recipe == code.recipe != ""
+        assert program.here
+
+    def test_chosen(self):
+        """Layer, kernel and device narrow the list."""
+        every = kcl.entries()
+        names = {one.kernel for one in every}
+        assert {one.layer for one in kcl.entries("binary")} == {"binary"}
+        assert len(kcl.entries("binary")) + len(kcl.entries("generator")) == len(every)
+        assert {one.kernel for one in kcl.entries(kernel="f*")} == {name for name in names if name.startswith("f")}
+        (device,) = {one.device for one in kcl.entries("binary")}
+        assert kcl.entries(device=device[2:9].upper()) == kcl.entries("binary")
+        assert kcl.entries(device="no such device") == []
+
+    def test_unknown_layer(self):
+        """A layer that there is not is named, with those that there are."""
+        with pytest.raises(ValueError, match="'binaries' is no layer: take generator or binary"):
+            kcl.entries("binaries")
+
+
+def test_unreadable(tmp_path):
+    """What cannot be read is left out, with a warning that names it."""
+    option.cache_dir(tmp_path)
+    folder = tmp_path / "pyopencl" / "kcl-binary-v1" / "device"
+    folder.mkdir(parents=True, mode=0o700)
+    for each in (folder, folder.parent, folder.parent.parent):
+        each.chmod(0o700)
+    bad = folder / f"bad-{'0' * 64}"
+    bad.write_bytes(b"no entry")
+    bad.chmod(0o600)
+    with pytest.warns(CacheWarning, match=f"kcl cannot read .*{bad.name}"):
+        assert kcl.entries() == []

@@ -1,0 +1,152 @@
+"""kcl.inspect.kernels: look-ups put together, kernel by kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from kcl import events
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.events import Event
+from kcl.inspect import kernels
+from kcl.inspect.history.runs import Ran, Used
+from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.kernels import Look, Stored
+
+COUNTERS = {"hits": 2, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 1.0, "saved": 4.0, "bytes": 9}
+
+
+def look(layer, kernel="axpy", outcome="hit", digest="", **others):
+    """Return a look-up."""
+    return Look(
+        layer, kernel, outcome, "", digest, **{"times": 1, "moment": 9.0, "seconds": 0.5, "saved": 2.0, **others}
+    )
+
+
+def stored(layer, kernel, source, **parameters):
+    """Return what lies in the cache of a look-up."""
+    entry = Entry(Key([("layer", layer), ("source", source)]), {}, {"source.cl": source.encode()})
+    summary = Summary(layer, f"x-{entry.key.digest}", "code", kernel, "", "", 1, 1.0, 1.0)
+    return Stored(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
+
+
+class Entries:
+    """Entries that are at hand."""
+
+    def __init__(self, *held):
+        self.held = {one.entry.key.digest: one for one in held}
+
+    def get(self, digest):
+        return self.held.get(digest)
+
+
+def rows(looks, *held):
+    """Put look-ups together."""
+    return kernels.rows(looks, Entries(*held))
+
+
+class TestRows:
+    def test_pairs(self):
+        """A program belongs to the code with its OpenCL C, also where two sets of parameters share the name."""
+        code = [stored("generator", "mm", source, block=source) for source in "ab"]
+        built = [stored("binary", "mm", source) for source in "ba"]
+        looks = [look(one.summary.layer, "mm", digest=one.entry.key.digest) for one in [*code, *built]]
+        found = rows(looks, *code, *built)
+        assert [row.label for row in found] == ["mm(block=a)", "mm(block=b)"]
+        assert [[one.source for one in row.stored] for row in found] == [[code[0].source] * 2, [code[1].source] * 2]
+        assert found[0].seconds == 1.0
+        assert found[0].saved == 4.0
+
+    def test_shared_program(self):
+        """A program that was stored under the name of another kernel is found all the same."""
+        code, built = stored("generator", "mine", "a"), stored("binary", "other", "a")
+        (row,) = rows(
+            [
+                look("generator", "mine", digest=code.entry.key.digest),
+                look("binary", "other", digest=built.entry.key.digest),
+            ],
+            code,
+            built,
+        )
+        assert row.kernel == "mine"
+
+    def test_not_stored(self):
+        """Look-ups of which nothing is stored belong together by their kernel."""
+        (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
+        assert [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")] == ["bypass", "miss"]
+        assert row.label == "axpy"
+
+    def test_order(self):
+        """Rows come in the order in which their look-ups began."""
+        found = rows([look("binary", "late", moment=9.0), look("binary", "early", moment=8.0)])
+        assert [row.kernel for row in found] == ["early", "late"]
+
+
+class TestLooks:
+    def test_of_process(self):
+        """Look-ups of the same entry with the same end are added up; what a hook of another kind says is not."""
+        events.keep()
+        for seconds in (0.5, 0.25):
+            events.emit(Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0))
+        (found,) = kernels.of_process(events.kept())
+        assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
+
+    def test_of_run(self):
+        """Hits come from the uses of a run; those that its counters have beside belong to entries that are gone."""
+        held = stored("binary", "axpy", "a")
+        digest = held.entry.key.digest
+        run = [Ran("a", "driver.py", 1, 1.0, 2.0, {("binary", "axpy"): COUNTERS}, {digest: Used(1, 1.5, 0.25, 1.0)})]
+        found = kernels.of_run(run, [], Entries(held))
+        assert [(one.digest, one.times, one.seconds, one.saved) for one in found] == [
+            (digest, 1, 0.25, 1.0),
+            ("", 1, 0.75, 3.0),
+        ]
+
+
+class TestLines:
+    def test_width(self):
+        """A long name leaves out its middle; no line is longer than 80 columns."""
+        code = stored("generator", "kernel" * 20, "a", block="16")
+        lines = kernels.lines(rows([look("generator", "kernel" * 20, digest=code.entry.key.digest)], code))
+        assert max(map(len, lines)) == 80
+        assert lines[1].startswith("kernel")
+        assert "kernel(block=16)" in lines[1]
+
+    def test_dtypes(self):
+        """Where parameters do not tell rows apart, the dtypes that the caller chose do."""
+        code = [stored("generator", "axpy", source) for source in "ab"]
+        for one, dtype in zip(code, ("<f4", "<f8"), strict=True):
+            one.entry.metadata["chosen"] = {"x": dtype}
+        found = rows([look("generator", digest=one.entry.key.digest) for one in code], *code)
+        assert kernels.labels(found) == ["axpy x: float32", "axpy x: float64"]
+
+    def test_outcome(self):
+        """Several ends of look-ups in a layer are all told."""
+        assert kernels.outcome([look("binary", outcome="miss"), look("binary", times=2)]) == "miss, hit x2"
+        assert kernels.outcome([]) == "-"
+
+
+class TestAddTo:
+    def test_lines(self, tmp_path):
+        """Each call adds one line of JSON."""
+        for _ in range(2):
+            kernels.add_to(str(tmp_path / "report"), [], ["a remark"])
+        told = [json.loads(line) for line in (tmp_path / "report").read_text(encoding="utf-8").splitlines()]
+        assert [one["remarks"] for one in told] == [["a remark"]] * 2
+
+
+@pytest.mark.one_platform
+class TestEntries:
+    def test_parameters(self, filled):
+        """Parameters come from the row of the code or from its base row, dtypes from the arguments."""
+        from kcl import option
+        from kcl.inspect.last_run import last_run
+
+        option.cache_dir(filled.project.child.cache)
+        found = {row.kernel: row for row in last_run("driver.py").rows}
+        assert found["parameter"].parameters == {"factor": "9"}
+        assert found["typed"].dtypes["x"].startswith("float")
+        assert all(kernels.outcome(row.of("binary")).startswith("hit") for row in found.values())

@@ -1,0 +1,40 @@
+"""kcl.text.layout: texts that fit where they are printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.text.layout import columns_of, cut, folded, is_numeric, shortened
+
+
+@pytest.mark.parametrize(("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")])
+def test_shortened(width, short):
+    """What is too long leaves out its middle; the end is the larger part."""
+    assert shortened("/one/two/three/four", width) == short
+
+
+@pytest.mark.parametrize(("width", "short"), [(6, "abcdef"), (5, "ab...")])
+def test_cut(width, short):
+    """What is too long leaves out its end."""
+    assert cut("abcdef", width) == short
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("π", 1), ("漢字", 4), ("e\u0301", 1)])
+def test_columns(text, width):
+    """Some letters take two columns, some none."""
+    assert columns_of(text) == width
+
+
+def test_folded():
+    """A long line is broken between words; its further lines begin behind those of the first, and no word is broken."""
+    assert folded("  one two three", 80) == ["  one two three"]
+    assert folded("  one two three", 9) == ["  one two", "    three"]
+    assert folded("a " + "x" * 20, 9, hang=0) == ["a", "x" * 20]
+
+
+@pytest.mark.parametrize(
+    ("cells", "are"), [(["1", "2.5 s", ""], True), (["1", "never"], False), (["", ""], False), ([], False)]
+)
+def test_numeric(cells, are):
+    """Numbers may have a unit, and empty cells do not count."""
+    assert is_numeric(cells) is are

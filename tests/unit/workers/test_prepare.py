@@ -1,0 +1,115 @@
+"""kcl.workers.prepare: many kernels made ready, in this process and in workers."""
+
+from __future__ import annotations
+
+import numpy as np
+import prepare_recipes
+import pyopencl as cl
+import pytest
+from prepare_recipes import filled, scaled
+
+import kcl
+from kcl import process
+from kcl.workers import prepare
+
+
+def misses(layer="generator"):
+    """Return how many look-ups of this process missed."""
+    return kcl.stats()[layer]["misses"]
+
+
+def launched(kernel, context):
+    """Return the first number that a kernel writes."""
+    return float(kernel(cl.CommandQueue(context), out_host=True)[1][0][0])
+
+
+class TestHere:
+    def test_one_process(self, context):
+        """With one process the kernels are made here, and a launch looks nothing up."""
+        kernels = [filled(number) for number in (1, 2)]
+        kcl.prepare(kernels, context, processes=1)
+        assert misses() == misses("binary") == 2
+        seen = []
+        remove = kcl.add_hook(seen.append)
+        assert [launched(kernel, context) for kernel in kernels] == [1, 2]
+        remove()
+        assert seen == []
+
+    def test_open_arguments(self, context):
+        """Open arguments are given by name, as dtypes or arrays."""
+        x = np.ones(3, np.float32)
+        kcl.prepare([(scaled(2), {"a": np.float32, "x": x})], context)
+        assert misses() == 1
+        _event, (y,) = scaled(2)(cl.CommandQueue(context), a=np.float32(3), x=x)
+        assert y.tolist() == [6, 6, 6]
+        assert misses() == 1
+
+    @pytest.mark.one_platform
+    def test_wrong_use(self, context):
+        """What is no kernel is named, and no process is none."""
+        for wrong in (filled, (filled(1), 3), [filled(1), {}]):
+            with pytest.raises(TypeError, match="pairs"):
+                kcl.prepare([wrong], context)
+        with pytest.raises(ValueError, match="not 0"):
+            kcl.prepare([filled(1)], context, processes=0)
+
+    @pytest.mark.one_platform
+    def test_errors(self, context):
+        """The error names every kernel that could not be prepared; the others are ready."""
+        with pytest.raises(kcl.PrepareError, match=r"2 of 4 kernels could not be prepared") as caught:
+            kcl.prepare([filled(1), filled("a b"), filled("c d"), filled(2)], context, processes=1)
+        assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')", "filled(number='c d')"]
+        assert "filled(number='c d'): RuntimeError: clBuildProgram failed" in str(caught.value)
+        assert isinstance(caught.value.__cause__, cl.RuntimeError)
+        before = misses("binary")
+        assert [launched(filled(number), context) for number in (1, 2)] == [1, 2]
+        assert misses("binary") == before
+
+    @pytest.mark.one_platform
+    def test_within_a_worker(self, context):
+        """A module that prepares kernels as it is imported starts no workers of workers."""
+        with process.swapped(process.Process()):
+            state = prepare._state()
+            state.is_worker = True
+            try:
+                kcl.prepare([filled(1)], context)
+                assert misses() == 0
+            finally:
+                state.is_worker = False
+
+
+class TestInWorkers:
+    @pytest.mark.slow_platforms
+    def test_hits(self, context):
+        """Workers generate, build and store; launches in this process hit, and a second call does nothing."""
+        kernels = [filled(number) for number in range(4)]
+        kcl.prepare(kernels, context, processes=2)
+        assert kcl.flush()
+        assert [launched(kernel, context) for kernel in kernels] == [0, 1, 2, 3]
+        for layer in ("generator", "binary"):
+            assert (kcl.stats()[layer]["hits"], misses(layer)) == (4, 0)
+        kcl.prepare([filled(number) for number in range(4)], context, processes=2)
+        assert misses() == 0
+
+    @pytest.mark.one_platform
+    def test_what_workers_cannot_do(self, context):
+        """A recipe that workers cannot find is prepared here, and so is one of which a worker dies."""
+
+        @kcl.kernel
+        def local(number):
+            return prepare_recipes.source(prepare_recipes.body(number))
+
+        kernels = [local(7), prepare_recipes.fatal(5), prepare_recipes.fatal(6), filled(3), filled("a b")]
+        with pytest.raises(kcl.PrepareError, match="1 of 5") as caught:
+            kcl.prepare(kernels, context, processes=2)
+        assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')"]
+        assert [launched(kernel, context) for kernel in kernels[:4]] == [7, 5, 6, 3]
+
+    @pytest.mark.one_platform
+    def test_layer_off(self, context, monkeypatch):
+        """With a layer off all is made in this process: nobody would see what workers store."""
+        monkeypatch.setenv("KCL_NO_CACHE", "binary")
+        kernels = [filled(number) for number in range(4)]
+        kcl.prepare(kernels, context, processes=2)
+        assert misses() == 4
+        assert [launched(kernel, context) for kernel in kernels] == [0, 1, 2, 3]

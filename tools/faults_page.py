@@ -1,0 +1,102 @@
+"""The page of what ran: `doc/explanation/reliability.md`, from build/faults.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faults_rows import BAD, ROWS, TESTS, Row
+
+WITHOUT = " (without kcl)"
+HEAD = """\
+<!-- made by tools/faults.py --page: run `make faults`, then that -->
+
+# Reliability: what was done to kcl, and what came of it
+
+kcl never changes a result and never fails a run. An entry that is absent, torn, altered, foreign, too new or too slow
+is a miss. kcl does not promise that entries survive a crash. [Trust](trust.md) says what other users can do.
+
+`make faults` shows this. Each row below does one kind of thing to the caches, many times, and judges each case by the
+same rules: the numbers of the kernel are right, nothing is raised, no signal comes, nothing hangs, no descriptor and
+no temporary file is left, and without the fault the next runs hit. Where a later run costs a process of its own, every
+fourth failing operation and every tenth flipped entry looks at it. A case that breaks one of these rules is bad. The
+tests run a sample of each row.
+
+"""
+FOOT = """\
+
+"Missed again" are rows of a database whose index is damaged in a way that SQLite does not notice: no number is wrong,
+and the code is generated again in each run until the file is removed.
+
+The operations on files fail in the process: a call of kcl's code into `os`, `fcntl` or `open` raises the error. Calls
+that SQLite and OpenCL drivers make in C are not among them. Runs with many cases use Intel's driver where it is
+installed, because it hands out binaries at once; the rows with PoCL in their name, and flipped entries end to end, run
+on PoCL. The corpus of the fuzzer is made from ten entries of all shapes by the seed. A loss of power is the shutdown
+of a mounted ext4 without its journal. The rows that mount file systems or give files away need root;
+without that right a row is left out.
+
+Repeat one case with `python tools/faults.py --row NAME --seed SEED --only NUMBER`.
+"""
+
+
+def page(state: Mapping[str, Any]) -> str:
+    """Return the page."""
+    return HEAD + "\n".join(_lines(state)) + "\n" + FOOT
+
+
+def _lines(state: Mapping[str, Any]) -> Iterator[str]:
+    yield "| fault | how | cases | of the full number | bad | what came of it | longest case | date, seed |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in ROWS:
+        yield _line(row.name, row, state.get(row.name))
+    yield ""
+    yield "## Without kcl"
+    yield ""
+    yield "The same with pyopencl alone: with a binary in a file of the program's own, and with PoCL's cache."
+    yield ""
+    yield "| fault | cases | bad | what came of it |"
+    yield "|---|---|---|---|"
+    for row in ROWS:
+        if row.baseline and (known := state.get(row.name + WITHOUT)):
+            bad = bad_of(known)
+            yield f"| {row.name} | {known['done']:,} | {bad} ({bad / known['done']:.1%}) | {_outcomes(known)} |"
+    yield ""
+    yield "## What tests of the suite show"
+    yield ""
+    yield "| fault | how | tests | result |"
+    yield "|---|---|---|---|"
+    for tests in TESTS:
+        known = state.get(tests.name)
+        result = f"{known['tests']}, {known['date']}" if known else "did not run for this page"
+        yield f"| {tests.name} | {tests.how} | `{tests.file}` | {result} |"
+
+
+def _line(name: str, row: Row, known: Mapping[str, Any] | None) -> str:
+    if known is None:
+        return f"| {name} | {row.how} | | did not run | | | | |"
+    done, full = row.unit * known["done"], row.unit * row.full
+    share = "all" if done >= full else f"{done / full:.0%} of {full:,}"
+    memory = f"; {known['memory']} MiB at most" if row.memory else ""
+    cells = [
+        name,
+        row.how,
+        f"{done:,}",
+        share,
+        str(bad_of(known)),
+        _outcomes(known) + memory,
+        f"{known['slowest']:.1f} s",
+    ]
+    return f"| {' | '.join(cells)} | {known['date']}, {known['seed']} |"
+
+
+def bad_of(known: Mapping[str, Any]) -> int:
+    """Count the cases of a row that broke a rule."""
+    return sum(count for outcome, count in known["outcomes"].items() if outcome.startswith(BAD))
+
+
+def _outcomes(known: Mapping[str, Any]) -> str:
+    counted: dict[str, int] = {}
+    for outcome, count in known["outcomes"].items():
+        word = outcome.partition(":")[0] if outcome.startswith("exception") else outcome
+        counted[word] = counted.get(word, 0) + count
+    return "; ".join(f"{outcome.replace('|', '/')} {count:,}" for outcome, count in sorted(counted.items()))
