@@ -206,7 +206,8 @@ class Kernel:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
 
         Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
-        as long as the object that is given.
+        as long as the object that is given. Raises TypeError for an argument that the kernel does not take, and for a
+        dtype that numpy does not know or that is not the argument's.
 
         >>> kernel = doubled()
         >>> kernel.prepare(context)
@@ -214,7 +215,7 @@ class Kernel:
         <kcl.Kernel doubled(factor=2): 1 variant(s) generated>
         """
         with Lead(self.name, self._described) as lead:
-            ready = self._code(context_or_queue, arguments, lead)
+            ready = self._asked(context_or_queue, arguments, lead)
             launcher = self._launcher(_bindings(context_or_queue), ready, lead)
             launcher.program.note_launch(ready.code.text.kernels)
 
@@ -225,7 +226,7 @@ class Kernel:
         'kernel void doubled(global float *x) { x[get_global_id(0)] *= 3; }'
         """
         with Lead(self.name, self._described) as lead:
-            return self._code(context_or_queue, arguments, lead).code.text.source
+            return self._asked(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
         """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`.
@@ -235,7 +236,7 @@ class Kernel:
         ['source']
         """
         with Lead(self.name, self._described) as lead:
-            ready = self._code(context_or_queue, arguments, lead)
+            ready = self._asked(context_or_queue, arguments, lead)
         try:
             slots = slots_of(_bindings(context_or_queue).build, ready.code.text)
         except UnknownInput:
@@ -254,6 +255,9 @@ class Kernel:
             first time seen
           binary: not looked up: ...
         """
+        from kcl.launch.refusals import refuse_asked
+
+        refuse_asked(self.name, arguments)
         look = find(self._generate, Given(arguments))
         lines = [
             f"kernel {self.name}",
@@ -283,6 +287,11 @@ class Kernel:
         True
         """
         return self._generate.is_stored()
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what stands in the place of a method of loopy's."""
+        told = "; it is called itself: kernel(queue, ...)" if name == "executor" else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
@@ -349,6 +358,19 @@ class Kernel:
                 self._sole = found.digest
         return found
 
+    def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> Ready:
+        """Return code for the dtypes that somebody names; raises TypeError where these are not the kernel's."""
+        if not values:
+            return self._code(holder, values, lead)
+        from kcl.launch import refusals
+
+        refusals.refuse_asked(self.name, values)
+        found = self._code(holder, values, lead)
+        if not self._packed:
+            invoker = found.code.invoker
+            refusals.refuse_unlike(self.name, values, invoker.arguments, invoker.front_end == "opencl")
+        return found
+
     def _forget(self) -> None:
         """Forget the code: it was looked up where kcl's files lay before."""
         with self._lock:
@@ -408,10 +430,11 @@ class Kernel:
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.open.packed if base is not None else ()
         call = refusals.Call(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
-        said = refusals.at_fault(call) if base is not None else ""
+        said = (refusals.at_fault(call) or refusals.unlike(call)) if base is not None else ""
         if isinstance(error, MissingArguments):
-            error = self._missing(error.names, found)
-            return refusals.worded(error, said) if said else error
+            missing = self._missing(error.names, found)
+            said = said or f"{missing}{refusals.near(error.names, arguments)}"
+            return refusals.worded(missing, said) or missing
         if said:
             keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
             return refusals.worded(error, said) if keeps else TypeError(said)
@@ -445,7 +468,7 @@ def described(kernel: Kernel) -> str:
 def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without what a launch makes the driver do."""
     with Lead(kernel.name, kernel._described) as lead:
-        ready = kernel._code(holder, arguments, lead)
+        ready = kernel._asked(holder, arguments, lead)
         kernel._launcher(_bindings(holder), ready, lead).program.note_prepared()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
 _INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 _SHOWN = 40  # characters of a value
+_NUMBERED = re.compile(r"INVALID_ARG_SIZE - when processing arg#(\d+) \(1-based\)")
 
 
 class Known(Protocol):
@@ -81,6 +83,53 @@ def at_fault(call: Call) -> str:
             return f"kernel {call.kernel!r}: argument {name!r} {said}"
     said = _wrong_beside(call)
     return f"kernel {call.kernel!r}: {said}" if said else ""
+
+
+def unlike(call: Call) -> str:
+    """Name the parameter that has another size in the text of a program than it is declared with; empty for others."""
+    found = _NUMBERED.search(str(call.error))
+    if not (call.sized and found and isinstance(call.error, cl.LogicError)):
+        return ""
+    argument = call.known[int(found[1]) - 1]
+    declared = (
+        f"{np.dtype(argument.dtype)} of {np.dtype(argument.dtype).itemsize} bytes" if argument.dtype else "memory"
+    )
+    says = f"argument {argument.name!r} is declared as {declared}, and the program has a parameter of another size"
+    return f"kernel {call.kernel!r}: {says} in its place; declare the arguments as the OpenCL text does"
+
+
+def near(missing: Iterable[str], given: Iterable[str]) -> str:
+    """Say which of the names given may be meant for those that are missing; empty where none is near."""
+    pairs = [(name, difflib.get_close_matches(name, list(given), 1)) for name in missing if name not in given]
+    return "".join(f" Is {close[0]!r} meant to be {name!r}?" for name, close in pairs if close)
+
+
+def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
+    """Raise TypeError for a name of a dtype that numpy does not know."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            try:
+                np.dtype(value)
+            except TypeError:
+                says = f"argument {name!r} has the dtype {value!r}, which numpy does not know"
+                raise TypeError(f"kernel {kernel!r}: {says}{meant(value, np.sctypeDict)}") from None
+
+
+def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known], is_source: bool) -> None:
+    """Raise TypeError for an argument that the kernel does not take, or for an array of another dtype than it takes."""
+    arguments = {argument.name: argument for argument in known}
+    for name, value in given.items():
+        if name not in arguments:
+            if is_source and name in _SIZES:
+                continue
+            names = ", ".join(arguments)
+            raise TypeError(f"kernel {kernel!r} takes no argument {name!r}{meant(name, arguments)}; it takes {names}")
+        if arguments[name].kind not in ARRAYS:
+            continue
+        dtype = np.dtype(value) if isinstance(value, (str, type, np.dtype)) else getattr(value, "dtype", None)
+        wanted = np.dtype(arguments[name].dtype)
+        if isinstance(dtype, np.dtype) and dtype != wanted:
+            raise TypeError(f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}")
 
 
 def named(call: Call) -> Exception | None:

@@ -68,6 +68,8 @@ def prepare(
     >>> doubled(factor=3).is_stored()
     True
     """
+    if not isinstance(kernels, Iterable):
+        raise TypeError(f"kcl.prepare takes a list of kernels: write kcl.prepare([...], context), not {kernels!r}")
     items = [_item(one) for one in kernels]
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
@@ -87,7 +89,8 @@ def _item(one: Any) -> Item:
         return Item(one, {})
     if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
         return Item(one[0], dict(one[1]))
-    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}")
+    cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
+    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")
 
 
 def _said(line: progress.Line, total: int) -> Callable[[int, str], object]:

@@ -275,6 +275,65 @@ class TestEveryPath:
             kernel(queue, ONES)
 
 
+class TestAsked:
+    """What is asked for without a launch, by dtype: `prepare`, `source`, `key` and `explain`."""
+
+    @pytest.mark.parametrize("verb", ["prepare", "source", "key", "explain"])
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_unknown_dtype(self, context, recipe, verb, monkeypatch):
+        """A misspelt dtype is no fault of the cache: it is named, with the one that is meant."""
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        layers.reset()
+        words = r"kernel '\w+': argument 'x' has the dtype 'flaot32', which numpy does not know \(did you mean"
+        with pytest.raises(TypeError, match=words):
+            getattr(recipe(), verb)(context, x="flaot32")
+
+    @pytest.mark.parametrize("verb", ["prepare", "source", "key"])
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_unlike_the_kernel(self, context, recipe, verb):
+        """A name that the kernel does not take is refused, and so is an array of another dtype than it takes."""
+        ask = getattr(recipe(), verb)
+        ask(context, x=np.float32, a="float32", n=4)
+        with pytest.raises(TypeError, match=r"takes no argument 'xs' \(did you mean 'x'\?\); it takes "):
+            ask(context, x="float32", a=TWO, xs=ONES)
+        if recipe is not untyped:
+            with pytest.raises(TypeError, match="argument 'x' is an array of dtype float32, not float64"):
+                ask(context, x=np.ones(4), a=TWO)
+
+    def test_sizes(self, context):
+        """Sizes of a launch are no arguments, and are let through as a call lets them."""
+        raw().prepare(context, global_size=4)
+
+    def test_executor(self):
+        """Who looks for loopy's executor is told that the kernel is one."""
+        with pytest.raises(AttributeError, match=r"no attribute 'executor'; it is called itself: kernel\(queue, ...\)"):
+            _ = typed().executor
+        assert not hasattr(typed(), "others")
+
+
+class TestMissing:
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_near(self, queue, recipe):
+        """Beside an argument that is missing, the one that may be meant for it is named."""
+        with pytest.raises(Exception, match=r"Is 'xs' meant to be 'x'\?|no argument 'xs' \(did you mean 'x'\?\)"):
+            recipe()(queue, xs=ONES, a=TWO)
+
+
+class TestUnlike:
+    def test_size(self, queue):
+        """A parameter that has another size in the text than it is declared with is named, with the kernel."""
+        declared = [kcl.Array("x", np.int32, 4, "out"), kcl.Scalar("n", np.int64)]
+        text = "kernel void told(global int *x, int n) { x[get_global_id(0)] = n; }"
+
+        @kcl.kernel
+        def told():
+            return kcl.Source(text, entry="told", arguments=declared, global_size=4)
+
+        for _ in range(2):
+            with pytest.raises(cl.LogicError, match=r"kernel 'told': argument 'n' is declared as int64 of 8 bytes"):
+                told()(queue, n=3)
+
+
 class TestWorded:
     def test_class_that_wants_more(self):
         """Of a class that wants more than words it is the nearest one above that does not."""

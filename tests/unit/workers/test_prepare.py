@@ -50,6 +50,11 @@ class TestHere:
         for wrong in (filled, (filled(1), 3), [filled(1), {}]):
             with pytest.raises(TypeError, match="pairs"):
                 kcl.prepare([wrong], context)
+        with pytest.raises(TypeError, match=r"call it: filled\(\)"):
+            kcl.prepare([filled], context)
+        for alone in (filled, filled(1)):
+            with pytest.raises(TypeError, match=r"a list of kernels: write kcl.prepare\(\[...\], context\)"):
+                kcl.prepare(alone, context)
         with pytest.raises(ValueError, match="not 0"):
             kcl.prepare([filled(1)], context, processes=0)
 
