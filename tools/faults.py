@@ -7,8 +7,9 @@
     python tools/faults.py --baseline          the rows that can run without kcl, without it
     python tools/faults.py --page              write doc/explanation/reliability.md from what ran
 
-What ran stands in build/faults.json. A case is decided by the seed, which is printed, and its number: `--seed S --row
-NAME --only NUMBER` runs one again. Status 1: a case failed.
+What ran stands in doc/explanation/measured/faults.json, which is kept with the project, so that a row can go on on
+another day. A case is decided by the seed, which is printed, and its number: `--seed S --row NAME --only NUMBER` runs
+one again. Status 1: a case failed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from faults_page import bad_of, page
 from faults_rows import BAD, ROWS, TESTS, Row, Tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-STATE = ROOT / "build" / "faults.json"
+STATE = ROOT / "doc" / "explanation" / "measured" / "faults.json"
 PAGE = ROOT / "doc" / "explanation" / "reliability.md"
 BATCH = 60.0  # seconds between two notes of what ran
 KEPT = 20  # failed cases that are written down
@@ -212,9 +213,12 @@ def load(state: pathlib.Path) -> dict[str, Any]:
 def note(state: pathlib.Path, name: str, known: dict[str, Any]) -> None:
     """Write down what is known of a row; two of these scripts may run at once."""
     state.parent.mkdir(exist_ok=True)
-    with open(state.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = os.open(state.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         state.write_text(json.dumps({**load(state), name: known}, indent=1, sort_keys=True))
+    finally:
+        os.close(folder)
 
 
 def machine() -> str:

@@ -1,4 +1,4 @@
-"""The page of what ran: `doc/explanation/reliability.md`, from build/faults.json."""
+"""The page of what ran: `doc/explanation/reliability.md`, from measured/faults.json."""
 
 from __future__ import annotations
 
