@@ -33,7 +33,6 @@ if sys.platform != "win32":  # no flock: everybody goes alone
 
 _HEIRS = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-_OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class State:
@@ -148,7 +147,7 @@ def _among_processes(path: str, waiting: Waiting) -> Flight:
 def _join(path: str, waiting: Waiting) -> Flight:
     """Take the lock of a file, or wait for its holder."""
     while True:
-        descriptor = os.open(path, _OPEN_FLAGS, 0o600)
+        descriptor = os.open(path, trust.LOCK, 0o600)
         _state().ours.add(descriptor)
         try:
             locked = waiting.until_locked(descriptor)

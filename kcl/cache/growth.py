@@ -21,7 +21,6 @@ from kcl.settings import trust
 
 STEP = 4 << 20  # bytes that a process publishes before it looks while it runs
 _LONGEST = 1 << 16  # bytes of the file: after that somebody measures
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FAULTS = (OSError, ValueError, CacheFault)
 
 
@@ -72,7 +71,7 @@ def estimate() -> Estimate | None:
     with suppress(*_FAULTS):
         if not trust.check(places.own()):
             return None
-        descriptor = os.open(places.own(places.SPACE), os.O_RDONLY | _SAFE)
+        descriptor = os.open(places.own(places.SPACE), trust.READ)
         try:
             if trust.file_fault(os.fstat(descriptor)) is None:
                 return _understood(os.read(descriptor, _LONGEST + 1))
@@ -91,7 +90,7 @@ def measured(now: float, size: int) -> None:
 
 
 def _append(path: str, line: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | trust.AT_ONCE, 0o600)
     try:
         os.write(descriptor, line)
     finally:

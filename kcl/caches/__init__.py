@@ -362,7 +362,7 @@ def _hold(path: str) -> int:
     """Lock a directory and return the descriptor that holds the lock; raises `OSError` where another process does."""
     import fcntl
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(path, trust.FOLDER)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -33,7 +33,6 @@ _PATIENCE = 60.0
 _START_SECONDS = 1.0
 _AT_ONCE = 100  # rows or pages of a database
 _INCREMENTAL = 2  # the mode in which SQLite gives free pages back when it is asked to
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
 
 
@@ -131,7 +130,7 @@ def remove(item: Item) -> None:
     if not _TREES:  # Windows, where a link needs a privilege
         _remove_by_path(item.path)
         return
-    descriptor = os.open(item.folder, _DIRECTORY)
+    descriptor = os.open(item.folder, trust.FOLDER)
     try:
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) != item.identity:
@@ -296,7 +295,7 @@ def _remove_at(above: int, name: str, device: int) -> None:
         os.unlink(name, dir_fd=above)
         return
     for attempt in range(3):
-        descriptor = os.open(name, _DIRECTORY, dir_fd=above)
+        descriptor = os.open(name, trust.FOLDER, dir_fd=above)
         try:
             if os.fstat(descriptor).st_dev != device:
                 raise OSError(f"{name} is another file system, mounted here")

@@ -21,7 +21,6 @@ from kcl.settings import trust
 
 SIZE_LIMIT = 1 << 20
 CHECKOUT = "checkout"
-_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class File(NamedTuple):
@@ -70,7 +69,7 @@ def forget(path: str, checkout: str) -> bool:
 def token_fault(folder: str, token: str) -> str:
     """Say why a checkout's cache directory is not the one that was recorded; empty if it is."""
     try:
-        descriptor = os.open(os.path.join(folder, "token"), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _OPEN_FLAGS)
+        descriptor = os.open(os.path.join(folder, "token"), trust.READ)
     except OSError as error:
         return str(error)
     with open(descriptor, "rb") as stream:
@@ -81,7 +80,7 @@ def token_fault(folder: str, token: str) -> str:
 def _trusted_text(path: str) -> str | None:
     """Return the text of a file that only its user can write; None where there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS)
+        descriptor = os.open(path, trust.READ & ~getattr(os, "O_NOFOLLOW", 0))
     except (FileNotFoundError, NotADirectoryError):
         return None
     with open(descriptor, "rb") as stream:

@@ -17,6 +17,13 @@ from contextlib import suppress
 
 from kcl.errors import UnusableDirectory
 
+# How kcl opens its own files: through no link at the end of the path, and not for children.
+PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+AT_ONCE = PLAIN | getattr(os, "O_NONBLOCK", 0)  # a FIFO in the place of a file makes nobody wait
+READ = os.O_RDONLY | AT_ONCE
+LOCK = os.O_RDWR | os.O_CREAT | PLAIN
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
+
 _UNMAPPED = 65534  # what the kernel shows for an owner without a place in this user namespace
 SIDECARS = ("-journal", "-wal", "-shm")  # what SQLite opens beside a database, whatever sort of file it is
 _LINK_LIMIT = 40

@@ -19,10 +19,7 @@ TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds; a use is noted again after that
 _LARGE = 16 << 20  # bytes: a larger file has to be an entry, and is read only if its own lengths say so many
 
-_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-# O_NONBLOCK: opening a FIFO must not wait for its writer
-_READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0)
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
 
 class Directory:
@@ -223,7 +220,7 @@ def _remove(path: str) -> None:
 def _read(path: str, length: int) -> tuple[os.stat_result, bytes] | None:
     """Return the status of a file and its first bytes; raise `DamagedEntry` for one that is not ours alone."""
     try:
-        descriptor = os.open(path, _READ)
+        descriptor = os.open(path, trust.READ)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # a helper that was started takes a moment to hold its lock
 _START_SECONDS = 1.0
+_END_SECONDS = 2.0  # a helper that has nothing to do ends in a few hundredths; one that is stopped is left behind
 _IGNORED = frozenset(
     {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
 )
@@ -103,10 +104,27 @@ def wait(
     return True
 
 
-def idle(folder: str, seconds: float, progress: Callable[[int, int], object] | None = None) -> bool:
+def dismiss(folder: str) -> None:
+    """Let the helper that has nothing to do end, and wait for that: then nobody writes below the folder."""
+    queue, end = _queue(folder), time.monotonic() + _END_SECONDS
+    if not queue.has_helper():
+        return
+    queue.dismiss()
+    while queue.has_helper() and queue.is_empty() and time.monotonic() < end:
+        time.sleep(0.005)
+    _state().last_starts.pop(queue.folder, None)
+
+
+def idle(
+    folder: str,
+    seconds: float,
+    progress: Callable[[int, int], object] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> bool:
     """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper.
 
-    `progress` is called with the numbers of jobs that have gone since the call, and of all.
+    `progress` is called with the numbers of jobs that have gone since the call, and of all. With an `environment` a
+    helper is started once where none lives: another process may have dismissed the last one.
     """
     queue = _queue(folder)
     end = time.monotonic() + seconds
@@ -116,6 +134,9 @@ def idle(folder: str, seconds: float, progress: Callable[[int, int], object] | N
         now = time.monotonic()
         if queue.has_helper():
             alone = now + _START_SECONDS
+        if alone < now < end and environment is not None:
+            start(folder, environment)
+            alone, environment = now + _START_SECONDS, None
         if now > min(alone, end):
             return tell.is_done()
         time.sleep(0.02)

@@ -111,9 +111,10 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
             client.idle(folder, seconds, drawn)
         _hand_over(state)
         client.start(folder, settings.environment())
-        done = client.idle(folder, seconds, drawn)
+        done = client.idle(folder, seconds, drawn, settings.environment())
         if drawn is _draw and not done:
             sys.stderr.write("\n")
+        client.dismiss(folder)
         return done
     except (OSError, ImportError, CacheFault) as error:
         layers.binary().fault("wait for the helper", error)

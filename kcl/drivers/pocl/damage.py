@@ -13,8 +13,8 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 
-from kcl.drivers.pocl.repair import READ
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 BITCODE = "program.bc"
 _LIBRARY = ".so"
@@ -75,7 +75,7 @@ def bitcode_fault(content: bytes) -> str:
 def _fault(path: str) -> str:
     """Say what is wrong with a file; empty where it is whole, and for one that went meanwhile or may not be read."""
     try:
-        descriptor = os.open(path, READ)
+        descriptor = os.open(path, trust.READ)
     except (FileNotFoundError, PermissionError):
         return ""
     except OSError as error:

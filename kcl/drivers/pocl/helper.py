@@ -34,8 +34,9 @@ _NICENESS = 5
 class Helper:
     """The one helper of a queue, while it holds the lock."""
 
-    def __init__(self, queue: Queue, pyopencl: str, until: float) -> None:
-        self._queue = queue
+    def __init__(self, folder: str, pyopencl: str, until: float) -> None:
+        self._folder = folder
+        self._queue = queue = Queue(folder)
         self._pyopencl = pyopencl
         self._until = until
         self._lock: int | None = None
@@ -45,28 +46,33 @@ class Helper:
         self._elsewhere: dict[str, str] | None = None
         self._work = os.path.join(queue.folder, places.HELPER_WORK + os.urandom(8).hex())
 
-    def run(self) -> None:
-        """Work until nothing is left to do; return without a trace."""
+    def run(self) -> dict[str, str] | None:
+        """Work until nothing is left to do, and leave no trace.
+
+        Returns the drivers' variables under which a new helper is to work, None where nothing is left: drivers read
+        them once, and a job that was written while this one still held the lock relies on it.
+        """
         self._lock = self._queue.lock()
         if self._lock is None:
-            return
+            return None
         try:
             workshop = self._open()
-            while self._lock is not None:
-                self._take_up()
-                self._work_on(workshop)
-                os.close(self._lock)
-                # a job that was written while we still held the lock relies on us
-                self._lock = self._queue.lock() if self._elsewhere is None and self._has_work() else None
-        finally:
+            self._take_up()
+            self._work_on(workshop)
+        finally:  # who sees the lock released may remove the cache
+            if self._is_at_home():
+                growth.write(self._folder)
+                self._queue.dismiss(False)
             jobs.remove_tree(self._work)
-
-    def elsewhere(self) -> dict[str, str] | None:
-        """Return the drivers' variables of jobs that this process cannot do: drivers read them once."""
-        return self._elsewhere
+            spans.write()
+            os.close(self._lock)
+        if self._elsewhere is not None:
+            return self._elsewhere
+        return self._variables if time.time() < self._until and self._listed() else None
 
     def _open(self) -> Workshop:
         """Start OpenCL with a private PoCL cache; sweep what killed helpers left."""
+        self._queue.dismiss(False)
         os.mkdir(self._work, 0o700)
         # The drivers read C's environment, at the first question for platforms.
         os.putenv("POCL_CACHE_DIR", self._work)
@@ -96,9 +102,6 @@ class Helper:
                 elif job.state == AGAIN:
                     self._queue.drop(job)
 
-    def _has_work(self) -> bool:
-        return time.time() < self._until and os.path.isdir(self._work) and bool(self._listed())
-
     def _is_at_home(self) -> bool:
         """Tell whether lock and directory are still ours: the whole cache can be removed, and made anew, any time."""
         return self._lock is not None and self._queue.is_locked_by(self._lock) and os.path.isdir(self._work)
@@ -109,9 +112,12 @@ class Helper:
     def _work_on(self, workshop: Workshop) -> None:
         seen = time.monotonic()
         while time.time() < self._until and time.monotonic() - seen < IDLE_SECONDS and self._is_at_home():
+            is_dismissed = self._queue.is_dismissed()
             listed = self._listed()
             if listed:
                 seen = time.monotonic()
+            elif is_dismissed:
+                return
             if self._do_first(workshop, listed):
                 continue
             if self._elsewhere is not None and not self._tasks:
@@ -192,15 +198,10 @@ def main(arguments: list[str]) -> None:
 
 def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
     _be_modest(until)
-    queue = Queue(folder)
-    if not trust.check(queue.folder):
+    if not trust.check(Queue(folder).folder):
         return None
-    helper = Helper(queue, pyopencl or _find_pyopencl(), until)
     spans.begin()
-    helper.run()
-    spans.write()
-    growth.write(folder)
-    return helper.elsewhere()
+    return Helper(folder, pyopencl or _find_pyopencl(), until).run()
 
 
 def _be_modest(until: float) -> None:

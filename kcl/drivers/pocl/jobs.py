@@ -5,6 +5,7 @@
     <folder>/pending/<node>/again/<digest>     the second and last try, without short cuts
     <folder>/pending/<node>/lock               held (flock) by the one helper of this node, whose process id it says
     <folder>/pending/<node>/work-*             that helper's own PoCL cache
+    <folder>/pending/<node>/dismissed          that helper ends as soon as no job waits, without waiting for others
 
 A job is an entry without its binary, written and verified as every entry is. It moves by renaming. Nodes that share
 a home directory have different devices, hence queues of their own.
@@ -24,13 +25,14 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock, no helper
     import fcntl
 
 NEW, TRYING, AGAIN = STATES = ("new", "trying", "again")
 LONGEST_AGE = 86400.0
-_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_DISMISSED = "dismissed"
 
 
 class Job(NamedTuple):
@@ -153,10 +155,20 @@ class Queue:
         os.close(descriptor)
         return False
 
+    def dismiss(self, is_dismissed: bool = True) -> None:
+        """Ask the helper to end as soon as no job waits, or take that back."""
+        path = f"{self.folder}/{_DISMISSED}"
+        with suppress(OSError):
+            os.close(os.open(path, trust.LOCK, 0o600)) if is_dismissed else os.unlink(path)
+
+    def is_dismissed(self) -> bool:
+        """Tell whether the helper is to end as soon as no job waits."""
+        return os.path.lexists(f"{self.folder}/{_DISMISSED}")
+
     def holder(self) -> int | None:
         """Return the process id that the last helper wrote into the lock; it may have ended since."""
         try:
-            descriptor = os.open(f"{self.folder}/lock", _LOCK_FLAGS & ~os.O_CREAT)
+            descriptor = os.open(f"{self.folder}/lock", trust.LOCK & ~os.O_CREAT)
         except OSError:
             return None
         with open(descriptor, "rb") as stream:
@@ -166,7 +178,7 @@ class Queue:
     def _locked(self, exclusive: bool) -> int | None:
         if sys.platform == "win32":
             return None
-        descriptor = os.open(f"{self.folder}/lock", _LOCK_FLAGS, 0o600)
+        descriptor = os.open(f"{self.folder}/lock", trust.LOCK, 0o600)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:

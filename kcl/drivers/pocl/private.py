@@ -18,11 +18,11 @@ from contextlib import suppress
 from kcl.drivers.pocl import stub
 from kcl.drivers.pocl.damage import library_fault
 from kcl.drivers.pocl.jobs import remove_tree
+from kcl.settings import trust
 
 GENERIC = "0-0-0"
 BITCODE, ACCESSED = "program.bc", "last_accessed"
 _SIZE_LIMIT = 256 << 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _SCAN_SHARE = 10  # a scan may take one part in ten of the time
 
 
@@ -160,7 +160,7 @@ def _touched(path: str) -> float:
 
 def _read(path: str) -> bytes | None:
     try:
-        descriptor = os.open(path, _READ)
+        descriptor = os.open(path, trust.READ)
     except OSError:
         return None
     with open(descriptor, "rb") as stream:

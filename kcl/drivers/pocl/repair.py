@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcl import caches, events, process
+from kcl.settings import trust
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -23,7 +24,6 @@ _HEADER = struct.Struct("<8sQIIQ40s")
 _SIZES = struct.Struct("<QQ")
 _WORD = struct.Struct("<I")
 _KNOWN = b"poclbin\0", 8
-READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class State:
@@ -80,7 +80,7 @@ def _file(binary: bytes, position: int) -> tuple[str, int, int]:
 def _holds(path: str, content: bytes) -> bool:
     """Tell whether a file holds these bytes, or is not there."""
     try:
-        descriptor = os.open(path, READ)
+        descriptor = os.open(path, trust.READ)
     except FileNotFoundError:
         return True
     except OSError:

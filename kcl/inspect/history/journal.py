@@ -27,6 +27,7 @@ from kcl.inspect.history import records, runs
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
 from kcl.inspect.history.runs import Ran, Used
 from kcl.namedtuple import NamedTuple
+from kcl.settings import trust
 
 if sys.platform == "win32":
     import msvcrt
@@ -268,8 +269,7 @@ def _fold(store: Directory) -> None:
 @contextmanager
 def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock of those who remove records; False where somebody else does. A dead holder holds nothing."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(os.path.join(folder, "lock"), flags, 0o600)
+    descriptor = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600)
     try:
         end = time.monotonic() + patience
         while not (mine := _locked(descriptor)) and time.monotonic() < end:

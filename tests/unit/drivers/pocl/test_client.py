@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from promote_bench import LIMIT_SECONDS, Bench, until
+from promote_bench import LIMIT_SECONDS, Bench, until, works
 
 from conftest import ROOT
 from kcl import settings
@@ -41,6 +41,47 @@ class TestInit:
         command = [*isolated, sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
         assert done.stdout.split() == ["[]"], done.stderr
+
+
+class TestDismiss:
+    """A helper that has nothing to do ends when it is told to, so that the folder can be removed."""
+
+    def test_folder_can_be_removed(self, bench: Bench) -> None:
+        """No helper and no directory of one is left, and nobody makes the folder again."""
+        bench.request(1)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
+        helper = bench.queue.holder()
+        client.dismiss(bench.folder)
+        assert not bench.queue.has_helper()
+        assert works(bench) == []
+        assert not bench.queue.is_dismissed()
+        shutil.rmtree(bench.folder)
+        until(lambda: not os.path.exists(f"/proc/{helper}"), "the end of the process")
+        assert not os.path.exists(bench.folder)
+
+    def test_work_goes_first(self, bench: Bench) -> None:
+        """A job that another process writes at that moment is done, by this helper or by the next."""
+        bench.request(0)
+        assert client.idle(bench.folder, LIMIT_SECONDS)
+        bench.queue.dismiss()
+        for number in (1, 2):
+            bench.request(number)
+            assert client.idle(bench.folder, LIMIT_SECONDS, None, settings.environment())
+            assert bench.entry(number).metadata["complete"] is True
+
+    def test_nobody_there(self, bench: Bench) -> None:
+        """Without a helper nothing is written."""
+        client.dismiss(bench.folder)
+        assert not os.path.exists(bench.folder)
+
+    def test_marker_of_the_past(self, bench: Bench) -> None:
+        """What was left by a helper that was killed does not end the next one early."""
+        bench.queued(1)
+        bench.queue.dismiss()
+        helper = bench.helper()
+        assert client.idle(bench.folder, LIMIT_SECONDS)
+        assert not bench.queue.is_dismissed()
+        assert helper.wait(LIMIT_SECONDS) == 0
 
 
 class TestWait:
