@@ -17,6 +17,7 @@ from kcl.inspect.explain import calls
 from kcl.inspect.explain.calls import Record, Said
 from kcl.inspect.explain.words import About, Origin, sentence, telling
 from kcl.namedtuple import NamedTuple
+from kcl.record.evidence import PARAMETER
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -30,7 +31,7 @@ _NEVER = float("inf")
 _READ = 32  # records, to find the nearest
 _MOST = 20  # calls that are told one by one
 # The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
-_VARIANT = ("parameter ", "argument ", "platform", "device")
+_VARIANT = (PARAMETER, "argument ", "platform", "device")
 # What another device or platform brings with it.
 _FOLLOWING = frozenset(
     ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C", "extensions")
@@ -82,12 +83,13 @@ def explain(
     """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count.
 
     `begun` is the moment at which the run that missed began, in seconds since the epoch. Where no entry of the kernel
-    is older, `others` gives those of other kernels: recipes that make the same calls share their entries.
+    is older, `others` gives those of other kernels: recipes that make the same calls share their entries. It does so
+    too where the older ones have other parameters: the program may have launched the unit before it had the recipe.
     """
     known = list(known)
     found = nearest(key, [one for one in known if one.written < begun], texts.record)
-    if found is None and texts.record is not None:
-        found = _shared(key, [one for one in others() if one.written < begun], texts.record)
+    if texts.record is not None and (found is None or _is_other_variant(found, key, texts.record)):
+        found = _shared(key, [one for one in others() if one.written < begun], texts.record, found)
     found = found or nearest(key, known, texts.record)
     if found is None:
         return FIRST_TIME
@@ -103,11 +105,18 @@ def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> K
     return (_by_record(key, candidates, record) if record is not None else None) or _by_parts(key, candidates)
 
 
-def _shared(key: Key, known: Iterable[Known], record: Record) -> Known | None:
-    """Return the entry of another kernel that this one had shared: most of its calls are the same, in the same file."""
+def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None) -> Known | None:
+    """Return the entry of another kernel that this one had shared: most of its calls are the same, in the same file.
+
+    Where the kernel has an `own` entry, only the entry of a unit without a recipe is taken instead, if it is nearer.
+    """
     found = nearest(key, known, record)
-    other = found.texts().record if found is not None else None
-    return found if other is not None and calls.is_akin(other, calls.named(record, other)) else None
+    other = found.texts() if found is not None else Texts()
+    if found is None or other.record is None or not calls.is_akin(other.record, calls.named(record, other.record)):
+        return own
+    if own is None:
+        return found
+    return own if other.sources else nearest(key, [own, found], record)
 
 
 def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
@@ -146,9 +155,20 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
         other = one.texts().record
         if other is not None:
             unlike, distance = apart(one), calls.unlike(other, calls.named(record, other))
-            variant = _variants([*unlike, *calls.beside(other, record)]) + calls.is_elsewhere(other, record)
+            variant = _variants([*unlike, *_beside(one.texts(), record)]) + calls.is_elsewhere(other, record)
             ranked.append((variant, len(unlike) + distance, is_base(one.metadata), -one.written, one))
     return min(ranked, key=lambda rank: rank[:4])[4] if ranked else None
+
+
+def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
+    """Tell whether an entry is for other parameters, dtypes or another device."""
+    return bool(_variants([*found.key.diff(key), *_beside(found.texts(), record)]))
+
+
+def _beside(before: Texts, record: Record) -> list[Difference]:
+    """Return what differs beside the calls of two records; a unit without a recipe has no parameters."""
+    facts = calls.beside(before.record, record) if before.record is not None else []
+    return [one for one in facts if before.sources or not one.name.startswith(PARAMETER)]
 
 
 def _variants(unlike: Iterable[Part | Difference]) -> int:
@@ -202,7 +222,7 @@ def _recorded(differences: list[Difference], told: list[Change], before: Texts, 
     if before.record is None or texts.record is None:
         return differences
     names = {one.name for one in differences}
-    facts = calls.beside(before.record, texts.record)
+    facts = _beside(before, texts.record)
     rest = [one for one in differences if one.name not in (RECORD, "source") or not (told or facts)]
     return rest + [one for one in facts if one.name not in names]
 

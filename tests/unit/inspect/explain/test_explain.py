@@ -227,6 +227,20 @@ class TestRecorded:
         assert nearest(keyed(missed), [bare, near], missed) is near
         assert nearest(keyed(missed), [bare], missed) is bare
 
+    def test_converted(self):
+        """A unit that was launched before it had a recipe is nearer than the recipe with another parameter."""
+        unit, other, missed = recorded(16), recorded(16, "l.1"), recorded(32)
+        key, key_of_other, key_of_missed = map(keyed, (unit, other, missed))  # parameters are in no key of a record
+        other["beside"], missed["beside"] = ([*unit["beside"], ["parameter block", n]] for n in "12")
+        unconverted = known(key, 1.0, texts=Texts(record=unit))
+        recipes = [known(key_of_other, 2.0, texts=texts(other))]
+        for own in ([], recipes):
+            found = explain(key_of_missed, texts(missed, 32), own, 3.0, lambda: [unconverted])
+            assert found.nearest is unconverted
+            assert said(found) == ["call 2 (driver.py:12), split_iname: inner_length 16 -> 32"]
+        of_recipe = known(key, 1.0, texts=texts(unit))
+        assert explain(key_of_missed, texts(missed, 32), recipes, 3.0, lambda: [of_recipe]).nearest is recipes[0]
+
     def test_call(self):
         """The call is named in the place of the digest, with the lines of the recipe that changed beside it."""
         one, other = recorded(16, "l.0"), recorded(32, "l.0")
