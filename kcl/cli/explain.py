@@ -11,6 +11,7 @@ from kcl.cli import completion, output
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
+from kcl.inspect.history.journal import Missed
 
 
 @click.command()
@@ -21,8 +22,9 @@ from kcl.inspect.history import journal
 def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     """Say why the last run missed: what differs from the nearest earlier entry.
 
-    KERNEL is the name of a recipe; without one all of the last run in which anything missed are shown. A miss names
-    the calls and the parts of the key that differ, a bypass its reason and what would cure it. Nothing is run again.
+    KERNEL is the name of a recipe; without one all of the last run in which anything missed are shown. Where a later
+    run missed nothing, that is said first. A miss names the calls and the parts of the key that differ, a bypass its
+    reason and what would cure it. Nothing is run again.
 
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
@@ -38,10 +40,22 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     elif not found:
         click.echo("no miss is known" if kernel is None else f"no miss of kernel {kernel!r} is known")
     else:
-        output.say("\n".join(lines(found)))
+        output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
         if left_out > 0:
             output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
     raise SystemExit(output.FOUND if kernel is not None and not found else output.FINE)
+
+
+def hits(asked: Sequence[Missed], kernel: str | None) -> list[str]:
+    """Say that the last run missed nothing, where the look-ups to explain are those of an earlier one."""
+    run = journal.last_run()
+    looked_up = {name for one in run for _layer, name in one.tallies}
+    if not run or any(one.process in {ran.name for ran in run} for one in asked) or kernel not in {None, *looked_up}:
+        return []
+    last = run[0]
+    of_kernel = "" if kernel is None else f" of {kernel}"
+    said = f"{last.driver or 'python'}, process {last.pid}, {output.ago(last.ended)}: nothing{of_kernel} was missed"
+    return [said, f"The last misses before are of {output.date(asked[-1].time)}:"]
 
 
 def lines(found: Sequence[Miss]) -> list[str]:

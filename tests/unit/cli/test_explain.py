@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -125,8 +126,18 @@ class TestExplain:
         assert (first["changes"], first["nearest"]) == ([], None)
         assert sentences(second) == ["argument a: float32 -> float64", "argument x: float32 -> float64"]
         said = kcl(warm, "explain").stdout
-        assert said.startswith("driver.py, process ")
         assert "  typed, generator layer: miss\n    first time seen\n" in said
+
+    def test_hits(self, warm):
+        """A later run that missed nothing is told first, then the date of the misses; not for a kernel it left out."""
+        for words, of_kernel in ((), ""), (("typed",), " of typed"):
+            first, second, third = kcl(warm, "explain", *words).stdout.splitlines()[:3]
+            assert re.fullmatch(rf"driver.py, process \d+, .* ago: nothing{of_kernel} was missed", first)
+            assert re.fullmatch(r"The last misses before are of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d:", second)
+            assert re.fullmatch(r"driver.py, process \d+, .* ago", third)
+        warm.run("unknowable")
+        for words in (), ("typed",):
+            assert "was missed" not in kcl(warm, "explain", *words).stdout
 
     def test_bypass(self, warm):
         """A bypass is told with the line that caused it and what would cure it; how often, once."""
