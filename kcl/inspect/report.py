@@ -329,7 +329,7 @@ def _remarks() -> list[str]:
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
     elif "loopy" in sys.modules and stats["hits"] and not (generated or verified or _is_unchanged()):
-        remarks.append("loopy was imported though nothing was generated: import it inside recipes, or use kcl.lazy")
+        remarks.append(f"loopy was imported though nothing was generated: {_why_loopy()}")
     pocl = caches.state("pocl")
     if not pocl.on:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
@@ -340,6 +340,18 @@ def _remarks() -> list[str]:
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks
+
+
+def _why_loopy() -> str:
+    """Say why loopy was imported, and what helps."""
+    proofs = sys.modules.get("kcl.record.proofs")
+    files = proofs.unproven() if proofs is not None else ()
+    if files:
+        return (
+            f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
+            "next run has them"
+        )
+    return "import it inside recipes, or use kcl.lazy"
 
 
 def _is_unchanged() -> bool:

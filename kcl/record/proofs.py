@@ -72,6 +72,7 @@ class Group:
         self._key = Key((Part("proofs", name), *beside.parts(True)))
         self._before: dict[str, Any] | None = None
         self._new: dict[str, tuple[Warned, ...]] = {}
+        self.has_new = False  # this process carried out calls that no earlier run proved
 
     def read(self) -> None:
         """Read what earlier runs proved, once. Raises nothing."""
@@ -95,6 +96,7 @@ class Group:
         """Note that a record was carried out."""
         if digest not in (self._before or {}):
             self._new[digest] = warned
+            self.has_new = True
 
     def write(self) -> None:
         """Publish what is new, with what other processes have published meanwhile."""
@@ -138,6 +140,11 @@ def write() -> None:
         return
     for one in list(_state().groups.values()):
         one.write()
+
+
+def unproven() -> list[str]:
+    """Return the names of the files in which this process carried out calls that no earlier run proved."""
+    return sorted(name for name, group in _state().groups.items() if group.has_new)
 
 
 def reset() -> None:

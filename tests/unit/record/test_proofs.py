@@ -45,6 +45,14 @@ class TestFinding:
         new_process()
         assert proofs.find("a", proofs.group("driver.py")) is None
 
+    def test_unproven(self):
+        """The files whose calls no earlier run proved are named, also when their proofs are written."""
+        stored("driver.py", "a")
+        assert proofs.unproven() == ["driver.py"]
+        new_process()
+        assert proofs.find("a", proofs.group("driver.py")) == ()
+        assert proofs.unproven() == []
+
     def test_the_file_says_only_where_to_look(self):
         """A record that another file's row proved is proven, once that row was read."""
         stored("one.py", "a")
