@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from kcl import settings
+from kcl.cache import places
+from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -28,8 +32,8 @@ from kcl.inspect.inventory import Listed
 from kcl.namedtuple import NamedTuple
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
-
-
+_BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry", ())
+_PENDING = "pending"  # in the metadata of an entry that a helper still writes
 _YOUNGEST = 8
 _NEVER = float("inf")
 _SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
@@ -76,12 +80,21 @@ class Miss(NamedTuple):
 
 
 class Shelf:
-    """The entries of some kernels in one layer, with their texts; read when they are asked for."""
+    """The entries of some kernels in one layer, with their texts; read when they are asked for.
 
-    def __init__(self, layer: str, entries: Iterable[Listed]) -> None:
+    The entries that a helper still writes count, too.
+    """
+
+    def __init__(self, layer: str, entries: Iterable[Listed], pending: Iterable[Entry] = ()) -> None:
         self.layer = layer
         self.entries = list(entries)
         self._read: dict[str, Texts] = {}
+        there = {one.digest for one in self.entries}
+        for job in pending:
+            if job.key.digest not in there:
+                address, about = job.key.digest, {**job.metadata, _PENDING: True}
+                self.entries.append(Listed(layer, address, job.key, about, {}, 0, 0.0))
+                self._read[address] = texts_in(job.parts)
         self._rest: Shelf | None = None
 
     def explain(
@@ -93,6 +106,8 @@ class Shelf:
         have it.
         """
         own = [one for one in self.entries if one.digest == key.digest]
+        if own and _PENDING in own[0].metadata and made.get(key.digest, 0.0) < begun:
+            return Explanation(None, (_BEING_WRITTEN,))
         known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
         known = [one for one in known if one.written < moment]
         part = Part("source", source)
@@ -170,7 +185,27 @@ def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, st
         for one in inventory.entries(layer, all_rows=True, kernels=wanted):
             if one.kernel in wanted:
                 found[layer, one.kernel].append(one)
-    return {place: Shelf(place[0], entries) for place, entries in found.items()}
+    pending = _pending() if any(layer == settings.BINARY for layer, _kernel in found) else []
+    return {
+        (layer, kernel): Shelf(
+            layer,
+            entries,
+            [job for job in pending if layer == settings.BINARY and job.metadata.get("kernel") == kernel],
+        )
+        for (layer, kernel), entries in found.items()
+    }
+
+
+def _pending() -> list[Entry]:
+    """Return the entries that a helper still writes, without their binaries."""
+    found: list[Entry] = []
+    if os.path.isdir(places.own(places.PENDING)):
+        from kcl.drivers.pocl.jobs import Queue
+
+        with suppress(OSError, CacheFault):
+            queue = Queue(places.own())
+            found += [entry for job in queue.jobs() if (entry := queue.read(job)) is not None]
+    return found
 
 
 def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
@@ -234,7 +269,8 @@ def in_words(explanation: Explanation) -> list[str]:
         return ["first time seen"]
     lines = []
     if explanation.nearest is not None:
-        lines.append(f"nearest earlier entry: {explanation.nearest.key.digest[:12]}")
+        still = ", which a helper still writes" if _PENDING in explanation.nearest.metadata else ""
+        lines.append(f"nearest earlier entry: {explanation.nearest.key.digest[:12]}{still}")
     for change in explanation.changes:
         lines += [change.sentence, *(f"  {line}" for line in change.diff)]
     return lines

@@ -47,14 +47,14 @@ class Listed:
         self,
         layer: str,
         address: str,
-        key: bytes,
+        key: bytes | Key,
         metadata: dict[str, Any],
         sizes: dict[str, int],
         size: int,
         modified: float,
     ) -> None:
         self.layer, self.address = layer, address
-        self._key: bytes | Key = key
+        self._key = key
         self.metadata, self.sizes, self.size, self.modified = metadata, sizes, size, modified
 
     @property

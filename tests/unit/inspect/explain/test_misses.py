@@ -9,10 +9,11 @@ from click.testing import CliRunner
 
 import kcl
 from kcl import events
-from kcl.cache import layers
+from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli import main
+from kcl.drivers.pocl.jobs import Queue
 from kcl.events import Event
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
 from kcl.inspect.explain.misses import in_words, shelves
@@ -51,6 +52,32 @@ def test_now():
     stored(OLD)
     assert any(OLD.digest[:12] in line for line in misses.now("binary", "add", NEW, Texts()))
     assert misses.now("binary", "other", NEW, Texts()) == ["first time seen"]
+
+
+class TestPending:
+    """A helper of PoCL's still writes an entry: its job holds all but the binary."""
+
+    def pend(self, key):
+        """Leave a job that no helper takes."""
+        Queue(places.own()).add(Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"}))
+
+    def test_nearest(self):
+        """The entry is compared like one that is written, and told to be no such."""
+        self.pend(OLD)
+        found = shelf().explain(NEW, Texts({"source": "void"}), time.time(), time.time(), {})
+        assert [change.part for change in found.changes] == ["option"]
+        assert in_words(found)[0] == f"nearest earlier entry: {OLD.digest[:12]}, which a helper still writes"
+
+    def test_own(self):
+        """A miss of the entry itself is no first time, but in the run that asked for it."""
+        self.pend(NEW)
+        said = ["it was missed before, and a helper still writes its entry"]
+        assert misses.now("binary", "add", NEW, Texts()) == said
+        now = time.time()
+        assert in_words(shelf().explain(NEW, Texts(), now, now, {NEW.digest: now - 9})) == said
+        assert shelf().explain(NEW, Texts(), now, now - 1, {NEW.digest: now}) == FIRST_TIME
+        stored(NEW)
+        assert misses.now("binary", "add", NEW, Texts()) == ["first time seen"]
 
 
 class TestCall:
