@@ -14,18 +14,18 @@ from kcl.cli.output import Column
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
-from kcl.text.names import of_class
+from kcl.text.names import of_value
 
 HEAD = (
     Column("kernel", 0, "end", 20),
     Column("layer"),
     Column("device", 3, "end", 16),
-    Column("parameters", 1, "end", 12),
+    Column("parameters", 1, "words", 12),
     Column("dtypes", 4, "end", 12),
     Column("size", 5),
     Column("built", 8),
     Column("took", 7),
-    Column("last used", 2),
+    Column("last hit", 2),
     Column("uses", 6),
     Column("recipe", 10, "middle", 12),
     Column("partners", 9),
@@ -59,9 +59,9 @@ def ls(
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
-    what that took, last use, uses, file and line of the recipe, the partners (the programs of generated code, or the
+    what that took, last hit, uses, file and line of the recipe, the partners (the programs of generated code, or the
     code of a program), key. A narrow terminal shows fewer of these. An entry of the generator layer serves every
-    device. Uses are counted by the processes that have ended.
+    device. A use is a hit, and making an entry is none. Uses are counted by the processes that have ended.
 
     Exits with 0; with 1 where something in a layer cannot be read.
     """
@@ -108,7 +108,7 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
         output.size(entry.bytes),
         output.date(entry.built),
         output.seconds(entry.build_seconds),
-        output.ago(entry.last_used or 0.0) or "never",
+        output.ago(entry.last_used or 0.0) or "-",
         str(entry.uses),
         entry.recipe,
         partners[0][:_DIGITS] + more if partners else "",
@@ -117,8 +117,8 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
 
 
 def parameters(texts: Mapping[str, str]) -> str:
-    """Write the parameters of a recipe for a person: `<class 'numpy.float32'>` by its name."""
-    return ", ".join([f"{name}={of_class(text)}" for name, text in texts.items()])
+    """Write the parameters of a recipe for a person: classes and dtypes by their names."""
+    return ", ".join([f"{name}={of_value(text)}" for name, text in texts.items()])
 
 
 def dtypes(texts: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory.listing import Summary
 from kcl.namedtuple import NamedTuple
 from kcl.text.layout import shortened
-from kcl.text.names import dtype, of_class
+from kcl.text.names import dtype, of_value
 
 HEAD = ("kernel", *settings.LAYERS, "seconds", "saved")
 _PARAMETER = "parameter "
@@ -127,7 +127,7 @@ class Entries:
             if base is not None:
                 return dict(base.parameters)
         told = [(name.removeprefix(_PARAMETER), text) for name, text in named if name.startswith(_PARAMETER)]
-        return {name: of_class(text) for name, text in told}
+        return {name: of_value(text) for name, text in told}
 
 
 def _source(entry: Entry) -> str:

@@ -7,6 +7,7 @@ import re
 _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _PLAIN = re.compile(r"[<>=|]?([biufc])(\d+)")
 _CLASS = re.compile(r"<class '([^']*)'>")
+_DTYPE = re.compile(r"\bdtype\('([^']*)'\)")
 
 
 def dtype(text: str) -> str:
@@ -17,6 +18,11 @@ def dtype(text: str) -> str:
     return "bool" if match[1] == "b" else f"{_KINDS[match[1]]}{8 * int(match[2])}"
 
 
-def of_class(text: str) -> str:
-    """Return a text in which a class stands by its name: "numpy.float32" for "<class 'numpy.float32'>"."""
-    return _CLASS.sub(r"\1", text) if "<class" in text else text
+def of_value(text: str) -> str:
+    """Return a text in which classes and dtypes stand by their names.
+
+    That is "numpy.float32" for "<class 'numpy.float32'>", and "float32" for "dtype('<f4')".
+    """
+    if "<class" in text:
+        text = _CLASS.sub(r"\1", text)
+    return _DTYPE.sub(lambda match: dtype(match[1]), text) if "dtype(" in text else text

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from kcl.cache.key import Difference
 from kcl.namedtuple import NamedTuple
-from kcl.text.names import dtype
+from kcl.text.names import dtype, of_value
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_DTYPE = re.compile(r"dtype\('([<>=|]?[biufc]\d+)'\)")
 _WIDTH = 60  # of a value in a sentence
 
 
@@ -58,9 +57,8 @@ def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B0
 
 
 def value(text: str) -> str:
-    """Write the text of a value for a person: dtypes by name, digests short."""
-    text = _DTYPE.sub(lambda match: dtype(match[1]), text)
-    return _DIGEST.sub(lambda match: match[0][:8], text)
+    """Write the text of a value for a person: dtypes and classes by name, digests short."""
+    return _DIGEST.sub(lambda match: match[0][:8], of_value(text))
 
 
 def _split(rest: str) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ import pytest
 from commands import program, run
 
 from kcl import option
+from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
@@ -26,7 +27,7 @@ class TestLs:
         address_, _entry = cache.binary_of("typed")
         (line,) = [line for line in lines if line.split()[:2] == ["typed", "binary"]]
         assert line.endswith(f"  {address_[-64:][:12]}")
-        assert " never " not in line
+        assert "  -  " not in line
         assert len(lines) == len(list(inventory.summaries()))
 
     def test_json(self, cache):
@@ -122,9 +123,27 @@ class TestLs:
         assert path in result.stderr
         assert len(result.stdout.splitlines()) == 1 + len(list(inventory.summaries("binary")))
 
+    def test_parameters(self, monkeypatch):
+        """Parameters are whole at 80 columns, in several lines, and dtypes stand by their names."""
+        monkeypatch.setenv("COLUMNS", "80")
+        same = {"rows": "16", "columns": "16", "order": "'column-major'"}
+        for number, text in enumerate(("dtype('float32')", "dtype('<f8')")):
+            key = Key([("source", str(number))])
+            about = {"kernel": "transposed_by_tiles", "function": "f", "arguments": []}
+            recipe = {"site": "driver.py:3", "parameters": [*same.items(), ("dtype", text)]}
+            layers.generator().publish(key.digest, Entry(key, {**about, "recipe": recipe}, {}))
+        lines = run("ls").output.splitlines()
+        assert max(map(len, lines)) <= 80
+        written = "".join("".join(lines).split())
+        assert "dtype=float32" in written
+        assert "dtype=float64" in written
+        assert written.count("rows=16,") == 2
+
     @pytest.mark.usefixtures("copy")
     def test_unused(self):
-        """After a reset of the statistics no entry was used."""
+        """After a reset of the statistics no entry was a hit."""
         run("stats", "--reset")
         assert {one["uses"] for one in json.loads(run("ls", "--json").output)} == {0}
-        assert "  never  " in run("ls").output
+        head, *lines = run("ls").output.splitlines()
+        assert "  last hit  " in head
+        assert all("  -  " in line for line in lines)

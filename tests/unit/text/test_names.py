@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcl.text.names import dtype, of_class
+from kcl.text.names import dtype, of_value
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,9 @@ def test_dtype(text, name):
     assert dtype(text) == name
 
 
-def test_class():
-    """A class stands by its name."""
-    assert of_class("<class 'numpy.float32'>") == "numpy.float32"
-    assert of_class("[<class 'int'>, 3]") == "[int, 3]"
+def test_value():
+    """A class and a dtype stand by their names; a structure stays."""
+    assert of_value("(dtype('<f4'), dtype('float64'), dtype('S3'))") == "(float32, float64, S3)"
+    assert of_value("dtype([('x', '<f4')])") == "dtype([('x', '<f4')])"
+    assert of_value("<class 'numpy.float32'>") == "numpy.float32"
+    assert of_value("[<class 'int'>, 3]") == "[int, 3]"
