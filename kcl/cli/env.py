@@ -27,10 +27,10 @@ _FEW = 3
 _HEAD = (
     Column("variable"),
     Column("value", 0, "middle", 12),
-    Column("read by", 1, "words", 10),
+    Column("read by", 1, "names"),
     Column("effect", 0, "words", 20),
 )
-_UNSET = (Column("not set, read by", 0, "words", 16), Column("variables", 0, "words", 30))
+_UNSET = (Column("not set, read by", 0, "names"), Column("variables", 0, "names"))
 
 
 class Line(NamedTuple):

@@ -42,8 +42,8 @@ class Column(NamedTuple):
     """A column of a table: its title, and how it gives way where there is no room.
 
     A column of rank 0 always stays. `give` tells how its cells become shorter, down to `least` characters: "end" and
-    "middle" leave characters out there, "words" goes on in the next line. Without it they never do: a key is to be
-    pasted. The cells of `states` are coloured.
+    "middle" leave characters out there, "words" goes on in the next line, and so does "names", which are never cut.
+    Without it they never give way: a key is to be pasted. The cells of `states` are coloured.
     """
 
     title: str
@@ -150,7 +150,9 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
     found = {at: whole[at] for at, column in enumerate(columns) if longest[at] or not column.rank}
     for at in found:
         if columns[at].give:
-            found[at] = min(whole[at], max(columns[at].least, len(columns[at].title)))
+            found[at] = min(
+                whole[at], max(columns[at].least, len(columns[at].title), _longest_name(columns[at], cells[at]))
+            )
     for at in sorted((at for at in found if columns[at].rank), key=lambda at: -columns[at].rank):
         if _total(found) <= room:
             break
@@ -158,6 +160,11 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
     for at in sorted(found, key=lambda at: columns[at].rank):
         found[at] += max(0, min(whole[at] - found[at], room - _total(found)))
     return found
+
+
+def _longest_name(column: Column, cells: Sequence[str]) -> int:
+    """Return the room that no cell of names can do without."""
+    return max(map(len, " ".join(cells).split()), default=0) if column.give == "names" else 0
 
 
 def _total(widths: dict[int, int]) -> int:
@@ -200,7 +207,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _given(cell: str, give: str, room: int) -> list[str]:
     """Return the lines of a cell that gives way."""
-    if give == "words":
+    if give in ("words", "names"):
         return [shortened(line, room) for line in folded(cell, room, 0)]
     if give == "middle":
         return [shortened(cell, room)]

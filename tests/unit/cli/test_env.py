@@ -34,6 +34,18 @@ class TestShow:
                 assert name in lines[variable]["read_by"], variable
         assert all(line["value"] is None or line["variable"] in os.environ for line in lines.values())
 
+    def test_names_are_whole(self, monkeypatch, tmp_path):
+        """No name of a variable or of its reader is cut, however narrow the terminal is."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        for columns in ("80", "60"):
+            monkeypatch.setenv("COLUMNS", columns)
+            tables = env().stdout.rpartition("\n\n")[0]
+            printed = set(tables.replace(",", " ").split())
+            for line in shown().values():
+                if columns == "80" or line["value"] is None:
+                    assert {line["variable"], *line["read_by"]} <= printed
+            assert max(map(len, tables.splitlines())) <= int(columns)
+
     def test_effect(self, monkeypatch, tmp_path):
         """What is set says what it does to its owner's cache, and to kcl's layers."""
         monkeypatch.setenv("LOOPY_NO_CACHE", "1")
