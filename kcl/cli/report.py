@@ -42,7 +42,7 @@ def report(driver: str | None, html: str | None, as_json: bool) -> None:
     if as_json:
         output.dump(run.described())
     elif not html:
-        click.echo("\n".join(lines(run)))
+        output.say("\n".join(lines(run)))
     elif html != "-":
         click.echo(f"written: {html}")
 

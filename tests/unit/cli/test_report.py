@@ -41,14 +41,18 @@ class TestReport:
         assert lines[-1].startswith("in the cache: ")
         assert max(map(len, lines)) <= 80
 
-    def test_missed(self, copy):
-        """What missed is explained."""
+    def test_missed(self, copy, monkeypatch):
+        """What missed is explained; the lines fit where `COLUMNS` says a width."""
         copy.edit("driver.py", "parameter(9)", "parameter(10)")
         copy.run("inputs")
         said = kcl("report")
         assert "parameter, generator layer: miss\n  nearest earlier entry: " in said
         assert "  parameter factor: 9 -> 10\n" in said
         assert differs("report", json.loads(kcl("report", "--json"))) == []
+        monkeypatch.setenv("COLUMNS", "50")
+        narrow = kcl("report")
+        assert narrow.split("ago", 1)[1].split() == said.split("ago", 1)[1].split()
+        assert all(len(line) <= 50 or " " not in line.strip() for line in narrow.splitlines())
 
     @pytest.mark.usefixtures("cache")
     def test_html(self, tmp_path):
