@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kcl.cli import completion, output
+from kcl.errors import meant
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
@@ -38,7 +39,9 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
         output.complain(f"the last misses cannot be read: {fault}")
         raise SystemExit(output.FOUND)
     elif not found:
-        click.echo("no miss is known" if kernel is None else f"no miss of kernel {kernel!r} is known")
+        near = meant(kernel or "", {one.kernel for one in history})
+        of = "" if kernel is None else f" of kernel {kernel!r}"
+        click.echo(f"no miss{of} is known" + (near and f".{near}"))
     else:
         output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
         if left_out > 0:

@@ -11,6 +11,7 @@ from kcl import settings
 from kcl.caches import presence
 from kcl.cli import completion, output
 from kcl.cli.output import Column
+from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
@@ -81,7 +82,8 @@ def ls(
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
     else:
-        click.echo("no entries")
+        near = meant(kernel or "", catalogue.kernels())
+        click.echo("no entries" + (near and f".{near}"))
     for platform, count in elsewhere.items():
         output.say(f"{count} programs of {platform} are left out, which is not on this machine; --all shows them")
     faults = [fault for fault in faults if not layer_names or fault.layer in layer_names]

@@ -12,7 +12,7 @@ from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli import ls as listing
 from kcl.cli.ls import complain
-from kcl.errors import CacheFault
+from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
@@ -80,7 +80,11 @@ def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[F
     found = catalogue.named(key)
     if not found:
         complain(faults)
-        _fail(f"no entry has a key that starts with {key!r}, or a kernel of that name; kcl ls lists all")
+        near = meant(key, catalogue.kernels())
+        _fail(
+            f"no entry has a key that starts with {key!r}, or a kernel of that name; kcl ls lists all"
+            + (near and f".{near}")
+        )
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
     fitting = [one for one in found if not layers or one.layer in layers]
     if not fitting:

@@ -92,6 +92,10 @@ class Catalogue:
         ]
         return sorted(found, key=lambda one: order(one, self._uses.get(one.digest[:DIGITS], _UNUSED)))
 
+    def kernels(self) -> set[str]:
+        """Return the names of the kernels that have an entry."""
+        return {one.kernel for one in self._rows if one.kind in inventory.SHOWN}
+
     def named(self, text: str) -> list[Summary]:
         """Return the entries that a text names, as `kcl.inspect.inventory.find`."""
         return inventory.named(text, self._rows)

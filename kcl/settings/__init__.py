@@ -15,6 +15,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import NoReturn
 
 from kcl import process
 from kcl.namedtuple import NamedTuple
@@ -395,6 +397,26 @@ def reset() -> None:
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
 _DEPTH = 64
+
+
+class Option(ModuleType):
+    """The module as `kcl.option`: an assignment that would change nothing is an error."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name[:1] == "_" or isinstance(value, ModuleType)):
+            if name not in self.__dict__:
+                __getattr__(name)
+            if callable(self.__dict__[name]) and not callable(value):
+                raise AttributeError(f"kcl.option.{name} is a function: call kcl.option.{name}({value!r})")
+        super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Name what there is in the place of a misspelt name."""
+    raise AttributeError(f"kcl.option has no {name!r}; it has cache_dir(path) and get_cache_dir()")
+
+
+sys.modules[__name__].__class__ = Option
 
 
 class State:

@@ -155,6 +155,12 @@ class TestExplain:
         assert (done.returncode, done.stdout) == (1, "no miss of kernel 'nobody' is known\n")
         assert not project.child.cache.exists()
 
+    def test_misspelt(self, warm):
+        """A kernel that never missed is told with the one that was meant."""
+        done = kcl(warm, "explain", "tpyed")
+        assert done.returncode == 1
+        assert done.stdout.startswith("no miss of kernel 'tpyed' is known. Did you mean 'typed' or 'untyped'?")
+
     def test_words_for_all(self, filled):
         """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
         from kcl.cache.key import Difference

@@ -90,6 +90,12 @@ class TestLs:
         assert run("ls", "--device", "no such").output == "no entries\n"
 
     @pytest.mark.usefixtures("cache")
+    def test_misspelt(self):
+        """A kernel that has no entry is told with the one that was meant, and so by `kcl show`."""
+        assert run("ls", "--kernel", "tpyed").output.startswith("no entries. Did you mean 'typed'")
+        assert run("show", "tpyed", code=1).stderr.split(". ")[1].startswith("Did you mean 'typed'")
+
+    @pytest.mark.usefixtures("cache")
     @pytest.mark.parametrize("sort", catalogue.SORTS)
     def test_sort(self, sort):
         """Words are sorted up, numbers and times down; a limit takes the first."""

@@ -37,6 +37,16 @@ class TestCacheDir:
         assert layers.binary().place != before
         assert layers.binary().place.startswith(str(tmp_path / "new"))
 
+    def test_misspelt(self, tmp_path):
+        """A misspelt name is refused where it is called and where it is assigned, with the names that there are."""
+        with pytest.raises(AttributeError, match=r"no 'cach_dir'; it has cache_dir\(path\)"):
+            kcl.option.cach_dir(tmp_path)
+        with pytest.raises(AttributeError, match=r"no 'cach_dir'; it has cache_dir\(path\)"):
+            kcl.option.cach_dir = tmp_path
+        with pytest.raises(AttributeError, match=r"a function: call kcl.option.cache_dir\('/tmp'\)"):
+            kcl.option.cache_dir = "/tmp"
+        assert callable(kcl.option.cache_dir)
+
     def test_relative(self):
         """A relative path is refused with the remedy."""
         with pytest.raises(ValueError, match="abspath"):
