@@ -11,10 +11,10 @@ __all__ = ["CHECKS", "NOTE", "OK", "PROBLEM", "WARNING", "Finding", "run"]
 
 # In the order of the report; a check that finds nothing yields nothing.
 CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+    "directories": files.directories,  # a driver may show no device for what is wrong there
     "platforms": system.platforms,
     "packages": system.packages,
     "versions": system.versions,
-    "directories": files.directories,
     "disk": files.disk,
     "roots": switches.roots,
     "switches": switches.values,

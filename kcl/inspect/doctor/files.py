@@ -22,6 +22,7 @@ from kcl.settings import trust
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
 _POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
+_HOME = "set HOME to a directory that can be written, or what `kcl env --dir DIRECTORY` prints"
 _LARGEST = 256 << 20  # bytes of a database that is checked
 _LOCK_AGE = 60.0  # pyopencl waits no longer
 _OLD = 3600.0
@@ -30,7 +31,19 @@ _OLD = 3600.0
 def directories() -> Iterator[Finding]:
     """Find directories that cannot be written, belong to others, or lie on a network file system."""
     check, said = "directories", set()
-    for path in dict.fromkeys(settings.folder(name) for name in places.FOLDERS):
+    own = list(dict.fromkeys(settings.folder(name) for name in places.FOLDERS))
+    foreign = [name for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path]
+    home = settings.home()
+    why = usable.fault(home)
+    if why:  # the cause of all that is wrong below it
+        below = home.rstrip(os.sep) + os.sep
+        kept = [path for path in own if not path.startswith(below)]
+        others = [name for name in foreign if not caches.place(name).path.startswith(below)]
+        if (kept, others) != (own, foreign):
+            words = f"the home directory {home} cannot be written: {why}; caches keep nothing there, and {_POCL}"
+            yield Finding(check, PROBLEM, words, _HOME)
+        own, foreign = kept, others
+    for path in own:
         try:
             trust.check(path)
         except (OSError, CacheFault) as error:
@@ -46,9 +59,9 @@ def directories() -> Iterator[Finding]:
         if trust.is_network(path):
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
             yield Finding(check, NOTE, words, "a local KCL_CACHE_DIR is faster")
-    for name in ("pocl", "loopy", "pyopencl-binary"):
+    for name in foreign:
         place = caches.place(name)
-        why = usable.fault(place.path) if place.path else ""
+        why = usable.fault(place.path)
         if why:
             effect = _POCL if name == "pocl" else f"{caches.row(name).title} fail then"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"

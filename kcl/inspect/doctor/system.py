@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from importlib import metadata, util
 
-from kcl import settings
+from kcl import caches, settings
+from kcl.caches import usable
 from kcl.inspect.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
 
 _NEWER_POCL = (
@@ -45,7 +46,7 @@ def platforms() -> Iterator[Finding]:
 
         found = pyopencl.get_platforms()
     except Exception as error:  # a driver may raise anything, and none at all is an error too
-        yield Finding(check, PROBLEM, f"no OpenCL platform was found ({error}){where}", _POCL)
+        yield Finding(check, PROBLEM, f"no OpenCL platform was found ({error}){where}", _cure())
         return
     devices = 0
     for platform in found:
@@ -63,7 +64,13 @@ def platforms() -> Iterator[Finding]:
             words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
             yield Finding(check, WARNING, words, _NEWER_POCL)
     if not devices:
-        yield Finding(check, PROBLEM, f"no platform has a device{where}", _POCL)
+        yield Finding(check, PROBLEM, f"no platform has a device{where}", _cure())
+
+
+def _cure() -> str:
+    """Say how there will be a device: PoCL shows none where it cannot write its cache."""
+    place = caches.place("pocl").path
+    return f"cure the directories first; if that is not enough: {_POCL}" if place and usable.fault(place) else _POCL
 
 
 def has_no_cpu_name(version: str) -> bool:

@@ -41,6 +41,17 @@ class TestFiles:
         assert "PoCL shows no device" in finding.words
         assert "POCL_CACHE_DIR" in finding.cure
 
+    def test_home(self, monkeypatch, tmp_path):
+        """A home that cannot be written is told first, once for all caches below it; caches elsewhere are not its."""
+        (tmp_path / "file").write_text("")
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
+        finding = only(files.directories())
+        assert finding.words.startswith(f"the home directory {tmp_path}/file/home cannot be written: ")
+        assert "kcl env --dir" in finding.cure
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        assert list(files.directories()) == []
+
     def test_network(self, monkeypatch, tmp_path):
         """A directory on a network file system is a note."""
         with open("/proc/self/mountinfo") as stream:
