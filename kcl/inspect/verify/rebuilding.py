@@ -23,6 +23,12 @@ from kcl.namedtuple import NamedTuple
 
 SOURCE, BINARY = "source", "binary"
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"
+_NO_INVOKER = "the generator layer has no invoker for it"
+_NO_RECIPE = "no recipe launched it, and kcl records no launch of pyopencl's own, as under kcl run"
+_NO_LAUNCH = (
+    "it was stored without a launch, by kcl run or kcl.prepare, or the arguments cannot be recorded; after "
+    "`kcl purge binary --kernel {}` the next launch of the recipe is recorded"
+)
 _SECONDS, _SECONDS_EACH = 60.0, 30.0
 _HOME = os.path.dirname(settings.PACKAGE)  # where the package kcl lies
 
@@ -64,14 +70,14 @@ def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tup
     invokers = {inventory.launched(row): row for row in rows}
     tasks, compared = [], []
     for program in programs:
-        if not isinstance(program.metadata.get("launch"), dict):
-            compared.append(Compared(program, UNCOMPARED, "no launch of it is recorded"))
-            continue
         row = invokers.get(inventory.launched(program))
+        is_launched = isinstance(program.metadata.get("launch"), dict)
         if row is None:
-            compared.append(Compared(program, UNCOMPARED, "the generator layer has no invoker for it"))
-            continue
-        tasks.append((program, Task(program.address, row.address, os.getcwd())))
+            compared.append(Compared(program, UNCOMPARED, _NO_INVOKER if is_launched else _NO_RECIPE))
+        elif not is_launched:
+            compared.append(Compared(program, UNCOMPARED, _NO_LAUNCH.format(program.kernel)))
+        else:
+            tasks.append((program, Task(program.address, row.address, os.getcwd())))
     return tasks, compared
 
 

@@ -12,6 +12,8 @@ from printed import differs
 
 import kcl
 from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.inspect.inventory import Listed
 from kcl.inspect.verify import rebuilding
 
 
@@ -54,6 +56,15 @@ class TestRebuild:
         """The child finds kcl where this process did, also without PYTHONPATH."""
         assert os.path.samefile(os.path.join(rebuilding._HOME, "kcl", "__init__.py"), kcl.__file__)
 
+    def test_no_recipe(self):
+        """A program that pyopencl launched itself is not comparable, and neither is one whose invoker is gone."""
+        about = {"kernel": "k", "program": "p", "kernels": ["k"]}
+        for launch, said in ({}, "no recipe launched it"), ({"launch": {}}, "no invoker"):
+            program = Listed("binary", "0" * 64, Key([]), {**about, **launch}, {}, 0, 0.0)
+            (compared,) = rebuilding.compare([program], [])
+            assert compared.verdict == "not comparable"
+            assert said in compared.reason
+
     def test_compared(self, warm):
         """Stored programs compute what their source computes; one that does not is named, and one that cannot be known.
 
@@ -87,4 +98,5 @@ class TestRebuild:
         assert "it computes something else than its source" in found["body"][1]
         assert found["crash"][0] == "not comparable"
         assert "built from source it ends the process" in found["crash"][1]
-        assert found["elsewhere"] == ("not comparable", "no launch of it is recorded")
+        assert found["elsewhere"][0] == "not comparable"
+        assert "after `kcl purge binary --kernel elsewhere` the next launch" in found["elsewhere"][1]
