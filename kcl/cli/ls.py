@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -99,22 +100,22 @@ def _elsewhere(found: Iterable[Summary]) -> dict[str, int]:
 
 def cells(entry: CacheEntry) -> tuple[str, ...]:
     """Write an entry as a line of a table."""
-    partners = entry.partners
+    kernel, layer, _platform, device, _here, recipe, given, types, size, built, took, last, uses, partners, key = entry
     more = f" +{len(partners) - 1}" if len(partners) > 1 else ""
     return (
-        entry.kernel,
-        entry.layer,
-        entry.device,
-        parameters(entry.parameters),
-        dtypes(entry.dtypes),
-        output.size(entry.bytes),
-        output.date(entry.built),
-        output.seconds(entry.build_seconds),
-        output.ago(entry.last_used or 0.0) or "-",
-        str(entry.uses),
-        entry.recipe,
+        kernel,
+        layer,
+        device,
+        parameters(given),
+        dtypes(types),
+        output.size(size),
+        output.date(built),
+        output.seconds(took),
+        output.ago(last or 0.0) or "-",
+        str(uses),
+        recipe,
         partners[0][:_DIGITS] + more if partners else "",
-        entry.key[:_DIGITS],
+        key[:_DIGITS],
     )
 
 
@@ -125,7 +126,12 @@ def parameters(texts: Mapping[str, str]) -> str:
 
 def dtypes(texts: Mapping[str, str]) -> str:
     """Write the dtypes of arguments for a person: without the byte order, which is that of this machine."""
-    return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
+    return _dtypes(tuple(texts.items()))
+
+
+@functools.lru_cache(256)  # thousands of rows have few sorts of arguments
+def _dtypes(texts: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts])
 
 
 def complain(faults: Iterable[Fault]) -> None:

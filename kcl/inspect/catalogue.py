@@ -22,15 +22,15 @@ from kcl.namedtuple import NamedTuple
 _UNUSED = Used(0, 0.0)
 
 # By what can be sorted: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[Summary, Used], Any]] = {
+SORTS: dict[str, Callable[[Summary, Callable[[Summary], Used]], Any]] = {
     "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
     "layer": lambda one, _used: (one.layer, one.kernel, one.device),
     "device": lambda one, _used: (one.device, one.kernel, one.layer),
     "size": lambda one, _used: -one.size,
     "built": lambda one, _used: -one.built,
     "took": lambda one, _used: -one.seconds,
-    "used": lambda _one, used: -used.last,
-    "uses": lambda _one, used: -used.uses,
+    "used": lambda one, used: -used(one).last,
+    "uses": lambda one, used: -used(one).uses,
 }
 
 
@@ -90,7 +90,10 @@ class Catalogue:
             and (not kernel or fnmatch.fnmatchcase(one.kernel, kernel))
             and (not device or device in one.device.lower())
         ]
-        return sorted(found, key=lambda one: order(one, self._uses.get(one.digest[:DIGITS], _UNUSED)))
+        return sorted(found, key=lambda one: order(one, self._used))
+
+    def _used(self, one: Summary) -> Used:
+        return self._uses.get(one.digest[:DIGITS], _UNUSED)
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
@@ -112,7 +115,7 @@ class Catalogue:
         others, digest = partners.get((layer, program), ()), one.digest
         if others and layer == settings.BINARY:
             recipe = inventory.common([other.recipe for other in others])
-        uses, last, *_seconds = self._uses.get(digest[:DIGITS], _UNUSED)
+        uses, last, _seconds, _saved = self._uses.get(digest[:DIGITS], _UNUSED)
         keys = tuple([other.digest for other in others])
         made = (kernel, layer, platform, device, here[platform], *recipe, size, built, seconds, last or None, uses)
         return CacheEntry(*made, keys, digest)

@@ -51,5 +51,8 @@ def folded(line: str, width: int, hang: int = 2) -> list[str]:
 
 def is_numeric(cells: Iterable[str]) -> bool:
     """Tell whether the cells of a column are numbers, with a unit or without; those that are empty do not count."""
-    words = [cell.split(" ")[0] for cell in cells if cell]
-    return bool(words) and all(word.replace(".", "", 1).isdigit() for word in words)
+    number = None
+    for number in filter(None, cells):  # most columns say so in their first line
+        if not number.partition(" ")[0].replace(".", "", 1).isdigit():
+            return False
+    return number is not None

@@ -61,13 +61,13 @@ def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used]) -> Ran:
 def merge_uses(into: dict[str, Used], found: Mapping[str, Used]) -> None:
     """Add uses to those of the same entries."""
     for digest, used in found.items():
-        before = into.get(digest, Used(0, 0.0))
-        into[digest] = Used(
-            before.uses + used.uses,
-            max(before.last, used.last),
-            before.seconds + used.seconds,
-            before.saved + used.saved,
-        )
+        before = into.get(digest)
+        into[digest] = used if before is None else _sum(before, used)
+
+
+def _sum(one: Used, other: Used) -> Used:
+    last = max(one.last, other.last)
+    return Used(one.uses + other.uses, last, one.seconds + other.seconds, one.saved + other.saved)
 
 
 def last(found: Iterable[Ran], driver: str | None = None) -> list[Ran]:

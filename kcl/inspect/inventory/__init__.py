@@ -257,7 +257,9 @@ def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
 
 def named(text: str, listed: Iterable[Summary]) -> list[Summary]:
     """Return those of the rows of all layers that a text names, as `find`."""
-    found = [one for one in listed if _is_named(one, text)]
+    if not text:
+        return []
+    found = [one for one in listed if text in (one.kernel, one.address) or one.address[-64:].startswith(text)]
     shown = [one for one in found if one.kind in SHOWN]
     led = {one.address for one in found if one.kind in (BASE, POINTER) and one.kernel != text}
     if led:
@@ -274,10 +276,6 @@ def _led(addresses: Collection[str]) -> Iterator[Listed]:
     for found in entries(settings.GENERATOR):
         if found.digest in wanted or any(found.key.parts[: len(start)] == start for start in starts):
             yield found
-
-
-def _is_named(found: Summary, text: str) -> bool:
-    return bool(text) and (found.kernel == text or found.digest.startswith(text) or found.address == text)
 
 
 def _name(described: object) -> str:
