@@ -247,7 +247,8 @@ class Kernel:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
 
         Of a miss it says what differs from the nearest earlier entry of the same kernel, in the words of
-        `kcl explain`. Runs the recipe if it has not run yet, unless that is pure. Counts no look-up and builds nothing.
+        `kcl explain`, and which process makes the entry now, if one does. Runs the recipe if it has not run yet, unless
+        that is pure. Counts no look-up and builds nothing.
 
         >>> print(doubled().explain(context))
         kernel doubled
@@ -265,6 +266,7 @@ class Kernel:
         ]
         if look.outcome == "miss" and look.key is not None:
             place = self._generate.evidence()
+            lines += _maker(self._generate.together(Given(arguments), look))
             lines += _differences(settings.GENERATOR, self.name, look.key, place.texts, place.origins, place.record)
         if look.value is None:
             outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
@@ -274,6 +276,7 @@ class Kernel:
         lines.append(_sentence(settings.BINARY, look.outcome, look.reason, layers.binary().place))
         if look.outcome == "miss":
             key = slots_of(build, text)[0].key
+            lines += _maker(build.together(Wanted(text), look))
             lines += _differences(settings.BINARY, self.name, key, {"source": text.source})
         return "\n".join(lines)
 
@@ -530,6 +533,13 @@ def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
     if isinstance(holder, cl.CommandQueue):
         return holder.context
     raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
+
+
+def _maker(digest: str) -> list[str]:
+    from kcl.cache import flight
+
+    process = flight.holder(digest)
+    return [f"    process {process} makes it now"] if process else []
 
 
 def _differences(

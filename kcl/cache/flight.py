@@ -25,7 +25,8 @@ from contextlib import suppress
 from kcl import process
 from kcl.cache import places
 from kcl.cache.makers import Maker, Makers
-from kcl.cache.patience import Patience, signs_of
+from kcl.cache.patience import Patience, Signs, signs_of
+from kcl.errors import CacheFault
 from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
@@ -126,6 +127,16 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
         maker.land()
         raise
     return flight
+
+
+def holder(digest: str) -> str:
+    """Return the id of the process that makes the entry of a key now; empty where none is known."""
+    with suppress(OSError, CacheFault):
+        with open(os.path.join(places.own(places.FLIGHT), digest), "rb") as stream:
+            found = _signature(stream.fileno())
+        if found and signs_of(found) != Signs():
+            return found
+    return ""
 
 
 def _among_processes(path: str, waiting: Waiting) -> Flight:

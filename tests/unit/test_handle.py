@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
 from xml.etree import ElementTree
 
@@ -18,9 +19,11 @@ import kcl
 from conftest import PLATFORMS, SUPPORT
 from kcl import line, option, settings
 from kcl.build import stage
-from kcl.cache import layers
+from kcl.cache import flight, layers
 from kcl.cache.entry import Entry
+from kcl.cache.lookup import find
 from kcl.drivers.pocl import client
+from kcl.generate.stage import Given
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 
@@ -236,6 +239,14 @@ class TestShown:
         told = misses.told(journal.of_this_run(), journal.last_misses())
         by_command = next(one for one in reversed(told) if one.missed.layer == "generator")
         assert "".join(f"\n    {line}" for line in misses.in_words(by_command.explanation)) in said  # as kcl explain
+
+    def test_explain_while_it_is_made(self, context):
+        """It names the process that makes the entry now."""
+        kernel = add(sizes=(3,))
+        look = find(kernel._generate, Given({}))
+        with flight.join(kernel._generate.together(Given({}), look), "add"):
+            assert f"\n    process {os.getpid()} makes it now\n" in kernel.explain(context)
+        assert "makes it now" not in kernel.explain(context)
 
 
 class TestHolders:

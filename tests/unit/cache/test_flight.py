@@ -92,6 +92,17 @@ def waiting(child):
     )
 
 
+def test_holder(monkeypatch, child, leader):
+    """The process that has the lead is known while it lives; a file that a dead one left says nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
+    assert flight.holder("a" * 64) == str(leader.pid)
+    assert flight.holder("b" * 64) == ""
+    leader.kill()
+    leader.wait()
+    assert (child.cache / "kcl" / "flight" / ("a" * 64)).exists()
+    assert flight.holder("a" * 64) == ""
+
+
 def is_waiting(child, process, after=""):
     """Wait until a process has the lock file open; it can only wait then."""
     path = str(child.cache / "kcl" / "flight" / ("a" * 64 + after))
