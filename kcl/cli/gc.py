@@ -6,19 +6,29 @@ import click
 
 from kcl import settings
 from kcl.cli import output
-from kcl.inspect import space
+from kcl.inspect import purge, space
+from kcl.inspect.removal import Item, Rows
 
 
 @click.command()
 @click.option("--max-size", callback=output.parsed(settings.size), metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
 @click.option("--max-age", callback=output.parsed(settings.age), metavar="AGE", help="Unused for so long: 30d, 12w.")
+@click.option(
+    "--with",
+    "beside",
+    type=click.Choice((purge.POCL,)),
+    multiple=True,
+    help="Also remove what entries hold from the cache of PoCL itself.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
-def gc(max_size: int | None, max_age: float | None, dry_run: bool) -> None:
-    """Remove kernels where the entries are above their bounds.
+def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry_run: bool) -> None:
+    """Remove kernels where the entries are above their bounds, and the stores that an earlier kcl left.
 
     The bounds are KCL_MAX_SIZE, 2 GiB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
     seconds to make for their bytes, and were used long ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is
-    free afterwards.
+    free afterwards. The stores of an earlier kcl go a week after it wrote there last.
+
+    With --with pocl, programs in PoCL's own cache go that an entry holds whole, an hour after they were built last.
 
     Exits with 1 where something could not be removed.
     """
@@ -30,11 +40,24 @@ def gc(max_size: int | None, max_age: float | None, dry_run: bool) -> None:
     choice = space.chosen(bounds)
     limit = f"of at most {output.size(bounds.size)}" if bounds.size else "and have no bound"
     output.say(f"entries take {output.size(choice.before)} {limit}")
-    if choice.entries:
-        if not dry_run:
-            space.remove(choice)
-        verb = "would be removed: this is a dry run" if dry_run else "are removed"
-        output.say(f"{choice.entries} entries with {output.size(choice.size)} {verb}")
+    old = list(purge.leftovers(choice.refusals))
+    programs = list(purge.superfluous(choice.refusals)) if beside else []
+    if not dry_run:
+        space.remove(choice)
+        purge.take_away(old, Rows((), 0), choice.refusals)
+        purge.take_programs(programs, choice.refusals)
+    verb = "would be removed: this is a dry run" if dry_run else "are removed"
+    for count, what, size in (
+        (choice.entries, "entries", choice.size),
+        (len(old), "stores of an earlier kcl", _size(old)),
+        (len(programs), "programs in PoCL's own cache that entries hold", _size(programs)),
+    ):
+        if count:
+            output.say(f"{count} {what} with {output.size(size)} {verb}")
     for refusal in choice.refusals:
         output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
     raise SystemExit(output.FOUND if choice.refusals else output.FINE)
+
+
+def _size(items: list[Item]) -> int:
+    return sum(item.size for item in items)

@@ -57,6 +57,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 "": (
                     Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
                     Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
+                    Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
                     Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
                     Field("pending", "<pending>", "the programs that are still being completed"),
                     Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -48,17 +49,19 @@ def status(everything: bool, as_json: bool) -> None:
     """
     totals = journal.totals()
     rows = [*(_layer(name, totals) for name in settings.LAYERS), *(_adapter(name) for name in caches.names())]
-    pending, late = _pending(), notes.read()
+    pending, late, left = _pending(), notes.read(), _leftovers()
     faults = any(row["fault"] for row in rows if row["kind"] == KCL)
     if as_json:
         said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]
         chosen = settings.read()
-        found = {"layers": rows, "max_size": chosen.max_size, "pins": pins.read(), "pending": pending, "late": said}
-        output.dump({**found, "notes": list(chosen.rejected)})
+        found = {"layers": rows, "max_size": chosen.max_size, "leftovers": left, "pins": pins.read()}
+        output.dump({**found, "pending": pending, "late": said, "notes": list(chosen.rejected)})
     else:
         output.table(_HEAD, [_cells(row) for row in rows if row["directory"] and (everything or _is_shown(row))])
         for line in _remarks(rows, pending):
             output.say(line)
+        if left:
+            output.say(f"stores of an earlier kcl take {output.size(left)}: `kcl gc` removes them after a week")
         for note in late:
             output.say(f"{note.driver} ({output.ago(note.time)}): {note.late.words}")
     raise SystemExit(output.FOUND if faults else output.FINE)
@@ -167,6 +170,13 @@ def _pending() -> dict[str, Any]:
         return {"programs": len(jobs), "since": jobs[0].written if jobs else 0.0, "helper": queue.has_helper()}
     except (OSError, CacheFault):
         return {"programs": 0, "since": 0.0, "helper": False}
+
+
+def _leftovers() -> int:
+    """Return the bytes of the stores that an earlier kcl wrote."""
+    from kcl.inspect import purge
+
+    return sum(item.size for item in purge.leftovers([], now=math.inf))
 
 
 def _is_shown(row: dict[str, Any]) -> bool:

@@ -1,19 +1,31 @@
-"""Purging: which files and rows go for a wish, and removing them. `kcl purge` and `kcl.purge` are this."""
+"""Purging: which files and rows go for a wish, and removing them. `kcl purge` and `kcl.purge` are this.
+
+`kcl gc` asks for what nobody needs: programs in PoCL's own cache that entries hold whole, and the stores of an earlier
+kcl.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from kcl import caches, process, settings
 from kcl.cache import places
+from kcl.drivers.pocl import poclbin
+from kcl.drivers.pocl.private import ACCESSED
 from kcl.errors import CacheFault, meant
-from kcl.inspect import removal
+from kcl.inspect import inventory, removal
 from kcl.inspect.removal import Item, Refusal, Rows
 from kcl.namedtuple import NamedTuple
 
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
+POCL = "pocl"
+_HOUR, _WEEK = 3600.0, 7 * 86400.0
+_VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
+_CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
 
 
 class Removal(NamedTuple):
@@ -123,6 +135,63 @@ def take_away(items: list[Item], rows: Rows, refusals: list[Refusal]) -> None:
             removal.remove_rows(rows)
         except (OSError, sqlite3.Error, CacheFault) as error:
             refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
+
+
+def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[Item]:
+    """Yield the programs in PoCL's own cache that entries hold whole, and that nobody has built for an hour.
+
+    PoCL notes each build of a program in its directory. A process that built one earlier keeps the code that it loaded,
+    and makes the directory anew where it needs more. What cannot be looked at is added to `refusals`.
+    """
+    old = (time.time() if now is None else now) - _HOUR
+    known = {one.metadata["place"]: one for one in inventory.entries(settings.BINARY) if one.metadata.get("complete")}
+    for letters in removal.items(POCL, refusals):
+        for place in [place for place in known if os.path.dirname(place) == letters.name]:
+            item = removal.measured(POCL, letters.path, os.path.basename(place))
+            if item is None or os.path.islink(item.path) or item.newest >= old:
+                continue
+            if _files_in(item.path) <= _held(known[place], place):
+                yield item
+
+
+def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[Item]:
+    """Yield the stores of both layers that an earlier kcl wrote and nobody has touched for a week: this one reads none.
+
+    Those of a later kcl stay.
+    """
+    old = (time.time() if now is None else now) - _WEEK
+    for layer in settings.LAYERS:
+        for item in removal.items(layer, refusals, before=old):
+            if any(int(number) < int(_CURRENT[of]) for of, number in _VERSION.findall(item.name)):
+                yield item
+
+
+def take_programs(items: Iterable[Item], refusals: list[Refusal]) -> None:
+    """Remove programs from PoCL's own cache that nobody has built since they were found.
+
+    Each is moved away first: PoCL finds all of its files or none, and ends the process where it finds a part.
+    """
+    for item in items:
+        try:
+            if removal.measured(item.cache, item.folder, item.name) == item:
+                removal.remove(item, aside=f"tempfile_{os.urandom(8).hex()}")
+        except OSError as error:
+            refusals.append(Refusal(item.cache, item.path, str(error)))
+
+
+def _files_in(folder: str) -> set[str]:
+    """Return the paths of all files below a folder of PoCL's cache but its note of the last build."""
+    found = {os.path.join(place, name)[len(folder) :] for place, _folders, names in os.walk(folder) for name in names}
+    return found - {f"/{ACCESSED}"}
+
+
+def _held(listed: inventory.Listed, place: str) -> set[str]:
+    """Return the paths of the files that a verified entry holds for a program; nothing where it cannot be read."""
+    try:
+        container = poclbin.read(inventory.read(listed.layer, listed.address).parts["binary"])
+    except (OSError, CacheFault, KeyError, ValueError):
+        return set()
+    return set(container.files()) if container.program == place else set()
 
 
 def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:

@@ -125,8 +125,11 @@ def measured(cache: str, folder: str, name: str) -> Item | None:
     return Item(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
 
 
-def remove(item: Item) -> None:
-    """Remove an item, if its directory is still the one that it was found in; raises `OSError`."""
+def remove(item: Item, aside: str = "") -> None:
+    """Remove an item, if its directory is still the one that it was found in; raises `OSError`.
+
+    With `aside`, a name that nothing in the directory has, the item takes that name first.
+    """
     if not _TREES:  # Windows, where a link needs a privilege
         _remove_by_path(item.path)
         return
@@ -136,7 +139,9 @@ def remove(item: Item) -> None:
         if (status.st_dev, status.st_ino) != item.identity:
             raise OSError(f"{item.folder} is another directory than a moment ago")
         with suppress(FileNotFoundError):
-            _remove_at(descriptor, item.name, status.st_dev)
+            if aside:
+                os.rename(item.name, aside, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+            _remove_at(descriptor, aside or item.name, status.st_dev)
     finally:
         os.close(descriptor)
 
