@@ -203,6 +203,15 @@ TESTS = (
     ),
     Tests("PoCL without a directory", "under `kcl run` and `kcl.install()`", "tests/behaviour/test_private_cache.py"),
     Tests("forks and exits of a process", "before, during and after the first use", "tests/unit/test_process.py"),
+    *(
+        Tests(
+            f"workers by {how}",
+            "pools, and processes that start before, during and after their parent's first use",
+            "tests/behaviour/test_workers.py",
+            how,
+        )
+        for how in ("forkserver", "spawn")
+    ),
     Tests("holders of a lead", "killed, stopped, idle, forked; threads", "tests/unit/cache/test_flight.py"),
     Tests("identity of the device", "each part of a program's key", "tests/unit/build/test_program_key.py"),
 )

@@ -60,10 +60,11 @@ if __name__ == "__main__":
             work(number, ends=True)
         assert os.wait()[1] == 0
 """
+METHODS = ("fork", "spawn", "forkserver")
 WAYS = {
-    **{f"pool, {how}": (POOL, how) for how in ("fork", "spawn", "forkserver")},
-    **{f"futures, {how}": (FUTURES, how) for how in ("fork", "spawn")},
-    **{f"os._exit after flush, {how}": (PROCESSES, how) for how in ("fork", "spawn")},
+    **{f"pool, {how}": (POOL, how) for how in METHODS},
+    **{f"futures, {how}": (FUTURES, how) for how in METHODS},
+    **{f"os._exit after flush, {how}": (PROCESSES, how) for how in METHODS},
     "os.fork": (FORKED, ""),
 }
 
@@ -83,6 +84,49 @@ def test_look_ups_are_kept(child, platform_name, way):
     assert counted["generator"]["misses"] == counted["binary"]["misses"] == 2
     missed = [(one["layer"], one["kernel"]) for one in told(child, "explain", "--all")]
     assert sorted(missed) == [("binary", "filled")] * 2 + [("generator", "filled")] * 2
+
+
+BESIDE = """
+def check(number):
+    assert work(number) == number
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    workers = []
+
+    def start(number):
+        workers.append(context.Process(target=check, args=(number,)))
+        workers[-1].start()
+
+    start(1)
+    start(2)
+    check(1)
+    start(3)
+    check(3)
+    start(3)
+    check(2)
+    for one in workers:
+        one.join()
+    assert [one.exitcode for one in workers] == [0] * 4
+"""
+
+
+@pytest.mark.slow_platforms
+@pytest.mark.parametrize("how", METHODS[1:])
+def test_beside_the_parent(child, platform_name, how):
+    """Workers that start before, during and after the first use of their parent are right, and hit in the next run."""
+    (child.directory / "driver.py").write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + BESIDE)
+    for strict in ("fault", "hit,fault"):
+        done = subprocess.run(
+            [sys.executable, "driver.py", how],
+            cwd=child.directory,
+            env=child.environment(KCL_STRICT=strict),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "CacheWarning" not in done.stderr
 
 
 def told(child, *words):
