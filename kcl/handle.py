@@ -394,7 +394,7 @@ class Kernel:
             found = line.program(bindings.build, ready, lead, arguments)
             self._looked_up.update({event.layer: event for event in lead.events})
             launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, learn)
-            leases.bound(bindings, ready.digest, found.bytes)
+            leases.bound(bindings, ready.digest, bindings.build.driver.memory(found.bytes))
         return launcher
 
     def _verified(

@@ -56,6 +56,9 @@ class Driver(Protocol):
     def completed(self, program: cl.Program, slot: Slot, entry: Entry) -> Entry | None:
         """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
 
+    def memory(self, binary_bytes: int) -> int:
+        """Return how many bytes a program with its kernels takes, by those of its binary, or 0 where it has none."""
+
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Take the entries of a program that was launched: they can be completed now."""
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from kcl.launch import Launcher
 
 KEPT_BYTES = 16 << 20
-_OBJECTS = 96 << 10  # a launcher, its kernels and PoCL's own objects, measured over 200 small programs
-_COPIES = 2  # of a binary: the driver keeps it, and what it made of it
-_UNKNOWN = 48 << 10  # the binary of a small program on PoCL
 
 
 class Holder(Protocol):
@@ -64,11 +61,11 @@ def lease(digest: str) -> Lease:
     return found
 
 
-def bound(holder: Holder, digest: str, binary_bytes: int) -> None:
-    """Note that a holder has a launcher of a code, whose binary has so many bytes, or 0 where that is unknown."""
+def bound(holder: Holder, digest: str, size: int) -> None:
+    """Note that a holder has a launcher of a code, whose program takes about so many bytes."""
     state = _state()
     state.holders.add(holder)
-    state.bytes[digest] = _OBJECTS + _COPIES * (binary_bytes or _UNKNOWN)
+    state.bytes[digest] = size
     kept = 0
     for dropped in reversed(list(state.dropped)):
         kept += state.bytes.get(dropped, 0)

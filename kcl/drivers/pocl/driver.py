@@ -59,6 +59,10 @@ class Pocl(Plain):
         """Return nothing: the helper asks for the binary."""
         return None
 
+    def memory(self, binary_bytes: int) -> int:
+        """Return what a program takes: PoCL keeps the binary, and what it made of it; a small one has 48 kB."""
+        return (96 << 10) + 2 * (binary_bytes or 48 << 10)
+
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Hand the entries to the helper, when `KCL_PROMOTE` says."""
         completing.launched(promises)

@@ -11,10 +11,16 @@ import pyopencl.array as cl_array
 import pytest
 from many_kernels import SIZE, added
 
+from kcl import drivers
 from kcl.build import leases
 
 pytestmark = pytest.mark.one_platform
-SMALL = leases._OBJECTS + leases._COPIES * leases._UNKNOWN  # of a program that was built from source
+
+
+@pytest.fixture
+def small(queue):
+    """The bytes of a program that was built from source."""
+    return drivers.of(queue.context).memory(0)
 
 
 @pytest.fixture
@@ -36,9 +42,9 @@ def programs(queue):
 
 
 class TestBound:
-    def test_dropped(self, queue, launch, monkeypatch):
+    def test_dropped(self, queue, launch, small, monkeypatch):
         """As many programs of dropped Kernels are kept as the bound allows, those that were dropped last."""
-        monkeypatch.setattr(leases, "KEPT_BYTES", 2 * SMALL)
+        monkeypatch.setattr(leases, "KEPT_BYTES", 2 * small)
         launch(0)
         kept = [queue._kcl_bindings.launchers.copy()]
         for number in range(1, 6):
@@ -68,9 +74,9 @@ class TestBound:
         assert place not in launchers
         assert programs(queue) == 1
 
-    def test_used_again(self, queue, launch, monkeypatch):
+    def test_used_again(self, queue, launch, small, monkeypatch):
         """A code that is used again is as young as it was then, and loads nothing again."""
-        monkeypatch.setattr(leases, "KEPT_BYTES", 2 * SMALL)
+        monkeypatch.setattr(leases, "KEPT_BYTES", 2 * small)
         for number in (0, 1):
             launch(number)
         place = next(iter(queue._kcl_bindings.launchers))
