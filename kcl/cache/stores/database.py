@@ -53,7 +53,8 @@ class Database:
         return Stat(size, None), start
 
     def scan(self) -> Iterator[str]:
-        for (address,) in self._asked("SELECT keyhash FROM dict ORDER BY rowid"):
+        found = self._asked("SELECT keyhash FROM dict ORDER BY rowid")
+        for address in dict.fromkeys(address for (address,) in found):  # twice where an index had lost the first row
             with suppress(ValueError):
                 digest_of(address)
                 yield address

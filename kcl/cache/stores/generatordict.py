@@ -32,6 +32,12 @@ _FETCH = (
     f"SELECT CASE WHEN length(key_value) > {ROW_LIMIT} THEN length(key_value) ELSE key_value END "
     "FROM dict WHERE keyhash=?"
 )
+# the keys in a page of the index, whatever they are in a damaged one; what is no text is above all texts
+_AROUND = [
+    "SELECT typeof(keyhash) <> 'text', hex(keyhash) FROM dict "
+    f"WHERE keyhash {comparison} ? ORDER BY keyhash {order} LIMIT 64"
+    for comparison, order in ((">=", "ASC"), ("<=", "DESC"))
+]
 _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
 
 
@@ -89,7 +95,12 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
 
         def insert() -> None:
             self._prepare_writing()
-            self._connection().execute(command, (key, sqlite3.Binary(value)))
+            connection = self._connection()
+            with connection:  # commits, or rolls back
+                if not connection.in_transaction:  # a signal handler may launch in the middle of this
+                    connection.execute("BEGIN IMMEDIATE")
+                connection.execute(command, (key, sqlite3.Binary(value)))
+                _check_index(connection, key)
 
         self._exec_sql_fn(insert)
 
@@ -197,6 +208,18 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
             found = f"{value} bytes or more" if isinstance(value, int) else type(value).__name__
             raise DamagedEntry(f"a row of {self.filename} holds {found}, not the bytes of an entry")
         return value
+
+
+def _check_index(connection: sqlite3.Connection, key: str) -> None:
+    """Raise `DatabaseError` unless the index has a key, and those around it in their order.
+
+    In an index that is out of order a new row may hide another one, which would be missed in the next run.
+    """
+    mine = (0, key.encode().hex().upper().encode())
+    for reverse, command in enumerate(_AROUND):
+        around = connection.execute(command, (key,)).fetchall()
+        if mine not in around or around != sorted(set(around), reverse=bool(reverse)):
+            raise sqlite3.DatabaseError("the index is out of order")
 
 
 def _is_absent(error: Exception) -> bool:

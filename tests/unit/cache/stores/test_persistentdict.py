@@ -23,6 +23,8 @@ from kcl.cache.stores.database import Database
 from kcl.cache.stores.persistentdict import Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 
+_INDEX_LEAF = 10  # how a page of an index begins
+
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a process that runs some code with kcl on its path and pipes at both ends."""
@@ -174,6 +176,39 @@ class TestDamage:
             except DamagedEntry:
                 pass
         assert [again.get(example(number)) for number in range(5)] == [b"newer"] * 5
+
+    @pytest.mark.parametrize("damage", ["order", "type"])
+    def test_index(self, rows: Rows, damage: str) -> None:
+        """A put where the index is out of order keeps its row, and sets the file aside: another row would be hidden."""
+        content = bytearray(Path(rows.location).read_bytes())
+        page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
+        first, second = (int.from_bytes(content[page + 8 + 2 * cell : page + 10 + 2 * cell], "big") for cell in (4, 5))
+        if damage == "order":
+            content[page + 16 : page + 20] = second.to_bytes(2, "big") + first.to_bytes(2, "big")
+        else:
+            content[page + first + 2] ^= 1  # of a text it makes bytes
+        Path(rows.location).write_bytes(content)
+        store = Rows(rows.container_dir)
+        (missed, *_others) = [number for number in range(10) if store.get(example(number)) is None]
+        with pytest.raises(DamagedEntry, match="out of order"):
+            store.put(example(missed), b"again")
+        assert os.path.exists(store.location + ASIDE)
+        for number in range(10):
+            store.put(example(number), b"new")
+        again = Rows(rows.container_dir)
+        assert [again.get(example(number)) for number in range(10)] == [b"new"] * 10
+
+    def test_index_that_lost_a_row(self, rows: Rows) -> None:
+        """A row that the index has lost is put again, and listed once."""
+        content = bytearray(Path(rows.location).read_bytes())
+        page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
+        content[page + 4] -= 1  # the number of its cells
+        Path(rows.location).write_bytes(content)
+        store = Rows(rows.container_dir)
+        (missed,) = [number for number in range(10) if store.get(example(number)) is None]
+        store.put(example(missed), b"again")
+        assert Rows(rows.container_dir).get(example(missed)) == b"again"
+        assert sorted(Database(rows.location).scan()) == sorted(example(number) for number in range(10))
 
     def test_schema_that_is_no_text(self, rows: Rows) -> None:
         """A schema that SQLite cannot even complain about in UTF-8 is damage like any other."""
