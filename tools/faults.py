@@ -117,7 +117,7 @@ def test(tests: Tests, asked: argparse.Namespace) -> bool:
     *_, last = done.stdout.strip().splitlines() or ["nothing"]
     known = {"tests": last.strip("= ").partition(" in ")[0], "seconds": time.monotonic() - begin}
     note(asked.state, tests.name, known | {"date": datetime.date.today().isoformat(), "failed": bool(done.returncode)})
-    print(f"{tests.name}: {last}", flush=True)
+    print(done.stdout if done.returncode else f"{tests.name}: {last}", flush=True)
     return bool(done.returncode)
 
 

@@ -25,8 +25,8 @@ tests run a sample of each row.
 """
 FOOT = """\
 
-"Missed again" are rows of a database whose index is damaged in a way that SQLite does not notice. No number is wrong, and
-the code is generated again. A put that meets keys out of their order sets the file aside.
+"Missed again" are rows of a database whose index is damaged in a way that SQLite does not notice. No number is wrong,
+and the code is generated again. A put that meets keys out of their order sets the file aside.
 
 The operations on files fail in the process: a call of kcl's code into `os`, `fcntl` or `open` raises the error. Calls
 that SQLite and OpenCL drivers make in C are not among them. Runs with many cases use Intel's driver where it is
