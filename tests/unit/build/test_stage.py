@@ -303,6 +303,7 @@ print(x.tolist(), "kcl.drivers.pocl.client" in sys.modules, len(warned))
 
 
 class TestImports:
+    @pytest.mark.faults
     def test_fault(self, child):
         """A module of kcl that cannot be read when it is needed is a fault of the cache like any other."""
         done = child.run(UNREADABLE)

@@ -50,6 +50,7 @@ class TestStores:
         assert found.read(KEY.digest) == ENTRY
         assert found.read("0" * 64) is None
 
+    @pytest.mark.faults
     def test_one_that_cannot_be_used(self, directories, tmp_path):
         """A store whose directory is refused drops out with one warning; the others go on."""
         (tmp_path / "near").mkdir(mode=0o777)
@@ -78,6 +79,7 @@ class Full(Directory):
 
 
 class TestFaults:
+    @pytest.mark.faults
     def test_others_go_on(self, directories, tmp_path):
         """A fault of one store is said, and the next one is written and read; the store is tried again next time."""
         full = Full(tmp_path / "full")
@@ -89,6 +91,7 @@ class TestFaults:
             assert found.look_up(KEY.digest, KEY).outcome == "hit"
         assert found.stores == [full, directories[1]]
 
+    @pytest.mark.faults
     def test_alone(self, tmp_path):
         """Where no store answers and one is at fault, the look-up is an error and no miss."""
         with pytest.warns(CacheWarning, match="could not read"):
@@ -103,6 +106,7 @@ class TestFaults:
         with pytest.raises(CacheFault):
             layer(directories[0]).publish(KEY.digest, ENTRY)
 
+    @pytest.mark.faults
     def test_of_another_key(self, directories):
         """An entry at the place of another key is damage: it is set aside and not found again."""
         other = Key([Part("number", "2")])
@@ -114,6 +118,7 @@ class TestFaults:
 
 
 class TestFullFileSystem:
+    @pytest.mark.faults
     @pytest.mark.parametrize("inodes", [2, 3, 4, 5, 6])
     def test_no_inodes(self, tmp_path, monkeypatch, recwarn, inodes):
         """Where a file system has no inode left one warning says so, whichever layer and operation finds it first."""

@@ -40,6 +40,7 @@ class TestLookUp:
         layers.binary().delete(PLACE)
         assert layers.binary().look_up(PLACE, KEY).outcome == "miss"
 
+    @pytest.mark.faults
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_damaged(self):
         """A damaged entry is set aside, is a miss, and is one no longer when it was made again."""
@@ -84,6 +85,7 @@ class TestFaults:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         layers.reset()
 
+    @pytest.mark.faults
     def test_is_a_miss(self, tmp_path, monkeypatch):
         """A store that fails is said once and is a miss; what was made here stays in memory."""
         self.unusable(tmp_path, monkeypatch)

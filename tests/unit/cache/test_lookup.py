@@ -209,6 +209,7 @@ class TestObtain:
         place = Place("one")
         assert stage.layer.look_up(place.address, place.key).entry.metadata["value"] == 1
 
+    @pytest.mark.faults
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_load_raises(self, stage, seen):
         """Whatever loading raises, the entry is set aside and the value is made."""
@@ -219,6 +220,7 @@ class TestObtain:
         assert outcomes(seen) == ["error", "hit"]
         assert seen[0].reason == "no number: KeyError('value')"
 
+    @pytest.mark.faults
     def test_search_raises(self, stage, seen):
         """An entry of an unknown form is set aside, once something was found; the value is made."""
         put(stage, "strange", 1)
@@ -227,6 +229,7 @@ class TestObtain:
         assert outcomes(seen) == ["error"]
         assert stage.made == ["strange"]
 
+    @pytest.mark.faults
     def test_verified(self, stage, seen):
         """A hit that turns out wrong is set aside, and what is made takes its place."""
         put(stage, "wrong", 1)
@@ -330,6 +333,7 @@ class TestFind:
 
 
 class TestDisprove:
+    @pytest.mark.faults
     def test_set_aside(self, stage, seen):
         """An entry that was found wrong after its look-up is an error of its own, and is not found again."""
         place = put(stage, "two", 3)

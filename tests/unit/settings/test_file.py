@@ -12,6 +12,7 @@ import pytest
 from kcl import option, settings
 from kcl.settings import file as settings_file
 
+pytestmark = pytest.mark.faults  # what is read is compared with defaults
 TOKEN = "0123456789abcdef" * 2
 
 

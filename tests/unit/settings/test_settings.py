@@ -13,6 +13,7 @@ from kcl import caches, settings
 
 
 class TestRead:
+    @pytest.mark.faults
     def test_defaults(self):
         """Without a variable every cache is on, helpers work in the background, and nothing is rejected."""
         chosen = settings.read()

@@ -1,0 +1,31 @@
+"""Under `KCL_STRICT=fault` tests pass that inject no fault: kcl meets none of its own making."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+import slow
+
+from conftest import ROOT
+
+FILES = 8
+
+
+@pytest.mark.slow
+def test_sample():
+    """The fast tests of a few files, chosen by the seed, pass. `KCL_TEST_STRICT=fault make test` runs all of them."""
+    files = sorted(path for folder in ("unit", "behaviour") for path in (ROOT / "tests" / folder).rglob("test_*.py"))
+    chosen = random.Random(slow.seed()).sample(files, FILES)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not faults", *map(str, chosen)],
+        cwd=ROOT,
+        env={**os.environ, "KCL_TEST_STRICT": "fault"},
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout[-20_000:]
