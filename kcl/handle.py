@@ -496,8 +496,14 @@ def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
     import importlib
 
     recipe: Any = importlib.import_module(module)
-    for part in name.split("."):
-        recipe = getattr(recipe, part)
+    try:
+        for part in name.split("."):
+            recipe = getattr(recipe, part)
+    except AttributeError:
+        raise RecipeError(
+            f"kernel {name!r} cannot be unpickled: {module} has no such recipe in this process; define the recipe in "
+            "a module that this process can import"
+        ) from None
     found: Kernel = recipe(**parameters)
     return found
 

@@ -51,10 +51,19 @@ class Recipe(Generic[P]):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
-        if not declared.pure:
-            imports.recipe_in(function.__globals__)
-            imports.recipe_in(below(function).__globals__)
         functools.update_wrapper(self, function)
+        self._begin()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process by value, as cloudpickle sends a recipe of a script."""
+        self.__dict__.update(state)
+        self._begin()
+
+    def _begin(self) -> None:
+        report.at_exit()
+        if not self.declared.pure:
+            imports.recipe_in(self.function.__globals__)
+            imports.recipe_in(below(self.function).__globals__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
@@ -124,7 +133,6 @@ def kernel(
     >>> y.tolist()
     [2, 4, 6]
     """
-    report.at_exit()
     if function is not None:
         return Recipe(function)
     declared = _effective(declare(reads, env, depends, version, pure))

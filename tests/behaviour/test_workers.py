@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from conftest import PLATFORMS
+from kcl.drivers.pocl import client
 
 WORK = """
 import multiprocessing, os, sys
@@ -127,6 +128,47 @@ def test_beside_the_parent(child, platform_name, how):
         )
         assert done.returncode == 0, done.stderr
         assert "CacheWarning" not in done.stderr
+
+
+JOBLIB = """
+import kcl
+import numpy as np
+import pyopencl as cl
+from joblib import Parallel, delayed
+
+
+@kcl.kernel
+def filled(number):
+    import loopy as lp
+
+    return lp.make_kernel("{[i]: 0<=i<4}", f"x[i] = {number}", [lp.GlobalArg("x", np.float32, shape=4)])
+
+
+def work(number):
+    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+    context = cl.Context(platform.get_devices())
+    return float(filled(number)(cl.CommandQueue(context), out_host=True)[1][0][0])
+
+
+if __name__ == "__main__":
+    assert Parallel(n_jobs=2, timeout=240)(delayed(work)(number) for number in (1, 2)) == [1, 2]
+"""
+
+
+@pytest.mark.slow_platforms
+def test_joblib(child, platform_name):
+    """A recipe of a script that joblib sends to its workers is recorded there, and its look-ups are counted."""
+    driver = child.directory / "driver.py"
+    driver.write_text(JOBLIB.replace("PLATFORM", repr(PLATFORMS[platform_name])))
+    for _run in range(2):
+        done = subprocess.run(
+            [sys.executable, "driver.py"], cwd=child.directory, env=child.environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert client.idle(str(child.cache / "kcl"), 60.0)
+    counted = {row["layer"]: row for row in told(child, "stats")}
+    assert [(row["misses"], row["hits"]) for row in counted.values()] == [(2, 2), (2, 2)]
+    assert len(told(child, "explain", "--all")) == 4
 
 
 def told(child, *words):

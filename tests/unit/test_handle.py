@@ -6,6 +6,7 @@ import copy
 import gc
 import os
 import pickle
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -520,6 +521,13 @@ class TestPickle:
 
         with pytest.raises(TypeError, match=r"'local' cannot be pickled .* no function of a module"):
             pickle.dumps(local())
+
+    def test_absent(self, monkeypatch):
+        """A kernel whose recipe the other process does not know says so, with the cure."""
+        sent = pickle.dumps(numbered(number=4))
+        monkeypatch.delattr(sys.modules[__name__], "numbered")
+        with pytest.raises(kcl.RecipeError, match=r"'numbered' cannot be unpickled: .* define the recipe in a module"):
+            pickle.loads(sent)
 
 
 @kcl.kernel
