@@ -7,10 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcl import caches, events, process, settings, spans
 from kcl.cache import layers
+
+if TYPE_CHECKING:
+    from kcl.caches.late_switches import Late
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
@@ -330,13 +333,15 @@ def _remarks() -> list[str]:
         remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
     elif "loopy" in sys.modules and stats["hits"] and not (generated or verified or _is_unchanged()):
         remarks.append(f"loopy was imported though nothing was generated: {_why_loopy()}")
-    pocl = caches.state("pocl")
-    if not pocl.on:
-        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    late: list[Late] = []
     if caches.changed():
         from kcl.caches import late_switches
 
-        remarks += [found.words for found in late_switches.find()]
+        late = late_switches.find()
+    pocl = caches.state("pocl")
+    if not pocl.on and "pocl" not in [found.cache for found in late]:
+        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    remarks += [found.words for found in late]
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks

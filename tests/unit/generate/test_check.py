@@ -172,6 +172,7 @@ class TestRecipe:
         with pytest.raises(ZeroDivisionError):
             doubled()(queue, x=np.ones(4, np.float32))
 
+    @pytest.mark.faults
     @pytest.mark.parametrize("part", [*TAMPERED])
     def test_each_part(self, queue, under, part):
         """A part that differs is an error that names it and the kernel, once; fresh code is used and stored."""
@@ -209,6 +210,7 @@ class TestRecipe:
             launched(queue, add())
         assert kcl.stats()["generator"]["errors"] == errors + 1
 
+    @pytest.mark.faults
     def test_specialised_row(self, queue, under):
         """The row of one choice of dtypes is compared and replaced too."""
         ones = np.ones(4, np.float32)
@@ -222,6 +224,7 @@ class TestRecipe:
         _event, (y,) = doubled()(queue, x=ones)
         assert y.tolist() == [2.0] * 4
 
+    @pytest.mark.faults
     def test_unseen_input(self, queue, under, tmp_path):
         """An input that kcl does not see is found, and the answer is to declare it."""
         path = tmp_path / "factor"
@@ -232,6 +235,7 @@ class TestRecipe:
         with pytest.warns(kcl.CacheWarning, match=r"declare it with @kcl.kernel"):
             assert launched(queue, hidden(str(path)))[0] == 2.0
 
+    @pytest.mark.faults
     def test_nondeterministic_recipe(self, queue, under):
         """A recipe that differs from itself is named as such on a hit."""
         launched(queue, drawn())
@@ -240,6 +244,7 @@ class TestRecipe:
             outcome, _reason = generator(launched(queue, drawn())[1])
         assert outcome == "error"
 
+    @pytest.mark.faults
     def test_nondeterministic_recipe_at_once(self, queue, under):
         """It is found on a miss too, and nothing is stored."""
         under(KCL_VERIFY="1")
@@ -248,6 +253,7 @@ class TestRecipe:
         assert outcome == "error"
         assert not [*layers.generator().disk.scan()]
 
+    @pytest.mark.faults
     def test_reused_code(self, queue, under):
         """Code that is used again because of an equal result is compared too."""
         launched(queue, add())

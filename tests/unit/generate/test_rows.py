@@ -115,6 +115,7 @@ class TestPointer:
         layer.memory.delete(pointed.digest)
         assert rows.of_unit(layer, unit) == (None, "")
 
+    @pytest.mark.faults
     def test_code_that_raises(self, queue, load):
         """Stored code of an equal result that raises as it is executed is set aside, and generated anew."""
         recipe, seen = load(PLAIN).scaled, looks()

@@ -123,6 +123,7 @@ class TestLookUps:
         assert made.promised is launch
         assert [address for address, _entry in made.entries if address == generate.key().digest]
 
+    @pytest.mark.faults
     def test_unusable_code(self, seen):
         """Stored code that raises is set aside, and generated anew in its place."""
         generate = stage()

@@ -224,6 +224,7 @@ class TestContainers:
 
 
 class TestFaults:
+    @pytest.mark.faults
     def test_the_run_goes_on(self, monkeypatch):
         """An exception in the recorder is one event and one warning; the call is carried out."""
 
@@ -250,6 +251,7 @@ class TestFaults:
         with pytest.raises(CacheFault):
             make()
 
+    @pytest.mark.faults
     def test_proofs_that_cannot_be_read(self, monkeypatch):
         """A proof that cannot be looked up is no proof."""
         from kcl.record import proofs

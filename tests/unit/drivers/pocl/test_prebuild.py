@@ -104,6 +104,7 @@ class TestTaken:
 
 
 class TestRight:
+    @pytest.mark.faults
     @pytest.mark.parametrize("which", [1, 6])
     @pytest.mark.slow_cases(2)
     def test_damaged_entry(self, child, run, which):
@@ -116,6 +117,7 @@ class TestRight:
         assert ran.sums == sums(NUMBERS)
         assert ran.outcomes == ["error" if number == which else "hit" for number in NUMBERS]
 
+    @pytest.mark.faults
     def test_foreign_entry(self, child, run):
         """An entry that lies in the place of another is not given to the driver, although its kernel has that name."""
         right = [Entry.unpack(entry(child, number).read_bytes()).key.digest for number in (2, 3, 4)]
@@ -233,7 +235,7 @@ class TestRight:
         layers.binary().look_up(slot.address, slot.key)
 
     signal.signal(signal.SIGALRM, fire)
-    signal.setitimer(signal.ITIMER_REAL, 2e-4, 2e-4)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
     while fired < 500:
         home.ahead._made.update(dict.fromkeys(home.ahead._places, None))
         home.ahead._wanted.update(dict.fromkeys(home.ahead._places))
@@ -271,6 +273,7 @@ class TestRight:
         assert ran.sums == sums([0, 1])
         assert ran.outcomes == ["hit", "miss"]
 
+    @pytest.mark.faults
     def test_results_are_verified(self, child, run):
         """`KCL_VERIFY=results` finds a wrong program that was made ahead, too."""
         path = entry(child, 1)
@@ -291,6 +294,7 @@ class TestRight:
         assert ran.sums == sums(NUMBERS)
         assert ran.outcomes == ["hit"] * len(NUMBERS)
 
+    @pytest.mark.faults
     def test_cannot_begin(self, child, run):
         """Where nothing can be made ahead that is said once, and the run goes on."""
         code = """
