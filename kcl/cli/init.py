@@ -36,7 +36,8 @@ def init(undo: bool) -> None:
     try:
         _undo() if undo else _do()
     except (OSError, ValueError, CacheFault) as error:
-        raise click.ClickException(str(error)) from None
+        output.complain(str(error))
+        raise SystemExit(output.FOUND) from None
 
 
 def _do() -> None:

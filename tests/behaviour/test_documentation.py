@@ -4,17 +4,21 @@ Python blocks run in one module per document, console blocks in sh, both in a fr
 comment before a block says what else it is: ``<!-- file: NAME -->`` writes it to a file, ``<!-- exit status N -->`` is
 how its last command ends, ``<!-- raises NAME -->`` is the exception in which a Python block ends.
 
-`make transcripts` writes what the commands print into the pages. It leaves the output of a command alone in which
-``...`` stands for what another machine would print.
+`make transcripts` writes what the commands print into the pages, where that is not what the page says. It leaves the
+output of a command alone in which ``...`` stands for what another machine would print. `KCL_WRITE_TRANSCRIPTS=all`
+writes that too, for a review by hand.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
 import pathlib
 import re
+import secrets
+import shutil
 import sys
 import types
 
@@ -31,6 +35,9 @@ from kcl.drivers.pocl import client
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 MODULE = "kcl_documentation"
 WIDTH = 107  # columns of code; see doc/_static/kcl.css
+COLUMNS = "90"  # of the terminal on which a reader gives the commands; with others, other columns would be left out
+TRANSCRIPT = 100  # columns of what commands print, which do not all fit a terminal
+READER = "/home/you"
 WRITES = os.environ.get("KCL_WRITE_TRANSCRIPTS", "")
 # a block of another language is nobody's to execute; "text" is for diagrams and directory listings
 LANGUAGES = {"python", "console", "c", "text", "{eval-rst}", "{include}", "{toctree}"}
@@ -45,10 +52,9 @@ class Reader:
         self.shell = ""
         self.transcripts: list[tuple[int, int, str]] = []  # where in the page a block is, and what it ought to be
         self._shown = {
-            environment["XDG_CACHE_HOME"]: "/home/you/.cache",
-            environment["HOME"]: "/home/you",
-            str(directory): "/home/you/project",
-            str(ROOT): "/home/you/kcl",
+            environment["HOME"]: READER,
+            environment["TMPDIR"]: "/tmp",
+            str(ROOT): f"{READER}/kcl",
             _device(): "pthread-cpu",
             re.sub(r"[^A-Za-z0-9._+-]+", "_", _device()): "pthread-cpu",
         }
@@ -56,7 +62,11 @@ class Reader:
     def shown(self, printed: str) -> str:
         """Return what a command printed as a page shows it: on the machine of a reader."""
         for here, there in self._shown.items():
+            printed = re.sub(rf"{re.escape(here)}(?=  )", there.ljust(len(here)), printed)  # a column keeps its width
             printed = printed.replace(here, there)
+        home = self.environment["HOME"]
+        for length in range(1, len(home) + 1):  # a path whose middle is left out
+            printed = printed.replace(f" {home[:length]}...", f" {READER[:length]}...")
         return printed
 
     def note(self, example) -> tuple[str, str]:
@@ -91,6 +101,7 @@ class Reader:
         word, value = self.note(example)
         listed = console.commands(example.parsed)
         lines = []
+        self.rest()
         for number, command in enumerate(listed):
             lines.append(f"$ {command.text}\n{command.expected}")
             if console.check_promise(command.text):
@@ -98,15 +109,15 @@ class Reader:
             if re.fullmatch(r"(export )?\w+=\S*( \w+=\S*)*", command.text):
                 self.shell += command.text + "\n"
                 continue
-            status, printed = console.run(self.shell + command.text, self.directory, self.environment)
+            terminal = {} if re.search(r"(?<!\|)\|(?!\|)", command.text) else {"COLUMNS": COLUMNS}
+            status, printed = console.run(self.shell + command.text, self.directory, self.environment | terminal)
             demanded = int(value) if word == "exit status" and number == len(listed) - 1 else 0
             assert status == demanded, f"$ {command.text}\nended with {status}:\n{printed}"
-            different = console.differs(command.expected, printed) and console.differs(
-                command.expected, self.shown(printed)
-            )
+            printed = self.shown(printed)
+            different = console.differs(command.expected, printed)
             assert WRITES or not different, f"$ {command.text}\n{different}"
-            if command.expected and ("..." not in command.expected or WRITES == "all"):
-                lines[-1] = f"$ {command.text}\n{self.shown(printed).rstrip()}\n"
+            if WRITES == "all" if "..." in command.expected else different:
+                lines[-1] = f"$ {command.text}\n{printed.rstrip()}\n"
             self.rest()
         whole = example.document.text[example.region.start : example.region.end]
         self.transcripts.append(
@@ -122,9 +133,10 @@ class Reader:
 
     def rest(self) -> None:
         """Let the helper process end its work, as it does while a reader reads."""
-        for root in (self.environment["XDG_CACHE_HOME"], str(self.directory / "mine")):
-            if os.path.isdir(os.path.join(root, "kcl", "pending")):
-                assert client.idle(os.path.join(root, "kcl"), 60.0)
+        home = pathlib.Path(self.environment["HOME"])
+        for folder in (*home.glob(".cache/kcl"), *self.directory.glob("*/kcl")):
+            if (folder / "pending").is_dir():
+                assert client.idle(str(folder), 60.0)
 
 
 @functools.cache
@@ -139,22 +151,41 @@ def blocks(text: str) -> list[str]:
     return re.findall(r"^[ \t]*(?:```|~~~)+[ \t]*(\S+)?.*\n(?:.*\n)*?[ \t]*(?:```|~~~)+[ \t]*$", text, re.M)
 
 
+@pytest.fixture
+def home():
+    """A home whose path has as many letters as that of a reader, so that tables and lines break where his do."""
+    while True:
+        made = pathlib.Path("/tmp", f"k{secrets.randbelow(1000):03}")
+        with contextlib.suppress(FileExistsError):
+            made.mkdir(mode=0o700)
+            break
+    assert len(str(made)) == len(READER)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
 class TestBlocks:
     """What a document shows is true."""
 
     @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
     @pytest.mark.slow_cases(3)
-    def test_execute(self, path, child, monkeypatch):
+    def test_execute(self, path, child, home, monkeypatch):
         """Every block of the document runs and prints what it says, on PoCL."""
-        monkeypatch.chdir(child.directory)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
+        project = home / "project"
+        temporary = child.directory / "tmp"  # what others keep among temporary files is not on the pages
+        for folder in (project, temporary):
+            folder.mkdir(mode=0o700)
+        monkeypatch.chdir(project)
+        monkeypatch.setenv("HOME", str(home))
         monkeypatch.setenv("PYOPENCL_CTX", "portable")
-        module = types.ModuleType(MODULE)
-        monkeypatch.setitem(sys.modules, MODULE, module)
-        temporary = child.directory / ".tmp"  # what others keep among temporary files is not on the pages
-        temporary.mkdir()
-        variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "TMPDIR": str(temporary)}
-        reader = Reader(child.directory, child.environment(**variables))
+        monkeypatch.setitem(sys.modules, MODULE, types.ModuleType(MODULE))
+        variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "HOME": str(home), "TMPDIR": str(temporary)}
+        monkeypatch.delenv("KCL_WRITE_TRANSCRIPTS", raising=False)
+        environment = child.environment(**variables)
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # a reader has the default places
+            monkeypatch.delenv(name)
+            del environment[name]
+        reader = Reader(project, environment)
         parsers = [
             CodeBlockParser("python", reader.python),
             CodeBlockParser("console", reader.console),
@@ -172,10 +203,42 @@ class TestBlocks:
 
     @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
     def test_code_fits(self, path):
-        """No line of Python or C is wider than the page."""
+        """No line of Python or C is wider than the page, and none of a transcript wider than a terminal."""
         text = path.read_text(encoding="utf-8")
-        found = re.findall(r"^[ \t]*```(?:python|c)\n(.*?)^[ \t]*```", text, re.M | re.S)
-        assert [line for block in found for line in block.splitlines() if len(line) > WIDTH] == []
+        for languages, width in (("python|c", WIDTH), ("console", TRANSCRIPT)):
+            found = re.findall(rf"^[ \t]*```(?:{languages})\n(.*?)^[ \t]*```", text, re.M | re.S)
+            assert [line for block in found for line in block.splitlines() if len(line) > width] == []
+
+
+class TestForms:
+    """What differs from run to run counts by its form."""
+
+    @pytest.mark.parametrize(
+        ("shown", "printed"),
+        [
+            ("saved 3.2 s", "saved -41 ms"),
+            ("2 passed in 0.51s", "2 passed in 65.10s (0:01:05)"),
+            ("on ~/.cache/pyo...binary-v1", "on ~/.cache/pyop...inary-v1"),
+            ("scaled 0f3a55c1b2d4, <1 s ago, 12.3 kB", "scaled 942100317442, 2.1 min ago, 980 B"),
+            ('"built": 1795478498.0, "took": 0.402886204999', '"built": 1795478502.699871, "took": 0.25'),
+            (
+                "pool.py, 2 processes, cache-v1-3.11.7.final.0.sqlite",
+                "pool.py, process 7, cache-v1-3.13.0.final.0.sqlite",
+            ),
+            ("scaled  pthread-cpu   factor=2", "scaled  pthread-Some C...  factor=2"),
+        ],
+    )
+    def test_same(self, shown, printed):
+        """The same output of another run, or on another machine, is as expected."""
+        assert console.differs(shown, printed) == ""
+
+    @pytest.mark.parametrize(
+        ("shown", "printed"),
+        [("1.0", "2.0"), ("hits 1", "hits 2"), ("~/.cache/pytools", "~/.cache/pyopencl"), ("took 3 s", "took -")],
+    )
+    def test_different(self, shown, printed):
+        """Numbers, counts and places count as they are."""
+        assert console.differs(shown, printed) != ""
 
 
 class TestReference:

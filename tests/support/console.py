@@ -76,20 +76,25 @@ def run(script: str, directory: pathlib.Path, environment: dict[str, str]) -> tu
         stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
+        umask=0o022,
     )
     return done.returncode, done.stdout
 
 
-# What differs from run to run, by its form: digests, dates, times and sizes with their units, numbers of many digits.
+# What differs from run to run, by its form: digests, dates, times and sizes with their units, numbers of many digits;
+# and what differs from machine to machine: PoCL's device, Python.
 _UNSTEADY = (
-    (r"\b[0-9a-f]{8,64}\b", "<digest>"),
+    (r'(?m)\bpthread-[^/\n]*?(?= {2}|, | in |"|$)', "<device>"),
+    (r"\b3\.\d+\.\d+\.(alpha|beta|candidate|final)\.\d+\b", "<python>"),
+    (r"[~/]\S*?\.\.\.\S*", "<path>"),  # without its middle, which is as long as the other columns leave room
     (r"\b\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<date>"),
     (r"(just now|<?\b\d+(\.\d+)? (us|ms|s|min|h|d) ago)", "<ago>"),
-    (r"\b\d+(\.\d+)? (us|ms|s|min)\b", "<time>"),
+    (r"-?\b\d+(\.\d+)? (us|ms|s|min|h)\b|\b\d+\.\d\ds( \(\d+:\d\d:\d\d\))?", "<time>"),
     (r"\b\d+(\.\d+)? [kMGT]?B\b", "<size>"),
     (r"\b\d+ %", "<share>"),
-    (r"\bprocess \d+", "process <number>"),
-    (r"\b\d+\.\d{2,}(e[-+]?\d+)?\b|\b\d{4,}\b(?!\.)", "<number>"),
+    (r"\bprocess \d+|\b\d+ processes", "<processes>"),
+    # one form for digests and numbers: some digests have decimal digits only
+    (r"\b\d+\.\d{2,}(e[-+]?\d+)?\b|\b\d{9,}(\.\d+)?\b|\b[0-9a-f]{8,64}\b|\b\d{4,}\b(?!\.)", "<number>"),
 )
 
 
