@@ -136,7 +136,7 @@ class Reader:
         home = pathlib.Path(self.environment["HOME"])
         for folder in (*home.glob(".cache/kcl"), *self.directory.glob("*/kcl")):
             if (folder / "pending").is_dir():
-                assert client.idle(str(folder), 60.0)
+                assert client.idle(str(folder), 180.0)
 
 
 @functools.cache
@@ -155,7 +155,7 @@ def blocks(text: str) -> list[str]:
 def home():
     """A home whose path has as many letters as that of a reader, so that tables and lines break where his do."""
     while True:
-        made = pathlib.Path("/tmp", f"k{secrets.randbelow(1000):03}")
+        made = pathlib.Path("/tmp", secrets.token_hex(2))
         with contextlib.suppress(FileExistsError):
             made.mkdir(mode=0o700)
             break
