@@ -201,7 +201,7 @@ TESTS = (
         "tests/behaviour/test_faults.py",
         "TestDirectories or TestFullDisk",
     ),
-    Tests("PoCL without a directory", "under `kcl run` and `kcl.install()`", "tests/behaviour/test_private_cache.py"),
+    Tests("PoCL without a directory", "under `kcl run` and `kcl.install()`", "tests/unit/caches/test_usable.py"),
     Tests("forks and exits of a process", "before, during and after the first use", "tests/unit/test_process.py"),
     *(
         Tests(

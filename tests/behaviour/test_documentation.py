@@ -29,7 +29,7 @@ from sybil.parsers.myst import CodeBlockParser
 
 import kcl
 from conftest import ROOT
-from kcl import caches, settings
+from kcl import caches, process, settings
 from kcl.drivers.pocl import client
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
@@ -161,6 +161,7 @@ def home():
             break
     assert len(str(made)) == len(READER)
     yield made
+    process.reset()  # it writes what kcl remembers, and makes folders for it
     shutil.rmtree(made, ignore_errors=True)
 
 

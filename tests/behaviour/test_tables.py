@@ -149,13 +149,12 @@ class TestNarrow:
         assert [line for line in printed if len(line) > 80 and len(line.split()) > 1] == []
 
     def test_keys(self):
-        """`ls` has a line for each entry, and each ends with its key, which `kcl show` takes."""
-        _head, *printed = lines("ls", "--limit", "0", codes=(0,))
-        known = {one.digest[:12] for one in inventory.summaries()}
-        assert {line.split()[-1] for line in printed} == known
-        assert len(printed) == COUNT
-        shown = "\n".join(lines("show", printed[0].split()[-1], codes=(0,)))
-        assert re.search(rf"^key +{printed[0].split()[-1]}[0-9a-f]{{52}}$", shown, re.MULTILINE)
+        """`ls` has the key of each entry at the end of its first line, and `kcl show` takes it."""
+        keys = re.findall(r" ([0-9a-f]{12})$", "\n".join(lines("ls", "--limit", "0", codes=(0,))), re.MULTILINE)
+        assert set(keys) == {one.digest[:12] for one in inventory.summaries()}
+        assert len(keys) == COUNT
+        shown = "\n".join(lines("show", keys[0], codes=(0,)))
+        assert re.search(rf"^key +{keys[0]}[0-9a-f]{{52}}$", shown, re.MULTILINE)
 
     def test_partners(self):
         """`show` has the whole key of the entry in the other layer, with the parameters of the recipe."""

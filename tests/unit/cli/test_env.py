@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 
+import pytest
 from click.testing import CliRunner
 
 from kcl import caches, option, settings
@@ -59,6 +60,7 @@ class TestShow:
         assert str(tmp_path / "cuda") in lines["CUDA_CACHE_PATH"]["effect"]
         assert "POCL_CACHE_DIR decides" in lines["XDG_CACHE_HOME"]["effect"]
 
+    @pytest.mark.faults
     def test_settings_file(self):
         """A setting of the settings file stands beside the variables; what is wrong with the file is said."""
         path = pathlib.Path(settings.settings_file())

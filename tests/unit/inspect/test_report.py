@@ -78,6 +78,7 @@ class TestReport:
         layers.binary()
         assert "off: KCL_NO_CACHE=binary" in kcl.report()
 
+    @pytest.mark.faults
     def test_refused(self, tmp_path):
         """A layer whose directory is refused names no file, since none is written: it is in memory only."""
         (tmp_path / "open").mkdir()

@@ -122,6 +122,7 @@ class TestBuild:
         assert len(built) == 1
         assert "'b'" in program.get_build_info(queue.context.devices[0], cl.program_build_info.LOG)
 
+    @pytest.mark.faults
     def test_fault(self, queue, monkeypatch, caplog):
         """A fault of kcl leaves the program to pyopencl, with one line."""
 

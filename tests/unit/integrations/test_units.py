@@ -148,6 +148,7 @@ class TestUnit:
         assert out.tolist() == (3 * X).tolist()
         assert generator(looks) == []
 
+    @pytest.mark.faults
     def test_fault(self, queue, unit, looks, monkeypatch):
         """A fault of kcl leaves the unit to loopy, with one line."""
         from kcl.generate.origins.recorded import Recorded

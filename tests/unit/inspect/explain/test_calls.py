@@ -446,14 +446,14 @@ def _references(call):
 class TestCost:
     @pytest.mark.parametrize("functions", [("split_iname",), FUNCTIONS])
     def test_unrelated(self, functions):
-        """Two long records that have nothing in common are compared in less than 50 ms of processor time."""
+        """Two long records that have nothing in common are compared at once: 20 ms; a bad alignment takes minutes."""
         one, other = _long(1, functions), _long(2, functions)
         seconds = []
         for _ in range(5):
             start = time.process_time()
             assert len(calls.differences(one, other)) > 100
             seconds.append(time.process_time() - start)
-        assert min(seconds) < 0.05
+        assert min(seconds) < 1
 
 
 def _long(seed, functions):
