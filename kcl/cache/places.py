@@ -33,6 +33,7 @@ PINS = "pins"  # the kernels that the bounds on the stores do not touch
 SPACE = "space"  # a file: how many bytes the entries took when somebody measured them, and what came since
 SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, PINS, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning")
 
+DISMISSED = "dismissed"  # in a machine's folder of jobs: the helper ends as soon as no job waits
 HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache
 
 TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there

@@ -75,9 +75,9 @@ def at_fault(call: Call) -> str:
             continue
         if arguments and name not in arguments:
             sizes = _SIZES if call.sized else ()
-            near, names = meant(name, [*arguments, *sizes]), ", ".join(arguments)
+            names = ", ".join(arguments)
             beside = f"; a call also takes {', '.join(sizes)}" if sizes else ""
-            return f"kernel {call.kernel!r} takes no argument {name!r}{near}; its arguments are {names}{beside}"
+            return f"{_unknown(call.kernel, name, [*arguments, *sizes])}; its arguments are {names}{beside}"
         said = _wrong(call, name, value, arguments.get(name))
         if said:
             return f"kernel {call.kernel!r}: argument {name!r} {said}"
@@ -111,8 +111,7 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
             try:
                 np.dtype(value)
             except TypeError:
-                says = f"argument {name!r} has the dtype {value!r}, which numpy does not know"
-                raise TypeError(f"kernel {kernel!r}: {says}{meant(value, np.sctypeDict)}") from None
+                raise TypeError(f"kernel {kernel!r}: argument {name!r} has the dtype {unknown_dtype(value)}") from None
 
 
 def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known], is_source: bool) -> None:
@@ -123,7 +122,7 @@ def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known],
             if is_source and name in _SIZES:
                 continue
             names = ", ".join(arguments)
-            raise TypeError(f"kernel {kernel!r} takes no argument {name!r}{meant(name, arguments)}; it takes {names}")
+            raise TypeError(f"{_unknown(kernel, name, arguments)}; it takes {names}")
         if arguments[name].kind not in ARRAYS:
             continue
         dtype = np.dtype(value) if isinstance(value, (str, type, np.dtype)) else getattr(value, "dtype", None)
@@ -204,6 +203,16 @@ def meant(name: str, known: Iterable[str]) -> str:
     """Suggest the name that was meant, if one is near."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def unknown_dtype(dtype: object) -> str:
+    """Write a dtype that numpy does not know, with the one that may be meant."""
+    near = meant(dtype, np.sctypeDict) if isinstance(dtype, str) else ""
+    return f"{dtype!r}, which numpy does not know{near}"
+
+
+def _unknown(kernel: str, name: str, known: Iterable[str]) -> str:
+    return f"kernel {kernel!r} takes no argument {name!r}{meant(name, known)}"
 
 
 def _wrong(call: Call, name: str, value: Any, argument: Known | None) -> str:

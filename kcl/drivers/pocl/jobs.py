@@ -32,7 +32,6 @@ if sys.platform != "win32":  # no flock, no helper
 
 NEW, TRYING, AGAIN = STATES = ("new", "trying", "again")
 LONGEST_AGE = 86400.0
-_DISMISSED = "dismissed"
 
 
 class Job(NamedTuple):
@@ -157,13 +156,13 @@ class Queue:
 
     def dismiss(self, is_dismissed: bool = True) -> None:
         """Ask the helper to end as soon as no job waits, or take that back."""
-        path = f"{self.folder}/{_DISMISSED}"
+        path = f"{self.folder}/{places.DISMISSED}"
         with suppress(OSError):
             os.close(os.open(path, trust.LOCK, 0o600)) if is_dismissed else os.unlink(path)
 
     def is_dismissed(self) -> bool:
         """Tell whether the helper is to end as soon as no job waits."""
-        return os.path.lexists(f"{self.folder}/{_DISMISSED}")
+        return os.path.lexists(f"{self.folder}/{places.DISMISSED}")
 
     def holder(self) -> int | None:
         """Return the process id that the last helper wrote into the lock; it may have ended since."""

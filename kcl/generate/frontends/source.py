@@ -338,14 +338,11 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
     try:
         dtype = dtype_of(argument)
     except Exception:
-        import numpy as np
+        from kcl.launch.refusals import unknown_dtype
 
-        from kcl.launch.refusals import meant
-
-        near = meant(argument.dtype, np.sctypeDict) if isinstance(argument.dtype, str) else ""
         raise RecipeError(
-            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {argument.dtype!r}, which numpy "
-            f"does not know{near}; write np.float32, np.int32, or another dtype of numpy"
+            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {unknown_dtype(argument.dtype)}; "
+            "write np.float32, np.int32, or another dtype of numpy"
         ) from None
     if dtype.kind in _NO_ARGUMENTS:
         raise RecipeError(
