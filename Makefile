@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadfile \
-		--max-worker-restart 0
+		--no-loadscope-reorder --max-worker-restart 0
 
 # The tests that `make test` leaves out. KCL_SLOW_SECONDS=450 takes a sample, by a seed that is printed; KCL_SLOW_SEED
 # gives it.

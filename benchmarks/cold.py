@@ -34,6 +34,11 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"{self.ratio:.3f} (one pair, no interval)"
+        return f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f} at 95 %)"
+
 
 def measured(effort: Effort) -> dict[str, Any]:
     """Return wall-clock and processor seconds by side, a value for each pair, and what the helper needed."""
@@ -62,8 +67,7 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
     for side in SIDES:
         yield f"  {side:<8}{spread(figures['wall'][side]):<30}cpu {spread(figures['cpu'][side])}"
     for what, title in (("wall", "kcl / loopy"), ("cpu", "the same in processor seconds")):
-        found = interval(figures[what]["kcl"], figures[what]["loopy"])
-        yield f"  {title}: {found.ratio:.3f} ({found.low:.3f} to {found.high:.3f} at 95 %)"
+        yield f"  {title}: {interval(figures[what]['kcl'], figures[what]['loopy'])}"
     cpu, seconds = (spread(figures["background"][what]) for what in ("cpu", "seconds"))
     yield f"  kcl's helper besides: cpu {cpu}, ended {seconds} after the process"
 
@@ -76,7 +80,7 @@ def interval(above: Sequence[float], below: Sequence[float]) -> Interval:
     if len(logs) > 1:
         quantile = _STUDENT[len(logs) - 2] if len(logs) - 2 < len(_STUDENT) else 1.96
         half = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Interval(math.exp(mean), math.exp(mean - half), math.exp(min(mean + half, 700.0)))
+    return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half) if half < math.inf else math.inf)
 
 
 if __name__ == "__main__":

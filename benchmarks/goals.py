@@ -98,6 +98,14 @@ def _prepared(figures: Any) -> Figure:
     return Figure(*cold.interval(figures["wall"]["2"], figures["wall"]["1"]))
 
 
+def _threads(kind: str) -> Callable[[Any], Figure]:
+    return lambda figures: Figure(*cold.interval(figures[kind]["wall"], figures["one"]["wall"]))
+
+
+def _built_again(figures: Any) -> Figure:
+    return Figure(max(max(figures[kind]["built again"]) for kind in ("shared", "own")))
+
+
 def _of(part: str, figure: Callable[[Any], Figure], **size: int) -> Callable[[Parts], Figure | None]:
     """Take a figure of a part that was measured with the numbers that the goal speaks of."""
 
@@ -199,6 +207,15 @@ GOALS = (
     Goal("PoCL's cache off: libraries that PoCL generated", _generated("off"), most=0),
     Goal("cold, 42 kernels, interleaved pairs: kcl / loopy", _cold("wall"), most=1.05, processor=_cold("cpu")),
     Goal("kcl.prepare of 42 kernels cold: two processes / one", _of("prepare", _prepared, count=42), most=0.65),
+    *(
+        Goal(
+            f"42 new kernels, 16 threads, {kind}: threads / one thread",
+            _of("threads", _threads(name), count=42),
+            most=1.2,
+        )
+        for name, kind in (("shared", "the same Kernels"), ("own", "Kernels of their own"))
+    ),
+    Goal("the same: programs that were built again", _of("threads", _built_again, count=42), most=0),
     Goal("the helper ends after the first process, seconds", _of("cold", _helper, count=42), most=60.0),
     *(Goal(f"one kernel of {count} statements: kcl / floor", _large(count), most=1.5) for count in (300, 1000)),
     Goal("call, 3 arrays: kcl / typed call", _call("3 arrays", "kcl", "typed"), most=1.75),

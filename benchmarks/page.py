@@ -27,7 +27,8 @@ WHY = {
     "second run": "a process that starts at once shares the cores with the helper of the first one",
     "PoCL's cache": "as for the warm start; PoCL unpacks the libraries in each process",
     "cold": "observing a recipe, keys, entries and the hand-over to the helper are added to the work of loopy",
-    "kcl.prepare": "each worker imports loopy and an OpenCL driver, and the helper takes a share of the cores",
+    "kcl.prepare": "each worker imports loopy and an OpenCL driver",
+    "42 new kernels": "each thread runs recipes and makes keys, one thread at a time",
     "the helper": "the helper runs at a low priority, so other processes of the machine slow it down",
     "one kernel": "hashing and parsing grow with the text, and the imports of the process's first kernel are in it",
     "call, outputs allocated": (

@@ -42,8 +42,7 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
     for processes in PROCESSES:
         wall, cpu = (spread(figures[what][processes]) for what in ("wall", "cpu"))
         yield f"  {processes} processes  {wall:<30}cpu {cpu}"
-    found = interval(figures["wall"]["2"], figures["wall"]["1"])
-    yield f"  two processes / one: {found.ratio:.3f} ({found.low:.3f} to {found.high:.3f} at 95 %)"
+    yield f"  two processes / one: {interval(figures['wall']['2'], figures['wall']['1'])}"
 
 
 if __name__ == "__main__":

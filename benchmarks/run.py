@@ -30,6 +30,7 @@ PARTS = {
     "budget": "where a warm start goes",
     "cold": "cold runs in pairs",
     "prepare": "many kernels made ready, by two processes and by one",
+    "threads": "new kernels launched from 16 threads at once",
     "unchanged": "programs that were not written for kcl",
     "storm": "processes that start cold at once",
     "large": "a kernel of many statements",

@@ -116,8 +116,8 @@ class UnknownInput(KclError):
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Suggest the names that were meant, if any are near."""
+    """Suggest the names that were meant, in brackets; empty where none is near."""
     import difflib
 
     near = " or ".join(map(repr, difflib.get_close_matches(name, known, 2)))
-    return f" Did you mean {near}?" if near else ""
+    return f" (did you mean {near}?)" if near else ""

@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from threading import get_ident
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -15,13 +14,13 @@ from kcl import line, process, settings, spans
 from kcl.build import leases
 from kcl.build.bind import launcher_of, learn
 from kcl.build.program_key import slots_of
-from kcl.build.stage import Build, Wanted, is_current
+from kcl.build.stage import Build, is_current
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import RecipeError, UnknownInput
+from kcl.generate.code import Ready
 from kcl.generate.origins import Origin
-from kcl.generate.rows import Ready
 from kcl.generate.stage import Generate, Given
 from kcl.launch import ARRAYS, Launcher, MissingArguments, unpack
 from kcl.record import unmade
@@ -143,23 +142,14 @@ class Kernel:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
             if result is not None:
                 return result
-        names = self._open
-        if names is not None:
-            flat = unpack(self._packed, arguments) if self._packed else arguments
-            found = self._ready.get(tuple([getattr(flat.get(name), "dtype", None) for name in names]))
-            bindings = getattr(queue, _ATTRIBUTE, None)
-            if found is not None and bindings is not None:
-                launcher: Launcher | None = bindings.launchers.get((found.digest, get_ident()))
-                if launcher is not None:
-                    try:
-                        return launcher(queue, allocator, wait_for, out_host, flat)
-                    except Exception as error:
-                        refused = self._refused(error, arguments, queue, allocator, wait_for)
-                        if refused is None:
-                            raise
-                        raise refused from None
         try:
-            return self._first(queue, allocator, wait_for, out_host, arguments)
+            flat = unpack(self._packed, arguments) if self._packed else arguments
+            found = self._ready.get(tuple([getattr(flat.get(name), "dtype", None) for name in self._open or ()]))
+            bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
+            launcher = bindings.launchers.get((found.digest, get_ident())) if found and bindings else None
+            if launcher is None:
+                return self._first(queue, allocator, wait_for, out_host, arguments)
+            return launcher(queue, allocator, wait_for, out_host, flat)
         except Exception as error:
             refused = self._refused(error, arguments, queue, allocator, wait_for)
             if refused is None:
@@ -256,29 +246,13 @@ class Kernel:
             first time seen
           binary: not looked up: ...
         """
+        from kcl.inspect.explain import present
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
-        look = find(self._generate, Given(arguments))
-        lines = [
-            f"kernel {self.name}",
-            _sentence(settings.GENERATOR, look.outcome, look.reason, layers.generator().place),
-        ]
-        if look.outcome == "miss" and look.key is not None:
-            place = self._generate.evidence()
-            lines += _maker(self._generate.together(Given(arguments), look))
-            lines += _differences(settings.GENERATOR, self.name, look.key, place.texts, place.origins, place.record)
-        if look.value is None:
-            outcome, reason = "not looked up", "its key needs the source, which the generator layer does not hold"
-            return "\n".join([*lines, _sentence(settings.BINARY, outcome, reason, layers.binary().place)])
-        build, text = _bindings(context_or_queue).build, look.value.code.text
-        look = find(build, Wanted(text))
-        lines.append(_sentence(settings.BINARY, look.outcome, look.reason, layers.binary().place))
-        if look.outcome == "miss":
-            key = slots_of(build, text)[0].key
-            lines += _maker(build.together(Wanted(text), look))
-            lines += _differences(settings.BINARY, self.name, key, {"source": text.source})
-        return "\n".join(lines)
+        given = Given(arguments)
+        said = present.lines(self.name, self._generate, given, lambda: _bindings(context_or_queue).build)
+        return "\n".join(said)
 
     def is_stored(self) -> bool:
         """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
@@ -541,35 +515,9 @@ def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
     raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
 
 
-def _maker(digest: str) -> list[str]:
-    from kcl.cache import flight
-
-    process = flight.holder(digest)
-    return [f"    process {process} makes it now"] if process else []
-
-
-def _differences(
-    layer: str,
-    kernel: str,
-    key: Key,
-    sources: Mapping[str, str],
-    origins: Mapping[str, tuple[str, int]] = MappingProxyType({}),
-    record: Mapping[str, Any] | None = None,
-) -> list[str]:
-    from kcl.inspect.explain import Texts, misses
-    from kcl.inspect.explain.words import Origin
-
-    texts = Texts(sources, {name: Origin(*origin) for name, origin in origins.items()}, record)
-    return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]
-
-
 def _cells(layer: str, event: Event | None) -> tuple[str, ...]:
     """Write the last look-up in a layer as cells under `_HEAD`."""
     if event is None:
         return layer, "not looked up", "", "", ""
     saved = f"{event.saved:.3f}" if event.outcome == "hit" else ""
     return layer, event.outcome, event.reason, f"{event.seconds:.3f}", saved
-
-
-def _sentence(layer: str, outcome: str, reason: str, place: str) -> str:
-    return f"  {layer}: {outcome}" + (f": {reason}" if reason else "") + f" ({place})"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.cache.lead import Lead
-    from kcl.generate.rows import Ready
+    from kcl.generate.code import Ready
 
 _SLOW = 0.05  # seconds of a recipe of which `kcl.generate.advice` has something to say
 

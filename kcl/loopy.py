@@ -36,4 +36,4 @@ def __dir__() -> list[str]:
     return dir(face)
 
 
-imports.install("kcl.integrations.executor")
+imports.install()

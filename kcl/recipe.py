@@ -12,6 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import kcl.loopy  # noqa: F401  # what recipes import as loopy is its face from now on
+from kcl.errors import meant
 from kcl.inspect import report
 from kcl.record import imports
 from kcl.record.declarations import NOTHING, Declared, below, declare
@@ -225,8 +226,6 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
     """Say which parameters a recipe has; a queue among those given is meant for the kernel that the recipe makes."""
     import pyopencl as cl
-
-    from kcl.launch.refusals import meant
 
     name, known = function.__name__, list(inspect.signature(function).parameters)
     if any(isinstance(value, cl.CommandQueue) for value in (*args, *kwargs.values())):

@@ -7,6 +7,7 @@
     python tools/faults.py --baseline          the rows that can run without kcl, without it
     python tools/faults.py --page              write doc/explanation/reliability.md from what ran
 
+The page has the outcome of a soak too, where `tools/soak.py --out doc/explanation/measured/soak.json` wrote it.
 What ran stands in doc/explanation/measured/faults.json, which is kept with the project, so that a row can go on on
 another day. A case is decided by the seed, which is printed, and its number: `--seed S --row NAME --only NUMBER` runs
 one again. Status 1: a case failed.
@@ -39,6 +40,7 @@ from faults_rows import BAD, ROWS, TESTS, Row, Tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STATE = ROOT / "doc" / "explanation" / "measured" / "faults.json"
+SOAK = ROOT / "doc" / "explanation" / "measured" / "soak.json"
 PAGE = ROOT / "doc" / "explanation" / "reliability.md"
 BATCH = 60.0  # seconds between two notes of what ran
 KEPT = 20  # failed cases that are written down
@@ -48,7 +50,7 @@ SCRUBBED = ("KCL_", "LOOPY_", "CG_", "PYOPENCL_", "POCL_", "CUDA_", "XDG_")
 def main() -> None:
     asked = arguments()
     if asked.page:
-        PAGE.write_text(page(load(asked.state)))
+        PAGE.write_text(page(load(asked.state), load(SOAK)))
         return
     os.nice(10)
     rows = [row for row in ROWS if asked.row in row.name]

@@ -1,4 +1,4 @@
-"""The page of what ran: `doc/explanation/reliability.md`, from measured/faults.json."""
+"""The page of what ran: `doc/explanation/reliability.md`, from measured/faults.json and measured/soak.json."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ tests run a sample of each row.
 """
 FOOT = """\
 
+## Notes
+
 "Missed again" are rows of a database whose index is damaged in a way that SQLite does not notice. No number is wrong,
 and the code is generated again. A put that meets keys out of their order sets the file aside.
 
@@ -39,9 +41,9 @@ Repeat one case with `python tools/faults.py --row NAME --seed SEED --only NUMBE
 """
 
 
-def page(state: Mapping[str, Any]) -> str:
-    """Return the page."""
-    return HEAD + "\n".join(_lines(state)) + "\n" + FOOT
+def page(state: Mapping[str, Any], soak: Mapping[str, Any] | None = None) -> str:
+    """Return the page, with the outcome of a soak where there is one."""
+    return HEAD + "\n".join([*_lines(state), *(_soaked(soak) if soak else ())]) + "\n" + FOOT
 
 
 def _lines(state: Mapping[str, Any]) -> Iterator[str]:
@@ -69,6 +71,26 @@ def _lines(state: Mapping[str, Any]) -> Iterator[str]:
         known = state.get(tests.name)
         result = f"{known['tests']}, {known['date']}" if known else "did not run for this page"
         yield f"| {tests.name} | {tests.how} | `{tests.file}` | {result} |"
+
+
+def _soaked(soak: Mapping[str, Any]) -> Iterator[str]:
+    ended, series = soak["processes"], soak["series"]
+    yield ""
+    yield "## All at once"
+    yield ""
+    yield "`make soak` puts one cache under drivers, threads, kills, damage, `kcl gc` and `kcl purge` at once."
+    yield ""
+    yield "| what | how much |"
+    yield "|---|---|"
+    yield f"| minutes, date, seed | {soak['seconds'] / 60:.0f}, {soak['date']}, {soak['seed']} |"
+    yield f"| launches of the drivers that lived all the time | {soak['launches']:,} |"
+    yield f"| processes that came and went | {', '.join(f'{ended[how]:,} {how}' for how in sorted(ended))} |"
+    yield f"| files damaged or removed | {sum(soak['faults'].values()):,} |"
+    yield f"| commands of kcl | {sum(soak['commands'].values()):,} |"
+    yield f"| wrong numbers; exceptions | {len(soak['wrong'])}; {len(soak['exceptions'])} |"
+    flat = ", ".join(name for name in series if series[name]["flat"])
+    yield f"| flat over the time | {flat} |"
+    yield f"| processes left; hits afterwards | {soak['left']}; {'all' if soak['hits'] else 'not all'} |"
 
 
 def _line(name: str, row: Row, known: Mapping[str, Any] | None) -> str:

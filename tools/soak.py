@@ -105,6 +105,8 @@ class Soak:
             output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self.exceptions.append(f"{what} did not end")
+            process.send_signal(signal.SIGUSR1)  # it says where its threads are
+            time.sleep(1)
             process.kill()
             output, _ = process.communicate()
         with process.errors as stream:
@@ -296,7 +298,7 @@ def garbage(chance: random.Random, path: pathlib.Path) -> None:
 
 def swapped(chance: random.Random, path: pathlib.Path) -> None:
     """Put the bytes of a neighbour in the place of the file."""
-    other = chance.choice([one for one in path.parent.iterdir() if one.is_file()])
+    other = chance.choice([*(one for one in path.parent.iterdir() if one.is_file()), path])  # all may be gone by now
     temporary = path.with_name(f".soak-{chance.randrange(10**9)}")
     shutil.copy(other, temporary)
     os.replace(temporary, path)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.build.stage import Program
-    from kcl.generate.rows import Ready
+    from kcl.generate.code import Ready
 
 Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 

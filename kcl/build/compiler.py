@@ -22,6 +22,8 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     """
     from pyopencl.characterize import has_src_build_cache
 
+    from kcl.cache.patience import taking_turns
+
     raw = cl._cl._Program(context, text.source)
     program = _with_source(cl.Program(raw), text)
     if holder is not None:
@@ -29,9 +31,10 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     options, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would answer, it says more.
     is_uncached = has_src_build_cache(context.devices[0])
-    program._build_and_catch_errors(
-        lambda: raw.build(options), options_bytes=options, source=None if is_uncached else text.source
-    )
+    with taking_turns("compiler"):
+        program._build_and_catch_errors(
+            lambda: raw.build(options), options_bytes=options, source=None if is_uncached else text.source
+        )
     return program
 
 

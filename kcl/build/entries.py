@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def entry_of(
-    text: ProgramText, slot: Slot, log: str, seconds: float, arguments: Mapping[str, Any] | None, driver: Driver
+    text: ProgramText, slot: Slot, log: str, seconds: float, launch: Mapping[str, Any] | None, driver: Driver
 ) -> Entry:
-    """Describe a program that was built in `seconds`, for a launch with these arguments; its binary is not in it."""
+    """Describe a program that was built in `seconds`, for a launch of these shapes; its binary is not in it."""
     device = slot.device
     metadata = {
         "kernel": text.kernel,
@@ -28,20 +28,8 @@ def entry_of(
         "device": {"name": device.name, "driver": device.driver_version},
         "seconds": seconds,
         "created": int(time.time()),
-        **_launch(arguments),
+        **({} if launch is None else {"launch": launch}),
         **driver.described(slot),
     }
     source = text.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
-
-
-def _launch(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Describe the launch that a program is built for; nothing where that cannot be known."""
-    if arguments is None:
-        return {}
-    from kcl.build import shapes
-
-    try:
-        return {"launch": shapes.described(arguments)}
-    except shapes.Unknown:
-        return {}

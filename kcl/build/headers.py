@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcl.build import branches
-from kcl.build.preprocessor import may_read
 from kcl.cache.key import Part
 from kcl.errors import RecipeError, UnknownInput
 from kcl.namedtuple import NamedTuple
@@ -71,8 +70,6 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
     Paths are in no part. Raises UnknownInput, naming the line, where it cannot be known which file would be read, and
     RecipeError for a header that the driver cannot be told of.
     """
-    if not may_read(source):
-        return []
     scan = _Scan(options)
     scan.text(_Text("the source", "", _unified(source)))
     scan.settle()

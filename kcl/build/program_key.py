@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
-from kcl.build.preprocessor import may_read
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.namedtuple import NamedTuple
@@ -22,6 +22,9 @@ _KERNEL = re.compile(
     r"\b(?:__)?kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)", re.DOTALL
 )
 _HEADER = "header "
+# What the preprocessor may read is said with one of these words, or with one that a continued line cuts.
+_READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "%:", "??=", "??/", 'R"')
+_CONTINUED = r"\\[ \t\f\v]*[\r\n]"
 
 
 class Slot(NamedTuple):
@@ -55,6 +58,15 @@ def first_kernel(source: str) -> str:
     """Return the name of the first kernel in a text, empty where none is seen."""
     found = _KERNEL.search(source)
     return found[1] if found else ""
+
+
+# Asked twice on a warm start. To compile one pattern of all words takes a millisecond, and to search for it as long.
+@functools.lru_cache(maxsize=4)
+def may_read(source: str) -> bool:
+    """Tell whether the preprocessor might read anything but `source`."""
+    if any(word in source for word in _READING):
+        return True
+    return "\\" in source and re.search(_CONTINUED, source) is not None
 
 
 def header_parts(source: str, options: BuildOptions) -> list[Part]:

@@ -18,7 +18,7 @@ from kcl import events
 from kcl.build.stage import Program, Wanted
 from kcl.cache.lookup import disprove
 from kcl.errors import WrongEntry
-from kcl.generate.rows import Ready
+from kcl.generate.code import Ready
 from kcl.launch import Launcher
 
 _ULPS = 4

@@ -27,9 +27,14 @@ class Unknown(Exception):
     """An argument cannot be described, or not be made again; says which."""
 
 
-def described(arguments: Mapping[str, Any]) -> Described:
-    """Describe arguments, by name; raises Unknown for one that is neither array, scalar, size nor buffer."""
-    return {name: _described(name, value) for name, value in arguments.items() if value is not None}
+def described(arguments: Mapping[str, Any] | None) -> Described | None:
+    """Describe arguments, by name; None where one is neither array, scalar, size nor buffer, or none are known."""
+    if arguments is None:
+        return None
+    try:
+        return {name: _described(name, value) for name, value in arguments.items() if value is not None}
+    except Unknown:
+        return None
 
 
 def made(queue: cl.CommandQueue, arguments: Described) -> dict[str, Any]:

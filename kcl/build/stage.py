@@ -17,8 +17,7 @@ from kcl import caches, process, settings, spans
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options
-from kcl.build.preprocessor import may_read
-from kcl.build.program_key import Slot, header_parts, headers_in, slots_of
+from kcl.build.program_key import Slot, header_parts, headers_in, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -322,6 +321,7 @@ class Build:
         self, wanted: Wanted, program: cl.Program, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
+        from kcl.build import shapes
         from kcl.build.driver import Promise
         from kcl.build.entries import entry_of
 
@@ -329,9 +329,10 @@ class Build:
         promises: list[Promise] = []
         logs = compiler.logs(program)
         text = wanted.text if wanted.text.kernels else wanted.text._replace(kernels=compiler.kernel_names(program))
+        launch = shapes.described(wanted.arguments)
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(text, slot, log, seconds, wanted.arguments, self.driver)  # type: ignore[arg-type]
+            entry = entry_of(text, slot, log, seconds, launch, self.driver)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:

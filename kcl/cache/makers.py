@@ -68,10 +68,10 @@ class Maker:
                 awaited[me] = outer
 
     def _waits_for(self, thread: int) -> bool:
-        """Tell whether the maker is this thread, or waits for it through others."""
+        """Tell whether the maker is this thread, or waits for it through others; a maker that landed keeps nobody."""
         maker: Maker | None = self
         for _ in range(len(_state().awaited) + 1):
-            if maker is None:
+            if maker is None or maker._landed:
                 return False
             if maker.thread == thread:
                 return True

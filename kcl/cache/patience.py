@@ -4,12 +4,18 @@ A maker that works is waited for. A maker that is stopped is left behind after a
 processor time after a second, and every maker after a minute. These bounds hold for the whole process: the time of a
 wait that ended without a result is taken from the next ones. A maker that was left behind is waited for again when it
 has worked in between. Waits are shown after two seconds.
+
+A compiler may serve one thread of a process at a time, and so does loopy. A thread that waits for its turn uses no
+processor time. It works as long as one of the threads does that take turns with it (`taking_turns`).
 """
 
 from __future__ import annotations
 
 import os
 import time
+from _thread import get_native_id
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import get_ident
 
 from kcl import events, process
@@ -44,16 +50,21 @@ def signs_of(maker: str) -> Signs:
 
 
 class State:
-    """The seconds that this process waited in vain, the makers it left behind, and how many waits each thread is in."""
+    """The seconds that this process waited in vain, the makers it left behind, and how many waits each thread is in.
+
+    `turns` lists the threads that take turns, by what they take turns with: Python's number of each and the system's.
+    """
 
     def __init__(self) -> None:
+        self.turns: dict[str, list[tuple[int, int]]] = {}
         self.in_vain = 0.0
         self.left_behind: dict[str, Signs] = {}
         self.waits: dict[int, int] = {}
 
     def after_fork(self) -> None:
-        """Forget the waits of threads that are not here."""
+        """Forget the waits and turns of threads that are not here."""
         self.waits.clear()
+        self.turns.clear()
 
 
 _state = process.own(State)
@@ -120,13 +131,32 @@ def waits(thread: int) -> bool:
     return thread in _state().waits
 
 
+@contextmanager
+def taking_turns(what: str) -> Iterator[None]:
+    """Note that this thread uses, or waits to use, what may serve one thread of the process at a time."""
+    threads, mine = _state().turns.setdefault(what, []), (get_ident(), get_native_id())
+    threads.append(mine)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # in a forked child
+            threads.remove(mine)
+
+
 def signs_of_thread(thread: int, native: int) -> Signs:
     """Return the signs of a thread of this process, by Python's number of it and the system's.
 
-    A thread that waits counts as one that runs. Where the system says nothing of threads the process stands for it.
+    A thread that waits counts as one that runs. The signs of a thread that takes turns are those of all that do. Where
+    the system says nothing of threads the process stands for the thread.
     """
     if waits(thread):
         return Signs(runs=True, spent=(b"waits",))
-    if os.path.isdir("/proc/self/task"):
-        return signs_of(f"self/task/{native}")
-    return Signs(spent=(b"%d" % (100 * time.process_time()),))
+    if not os.path.isdir("/proc/self/task"):
+        return Signs(spent=(b"%d" % (100 * time.process_time()),))
+    natives = [native]
+    for threads in list(_state().turns.values()):
+        if (thread, native) in threads:
+            natives += [other for _, other in threads if other not in natives]
+    found = [signs_of(f"self/task/{one}") for one in natives]
+    spent = tuple([part for signs in found for part in signs.spent])
+    return Signs(all(signs.is_stopped for signs in found), any(signs.runs for signs in found), spent)

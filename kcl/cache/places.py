@@ -5,7 +5,7 @@
     pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer
     kcl/                                                what belongs to no entry: one folder for each sort
 
-`kcl.settings.folder` says where these three folders lie. Each name below has a line that says what lies there.
+`kcl.settings.option.folder` says where these three folders lie. Each name below has a line that says what lies there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 from kcl import settings
+from kcl.settings import option
 
 KCL = "kcl"  # below the root, or below the folder of a checkout: what belongs to no entry
 GENERATED = "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder
@@ -53,23 +54,23 @@ FOLDERS = tuple(folder for folder, _pattern in OWN.values())  # all that kcl wri
 
 def own(sort: str = "") -> str:
     """Return kcl's own folder, or the one in it for something of one sort."""
-    folder = settings.folder(KCL)
+    folder = option.folder(KCL)
     return os.path.join(folder, sort) if sort else folder
 
 
 def dictionaries() -> str:
     """Return the folder of the generator layer's PersistentDicts, one for each version of Python."""
-    return settings.folder("pytools")
+    return option.folder("pytools")
 
 
 def generated() -> str:
     """Return the folder of the generator layer's files; it is used where the PersistentDict cannot be."""
-    return os.path.join(settings.folder("pytools"), GENERATED)
+    return os.path.join(option.folder("pytools"), GENERATED)
 
 
 def binaries() -> str:
     """Return the folder of the binary layer."""
-    return os.path.join(settings.folder("pyopencl"), BINARIES)
+    return os.path.join(option.folder("pyopencl"), BINARIES)
 
 
 def dictionary(identifier: str, python: str) -> str:

@@ -295,11 +295,35 @@ def import_anyway(name: str) -> None:
 
     loopy and pyopencl.invoker fail without a usable cache directory. The private one is removed at exit.
     """
-    if name in sys.modules:
-        return
+    found = sys.modules.get(name)
+    if found is None or getattr(found.__spec__, "_initializing", False):
+        with_usable_cache(lambda: _import(name))
+
+
+def _import(name: str) -> None:
+    """Import a module, in a thread of its own for the main thread.
+
+    A signal handler may interrupt the main thread and want the same module. It waits for another thread, and would meet
+    a half-imported module of its own thread.
+    """
     import importlib
 
-    with_usable_cache(lambda: importlib.import_module(name))
+    if threading.current_thread() is not threading.main_thread():
+        importlib.import_module(name)
+        return
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, name="kcl-import", daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 
 from kcl import caches, settings
@@ -22,7 +22,7 @@ class Contents(NamedTuple):
     """Entries, bytes, and the times of the oldest and the newest file in seconds since the epoch, 0 without files."""
 
     entries: int
-    size: int
+    bytes: int
     oldest: float
     newest: float
     fault: str = ""
@@ -78,6 +78,17 @@ def of(paths: Iterable[str], counting: str) -> Contents:
     times = [status.st_mtime for status in status_of.values()]
     size = sum(status.st_size for status in status_of.values())
     return Contents(entries, size, min(times, default=0.0), max(times, default=0.0), fault)
+
+
+def total(found: Sequence[Contents]) -> Contents:
+    """Add contents up; the fault is the first one."""
+    return Contents(
+        sum(one.entries for one in found),
+        sum(one.bytes for one in found),
+        min(filter(None, (one.oldest for one in found)), default=0.0),
+        max((one.newest for one in found), default=0.0),
+        next((one.fault for one in found if one.fault), ""),
+    )
 
 
 def _of_files(folders: list[str], files: dict[str, os.stat_result], is_entry: Callable[[str], object]) -> Contents:

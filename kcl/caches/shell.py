@@ -36,7 +36,7 @@ def made(off: list[str], on: list[str], directory: str | None) -> Wish:
     known = (*settings.LAYERS, *caches.names(), ALL)
     for name in (*off, *on):
         if name not in known:
-            raise ValueError(f"{name!r} is no layer: take one of {', '.join(known)}.{meant(name, known)}")
+            raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
     remarks = ALL not in off  # who switches all off knows that a variable counts for several
     off, on = _named(off), _named(on)
     if set(off) & set(on):

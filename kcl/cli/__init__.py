@@ -72,7 +72,7 @@ class Lazy(click.Group):
             near = meant(args[0], COMMANDS)
             if not near or args[0].startswith("-"):
                 raise
-            raise click.UsageError(f"{error.message}{near}", ctx) from None
+            raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what the system refuses is said in a line, and a pipe that is closed early is no fault."""

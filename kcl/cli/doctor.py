@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kcl.cli import output
-from kcl.cli.output import Column
+from kcl.text.layout import counted
+from kcl.text.tables import Column
 
 if TYPE_CHECKING:
     from kcl.inspect.doctor import Finding
@@ -33,7 +34,7 @@ def doctor(as_json: bool) -> None:
     else:
         output.table(_HEAD, [line for finding in found for line in _lines(finding)])
         counts = {kind: sum(finding.severity == kind for finding in found) for kind in ("problem", "warning", "note")}
-        click.echo(", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items()))
+        click.echo(", ".join(counted(count, kind, f"{kind}s") for kind, count in counts.items()))
     raise SystemExit(output.FOUND if any(finding.severity == doctor.PROBLEM for finding in found) else output.FINE)
 
 

@@ -10,8 +10,8 @@ import click
 from kcl import caches, settings
 from kcl.caches.shell import SHELLS, lines, made
 from kcl.cli import completion, output
-from kcl.cli.output import Column
 from kcl.namedtuple import NamedTuple
+from kcl.text.tables import Column
 
 # What the switch of another cache does to kcl's layers; the conditions stand in `kcl.cache.layers`.
 EFFECTS = {

@@ -41,7 +41,7 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     elif not found:
         near = meant(kernel or "", {one.kernel for one in history})
         of = "" if kernel is None else f" of kernel {kernel!r}"
-        click.echo(f"no miss{of} is known" + (near and f".{near}"))
+        click.echo(f"no miss{of} is known{near}")
     else:
         output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
         if left_out > 0:

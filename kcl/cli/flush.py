@@ -9,6 +9,7 @@ import click
 from kcl.cache import places
 from kcl.cli import output
 from kcl.inspect import report
+from kcl.text.layout import counted
 
 
 @click.command()
@@ -35,7 +36,7 @@ def flush(timeout: float) -> None:
 
 def said(left: int) -> str:
     """Say how many programs are left."""
-    return f"{left} programs are still being completed" if left else "every entry is complete"
+    return f"{counted(left, 'program is', 'programs are')} still being completed" if left else "every entry is complete"
 
 
 def left() -> int:

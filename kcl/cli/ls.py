@@ -11,12 +11,13 @@ import click
 from kcl import settings
 from kcl.caches import presence
 from kcl.cli import completion, output
-from kcl.cli.output import Column
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
+from kcl.text.layout import counted
 from kcl.text.names import of_value
+from kcl.text.tables import Column
 
 HEAD = (
     Column("kernel", 0, "end", 20),
@@ -83,10 +84,10 @@ def ls(
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
     else:
-        near = meant(kernel or "", catalogue.kernels())
-        click.echo("no entries" + (near and f".{near}"))
+        click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
     for platform, count in elsewhere.items():
-        output.say(f"{count} programs of {platform} are left out, which is not on this machine; --all shows them")
+        programs = counted(count, "program", "programs")
+        output.say(f"left out: {programs} of {platform}, which is not on this machine; --all shows all")
     faults = [fault for fault in faults if not layer_names or fault.layer in layer_names]
     complain(faults)
     raise SystemExit(output.FOUND if faults else output.FINE)

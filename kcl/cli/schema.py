@@ -30,6 +30,7 @@ class Printed(NamedTuple):
 _KERNEL = Field("kernel", "string", "the name of the recipe")
 _LAYER = Field("layer", "string", "`generator` or `binary`")
 _KEY = Field("key", "string", "the digest of its key, in full")
+_DRIVER = Field("driver", "string", "the file of the program, without its folder")
 _ENTRY = (
     Field("platform", "string", "of a program; empty for generated code, which serves all"),
     Field("device", "string", "the same"),
@@ -48,245 +49,192 @@ _ENTRY = (
         "partners", "list of string", "digests: of generated code those of its programs, of a program those of its code"
     ),
 )
+_COUNTS = (
+    Field("hits", "integer", "look-ups that found their entry"),
+    Field("misses", "integer", "look-ups that did not"),
+    Field("bypassed", "integer", "look-ups that could not be, or were switched off"),
+    Field("errors", "integer", "look-ups in which something failed"),
+    Field("seconds", "number", "what all of them took, with the work of those that were no hits"),
+    Field("saved", "number", "what making the entries took, less what loading them took"),
+    Field("bytes", "integer", "of the entries that were read or published"),
+)
+
+
+def _object(*fields: Field, is_list: bool = False, wish: str = "", **tables: tuple[Field, ...]) -> Printed:
+    """Describe an object with these members, or a list of such; the tables are those of its members."""
+    return Printed("list of <>" if is_list else "<>", {"": fields, **tables}, wish)
+
 
 SCHEMA: dict[str, tuple[Printed, ...]] = {
     "status": (
-        Printed(
-            "<>",
-            {
-                "": (
-                    Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
-                    Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
-                    Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
-                    Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
-                    Field("pending", "<pending>", "the programs that are still being completed"),
-                    Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
-                    Field("notes", "list of string", "settings that were not understood"),
-                ),
-                "layer": (
-                    Field("layer", "string", "the name that commands take"),
-                    Field("kind", "string", "`kcl`, `below` (the caches of OpenCL and loopy) or `neighbour`"),
-                    Field("title", "string", "the name for a person"),
-                    Field("on", "boolean", "whether it is on"),
-                    Field("reason", "string", "why not; with `on` true: for which recipes it is off"),
-                    Field("directory", "string", "where it lies; empty where it has no place"),
-                    Field("why", "string", "what decided that: a variable, a setting, or the default"),
-                    Field("here", "boolean", "whether its owner or driver is on this machine, as far as that is known"),
-                    Field(
-                        "entries", "integer", "how many there are, as `kcl ls` lists them; 0 where kcl's layer is off"
-                    ),
-                    Field("bytes", "integer", "the size of its files"),
-                    Field("oldest", "number", "when its oldest file was written; 0 without files"),
-                    Field("newest", "number", "when its newest file was written; 0 without files"),
-                    Field("version", "string", "the installed version of its owner, as far as it is known"),
-                    Field("hit_rate", "number or null", "hits by look-ups over all runs; null where there were none"),
-                    Field("saved", "number or null", "seconds that its hits saved over all runs; null of foreign"),
-                    Field("remark", "string", "what else there is to know about it"),
-                    Field("fault", "string", "what is wrong with it; empty where nothing is"),
-                ),
-                "pending": (
-                    Field("programs", "integer", "how many wait to be completed"),
-                    Field("since", "number", "when the first of them was asked for; 0 where none waits"),
-                    Field("helper", "boolean", "whether a helper process is at it"),
-                ),
-                "late": (
-                    Field("time", "number", "when that was found last"),
-                    Field("driver", "string", "the file of the program, without its folder"),
-                    Field("cache", "string", "the cache that did not see it"),
-                    Field("variable", "string", "what was changed"),
-                    Field("value", "string or null", "to what; null where it was removed"),
-                    Field("words", "string", "the same as a sentence"),
-                    Field("sure", "boolean", "false where it may have come in time"),
-                ),
-            },
+        _object(
+            Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
+            Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
+            Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
+            Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
+            Field("pending", "<pending>", "the programs that are still being completed"),
+            Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
+            Field("notes", "list of string", "settings that were not understood"),
+            layer=(
+                Field("layer", "string", "the name that commands take"),
+                Field("kind", "string", "`kcl`, `below` (the caches of OpenCL and loopy) or `neighbour`"),
+                Field("title", "string", "the name for a person"),
+                Field("on", "boolean", "whether it is on"),
+                Field("reason", "string", "why not; with `on` true: for which recipes it is off"),
+                Field("directory", "string", "where it lies; empty where it has no place"),
+                Field("why", "string", "what decided that: a variable, a setting, or the default"),
+                Field("here", "boolean", "whether its owner or driver is on this machine, as far as that is known"),
+                Field("entries", "integer", "how many there are, as `kcl ls` lists them; 0 where kcl's layer is off"),
+                Field("bytes", "integer", "the size of its files"),
+                Field("oldest", "number", "when its oldest file was written; 0 without files"),
+                Field("newest", "number", "when its newest file was written; 0 without files"),
+                Field("version", "string", "the installed version of its owner, as far as it is known"),
+                Field("hit_rate", "number or null", "hits by look-ups over all runs; null where there were none"),
+                Field("saved", "number or null", "seconds that its hits saved over all runs; null of foreign"),
+                Field("remark", "string", "what else there is to know about it"),
+                Field("fault", "string", "what is wrong with it; empty where nothing is"),
+            ),
+            pending=(
+                Field("programs", "integer", "how many wait to be completed"),
+                Field("since", "number", "when the first of them was asked for; 0 where none waits"),
+                Field("helper", "boolean", "whether a helper process is at it"),
+            ),
+            late=(
+                Field("time", "number", "when that was found last"),
+                _DRIVER,
+                Field("cache", "string", "the cache that did not see it"),
+                Field("variable", "string", "what was changed"),
+                Field("value", "string or null", "to what; null where it was removed"),
+                Field("words", "string", "the same as a sentence"),
+                Field("sure", "boolean", "false where it may have come in time"),
+            ),
         ),
     ),
-    "ls": (
-        Printed(
-            "list of <>",
-            {
-                "": (
-                    _KERNEL,
-                    _LAYER,
-                    *_ENTRY,
-                    _KEY,
-                )
-            },
-        ),
-    ),
+    "ls": (_object(_KERNEL, _LAYER, *_ENTRY, _KEY, is_list=True),),
     "show": (
-        Printed(
-            "list of <>",
-            {
-                "": (
-                    _KERNEL,
-                    _LAYER,
-                    _KEY,
-                    Field("file", "string", "the file in which it lies"),
-                    Field("parts", "list of list of string", "the parts of its key, each a name and a value"),
-                    Field("metadata", "object", "what kcl keeps beside it; may change with the format of entries"),
-                    Field("sizes", "object", "the bytes of each part by its name"),
-                    *_ENTRY,
-                    Field("source", "string", "the OpenCL C", always=False),
-                    Field("log", "string", "what the compiler said", always=False),
-                    Field("invoker", "string", "the Python code that launches it", always=False),
-                    Field("asm", "string", "the native code", always=False),
-                )
-            },
+        _object(
+            _KERNEL,
+            _LAYER,
+            _KEY,
+            Field("file", "string", "the file in which it lies"),
+            Field("parts", "list of list of string", "the parts of its key, each a name and a value"),
+            Field("metadata", "object", "what kcl keeps beside it; may change with the format of entries"),
+            Field("sizes", "object", "the bytes of each part by its name"),
+            *_ENTRY,
+            Field("source", "string", "the OpenCL C", always=False),
+            Field("log", "string", "what the compiler said", always=False),
+            Field("invoker", "string", "the Python code that launches it", always=False),
+            Field("asm", "string", "the native code", always=False),
+            is_list=True,
         ),
     ),
     "explain": (
-        Printed(
-            "list of <>",
-            {
-                "": (
-                    Field("time", "number", "when it was looked up"),
-                    Field("driver", "string", "the file of the program, without its folder"),
-                    Field("process", "integer", "its process id"),
-                    _LAYER,
-                    _KERNEL,
-                    Field("outcome", "string", "`miss`, `bypass` or `error`"),
-                    Field("times", "integer", "how often the same was so in that run"),
-                    Field("reason", "string", "the reason of the event; of a bypass with its cure"),
-                    Field("key", "string or null", "the digest of the key; null where it was not known"),
-                    Field("nearest", "string or null", "the digest of the nearest earlier entry, if there is one"),
-                    Field("changes", "list of <change>", "what differs from it; of a bypass nothing"),
-                    Field("words", "list of string", "the lines that are printed without `--json`"),
-                ),
-                "change": (
-                    Field("part", "string", "the name of the part of the key"),
-                    Field("sentence", "string", "how it differs, in words"),
-                    Field("diff", "list of string", "the first lines that differ, as `diff -u` writes them"),
-                ),
-            },
+        _object(
+            Field("time", "number", "when it was looked up"),
+            _DRIVER,
+            Field("process", "integer", "its process id"),
+            _LAYER,
+            _KERNEL,
+            Field("outcome", "string", "`miss`, `bypass` or `error`"),
+            Field("times", "integer", "how often the same was so in that run"),
+            Field("reason", "string", "the reason of the event; of a bypass with its cure"),
+            Field("key", "string or null", "the digest of the key; null where it was not known"),
+            Field("nearest", "string or null", "the digest of the nearest earlier entry, if there is one"),
+            Field("changes", "list of <change>", "what differs from it; of a bypass nothing"),
+            Field("words", "list of string", "the lines that are printed without `--json`"),
+            is_list=True,
+            change=(
+                Field("part", "string", "the name of the part of the key"),
+                Field("sentence", "string", "how it differs, in words"),
+                Field("diff", "list of string", "the first lines that differ, as `diff -u` writes them"),
+            ),
         ),
     ),
     "report": (
-        Printed(
-            "<>",
-            {
-                "": (
-                    Field("driver", "string", "the file of the program, without its folder"),
-                    Field("processes", "list of integer", "the ids of its processes"),
-                    Field("began", "number", "when the first look-up began"),
-                    Field("ended", "number", "when the last look-up ended; in a line of `KCL_REPORT`, the process"),
-                    Field("layers", "list of <layer>", "the layers of kcl"),
-                    Field("kernels", "list of <kernel>", "the kernels, each with its parameters and dtypes"),
-                    Field("remarks", "list of string", "what else there is to know"),
-                ),
-                "layer": (
-                    _LAYER,
-                    Field("hits", "integer", "look-ups that found their entry"),
-                    Field("misses", "integer", "look-ups that did not"),
-                    Field("bypassed", "integer", "look-ups that could not be, or were switched off"),
-                    Field("errors", "integer", "look-ups in which something failed"),
-                    Field("seconds", "number", "what all of them took, with the work of those that were no hits"),
-                    Field("saved", "number", "what making the entries took, less what loading them took"),
-                    Field("bytes", "integer", "of the entries that were read or published"),
-                    Field("files", "string", "where its files lie, or why there are none"),
-                ),
-                "kernel": (
-                    _KERNEL,
-                    Field("parameters", "object", "the parameters of the recipe as text, by name, as far as known"),
-                    Field("dtypes", "object", "the dtypes of the arguments, by name, as far as known"),
-                    Field("seconds", "number", "what its look-ups took"),
-                    Field("saved", "number", "what its hits saved"),
-                    Field("lookups", "list of <lookup>", "its look-ups; those of one entry and one outcome together"),
-                ),
-                "lookup": (
-                    _LAYER,
-                    Field("outcome", "string", "`hit`, `miss`, `bypass` or `error`"),
-                    Field("reason", "string", "the reason of the event"),
-                    Field("times", "integer", "how often"),
-                    Field("time", "number or null", "when the last one ended; null where that is not known"),
-                    Field("seconds", "number", "what all of them took"),
-                    Field("saved", "number", "what the hits saved"),
-                    Field("key", "string or null", "the digest of the entry's key; null where it is not known"),
-                ),
-            },
+        _object(
+            _DRIVER,
+            Field("processes", "list of integer", "the ids of its processes"),
+            Field("began", "number", "when the first look-up began"),
+            Field("ended", "number", "when the last look-up ended; in a line of `KCL_REPORT`, the process"),
+            Field("layers", "list of <layer>", "the layers of kcl"),
+            Field("kernels", "list of <kernel>", "the kernels, each with its parameters and dtypes"),
+            Field("remarks", "list of string", "what else there is to know"),
+            layer=(
+                _LAYER,
+                *_COUNTS,
+                Field("files", "string", "where its files lie, or why there are none"),
+            ),
+            kernel=(
+                _KERNEL,
+                Field("parameters", "object", "the parameters of the recipe as text, by name, as far as known"),
+                Field("dtypes", "object", "the dtypes of the arguments, by name, as far as known"),
+                Field("seconds", "number", "what its look-ups took"),
+                Field("saved", "number", "what its hits saved"),
+                Field("lookups", "list of <lookup>", "its look-ups; those of one entry and one outcome together"),
+            ),
+            lookup=(
+                _LAYER,
+                Field("outcome", "string", "`hit`, `miss`, `bypass` or `error`"),
+                Field("reason", "string", "the reason of the event"),
+                Field("times", "integer", "how often"),
+                Field("time", "number or null", "when the last one ended; null where that is not known"),
+                Field("seconds", "number", "what all of them took"),
+                Field("saved", "number", "what the hits saved"),
+                Field("key", "string or null", "the digest of the entry's key; null where it is not known"),
+            ),
         ),
     ),
     "verify": (
-        Printed(
-            "<>",
-            {
-                "": (
-                    Field("checked", "object", "how many entries were checked, by layer"),
-                    Field("whole", "boolean", "whether every byte was read"),
-                    Field(
-                        "damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"
-                    ),
-                    Field("differing", "list of string", "PoCL's files that differ from their entries, with `--all`"),
-                    Field("rebuilt", "list of <rebuilt>", "what was compared; empty without `--rebuild`"),
-                ),
-                "damaged": (
-                    _LAYER,
-                    Field("place", "string", "the file, or the address in its store"),
-                    Field("reason", "string", "what is wrong"),
-                ),
-                "rebuilt": (
-                    _KERNEL,
-                    _KEY,
-                    Field("device", "string", "the device of the program"),
-                    Field("verdict", "string", "`fine`, `different` or `not comparable`"),
-                    Field("reason", "string", "why; empty where it is fine"),
-                ),
-            },
+        _object(
+            Field("checked", "object", "how many entries were checked, by layer"),
+            Field("whole", "boolean", "whether every byte was read"),
+            Field("damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"),
+            Field("differing", "list of string", "PoCL's files that differ from their entries, with `--all`"),
+            Field("rebuilt", "list of <rebuilt>", "what was compared; empty without `--rebuild`"),
+            damaged=(
+                _LAYER,
+                Field("place", "string", "the file, or the address in its store"),
+                Field("reason", "string", "what is wrong"),
+            ),
+            rebuilt=(
+                _KERNEL,
+                _KEY,
+                Field("device", "string", "the device of the program"),
+                Field("verdict", "string", "`fine`, `different` or `not comparable`"),
+                Field("reason", "string", "why; empty where it is fine"),
+            ),
         ),
     ),
     "stats": (
-        Printed(
-            "list of <>",
-            {
-                "": (
-                    Field("layer", "string", "`generator` or `binary`", always=False),
-                    Field("kernel", "string", "the name of the recipe", always=False),
-                    Field("day", "string", "as 2026-03-31; of older rows the month, or `earlier`", always=False),
-                    Field("hits", "integer", "look-ups that found their entry"),
-                    Field("misses", "integer", "look-ups that did not"),
-                    Field("bypassed", "integer", "look-ups that could not be, or were switched off"),
-                    Field("errors", "integer", "look-ups in which something failed"),
-                    Field("seconds", "number", "what all of them took, with the work of those that were no hits"),
-                    Field("saved", "number", "what making the entries took, less what loading them took"),
-                    Field("bytes", "integer", "of the entries that were read or published"),
-                )
-            },
+        _object(
+            Field("layer", "string", "`generator` or `binary`", always=False),
+            Field("kernel", "string", "the name of the recipe", always=False),
+            Field("day", "string", "as 2026-03-31; of older rows the month, or `earlier`", always=False),
+            *_COUNTS,
+            is_list=True,
         ),
     ),
     "env": (
-        Printed(
-            "list of <>",
-            {
-                "": (
-                    Field("variable", "string", "its name"),
-                    Field("value", "string or null", "its value, or that of the settings file; null without one"),
-                    Field("read_by", "list of string", "`kcl` and names of caches; empty where nobody reads it"),
-                    Field("effect", "string", "what it does now, or what it is for"),
-                )
-            },
+        _object(
+            Field("variable", "string", "its name"),
+            Field("value", "string or null", "its value, or that of the settings file; null without one"),
+            Field("read_by", "list of string", "`kcl` and names of caches; empty where nobody reads it"),
+            Field("effect", "string", "what it does now, or what it is for"),
+            is_list=True,
         ),
-        Printed(
-            "<>",
-            {
-                "": (
-                    Field("set", "object", "what to set: values by variables"),
-                    Field("unset", "list of string", "the variables to remove"),
-                )
-            },
-            "a wish",
+        _object(
+            Field("set", "object", "what to set: values by variables"),
+            Field("unset", "list of string", "the variables to remove"),
+            wish="a wish",
         ),
     ),
     "doctor": (
-        Printed(
-            "list of <>",
-            {
-                "": (
-                    Field("check", "string", "what was looked at"),
-                    Field("severity", "string", "`ok`, `note`, `warning` or `problem`"),
-                    Field("words", "string", "what was found"),
-                    Field("cure", "string", "what to do about it; empty where there is nothing to do"),
-                )
-            },
+        _object(
+            Field("check", "string", "what was looked at"),
+            Field("severity", "string", "`ok`, `note`, `warning` or `problem`"),
+            Field("words", "string", "what was found"),
+            Field("cure", "string", "what to do about it; empty where there is nothing to do"),
+            is_list=True,
         ),
     ),
 }

@@ -81,10 +81,7 @@ def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[F
     if not found:
         complain(faults)
         near = meant(key, catalogue.kernels())
-        _fail(
-            f"no entry has a key that starts with {key!r}, or a kernel of that name; kcl ls lists all"
-            + (near and f".{near}")
-        )
+        _fail(f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all")
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
     fitting = [one for one in found if not layers or one.layer in layers]
     if not fitting:

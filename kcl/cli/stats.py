@@ -8,10 +8,10 @@ import click
 
 from kcl import settings
 from kcl.cli import output
-from kcl.cli.output import Column
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import COUNTERS, Counters, Row
+from kcl.text.tables import Column
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
@@ -43,7 +43,7 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
     unknown = [name for name in names if name not in BY]
     if unknown or not names:
         near = meant(unknown[0], BY) if unknown else ""
-        raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}.{near}", param_hint="--by")
+        raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by")
     if reset:
         _reset()
         return

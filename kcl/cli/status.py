@@ -13,12 +13,13 @@ from kcl.cache import layers, places
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents, presence
 from kcl.cli import output, stats
-from kcl.cli.output import Column
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins
 from kcl.inspect.history import journal, notes
 from kcl.inspect.inventory import tally
-from kcl.settings import trust
+from kcl.settings import option, trust
+from kcl.text.layout import counted
+from kcl.text.tables import Column
 
 _HEAD = (
     Column("layer"),
@@ -78,7 +79,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "on": on,
         "reason": layer.off(),
         "directory": layer.place,
-        "why": settings.reason(),
+        "why": option.reason(),
         "entries": 0,
         "bytes": 0,
         "oldest": 0.0,
@@ -93,7 +94,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
     if trust.is_network(layer.place) and name == settings.GENERATOR:
         row["remark"] = "a file for each entry: SQLite is not safe on a network file system"
     if on and not row["fault"]:  # a layer that is off opens no file
-        row |= _counted(_own(name, layer.place))
+        row |= _own(name, layer.place)._asdict()
     return row
 
 
@@ -104,14 +105,7 @@ def _own(name: str, directory: str) -> contents.Contents:
     names = os.listdir(directory) if os.path.isdir(directory) else []
     mine = [os.path.join(directory, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]
     beside = contents.of([path for path in mine if not (path.endswith(places.DATABASE) or os.path.isdir(path))], "")
-    found = [beside, *map(tally.of_code, inventory.stores(name, []))]
-    return contents.Contents(
-        sum(one.entries for one in found),
-        sum(one.size for one in found),
-        min(filter(None, (one.oldest for one in found)), default=0.0),
-        max(one.newest for one in found),
-        next((one.fault for one in found if one.fault), ""),
-    )
+    return contents.total([beside, *map(tally.of_code, inventory.stores(name, []))])
 
 
 def _adapter(name: str) -> dict[str, Any]:
@@ -130,17 +124,7 @@ def _adapter(name: str) -> dict[str, Any]:
         "remark": facts.remark,
         "here": presence.is_here(name),
     }
-    return row | _counted(contents.measure(name))
-
-
-def _counted(found: contents.Contents) -> dict[str, Any]:
-    return {
-        "entries": found.entries,
-        "bytes": found.size,
-        "oldest": found.oldest,
-        "newest": found.newest,
-        "fault": found.fault,
-    }
+    return row | contents.measure(name)._asdict()
 
 
 def _hit_rate(row: dict[str, float] | None) -> float | None:
@@ -215,13 +199,13 @@ def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
     if used and chosen.max_size:
         remarks.append(f"kcl's entries take {output.size(used)} of at most {output.size(chosen.max_size)}")
     if held := len(pins.read()):
-        verb = "pin holds" if held == 1 else "pins hold"
-        remarks.append(f"{held} {verb} kernels whatever the bound is: `kcl pin` lists them")
+        remarks.append(f"{counted(held, 'pin holds', 'pins hold')} kernels whatever the bound is: `kcl pin` lists them")
     for row in rows:
         said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
         remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]
     if pending["programs"]:
         who = "a helper is at it" if pending["helper"] else "the next run starts a helper"
         since = output.ago(pending["since"])
-        remarks.append(f"{pending['programs']} programs are still being completed, the first asked for {since}: {who}")
+        programs = counted(pending["programs"], "program is", "programs are")
+        remarks.append(f"{programs} still being completed, the first asked for {since}: {who}")
     return remarks

@@ -12,11 +12,12 @@ from kcl.cache.stores.base import digest_of
 from kcl.cache.verified import entry_at
 from kcl.cli import output
 from kcl.cli.ls import in_words
-from kcl.cli.output import Column
 from kcl.drivers.pocl import damage, repair
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import CODE, Fault
+from kcl.text.layout import counted
+from kcl.text.tables import Column
 
 _HEAD = (
     Column("kernel", 0, "end", 20),
@@ -132,7 +133,7 @@ def _print(checked: dict[str, int], faults: list[Fault], differing: list[str], r
     if any(fault.layer == "pocl" for fault in faults):
         output.say(_CURE_OF_POCL)
     if differing:
-        files = "1 file is" if len(differing) == 1 else f"{len(differing)} files are"
+        files = counted(len(differing), "file is", "files are")
         output.say(f"PoCL's cache: {files} as PoCL wrote them; the next run puts those of the entries in their place")
     if rebuilt:
         output.table(_HEAD, [(one["kernel"], one["key"][:12], *(one[of.title] for of in _HEAD[2:])) for one in rebuilt])

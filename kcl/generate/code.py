@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from kcl.cache.key import Key
 
 
+Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each argument that it is taken apart into
+
+
 class Argument(NamedTuple):
     """One argument of a kernel: its dtype as text (empty where the recipe left it open), and who must give it."""
 
@@ -60,7 +63,7 @@ class Invoker(NamedTuple):
     function: str
     arguments: tuple[Argument, ...]
     inferred: dict[str, str]
-    packed: dict[str, list[tuple[Any, str]]]
+    packed: Packed
     dtypes: list[tuple[str, Any]]
     shown: tuple[bool | str, bool] = (False, False)
 
@@ -88,6 +91,20 @@ class Code(NamedTuple):
         return self._replace(text=self.text._replace(options=options))
 
 
+class Ready(NamedTuple):
+    """Generated code with its invoker, and the digest under which launchers are bound.
+
+    `choice` has the dtypes of what the code leaves open. `headers` is the digest of what headers held as the code was
+    made ready for a context.
+    """
+
+    code: Code
+    invoke: Callable[..., Any]
+    digest: str
+    choice: tuple[Any, ...] = ()
+    headers: str = ""
+
+
 def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
     """Pack `generated` under `key`; `metadata` is added to the entry's own."""
     code = compile(generated.invoker.source, file_name(generated), "exec")
@@ -99,7 +116,7 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
         "function": generated.invoker.function,
         "arguments": [list(argument) for argument in generated.invoker.arguments],
         "inferred": generated.invoker.inferred,
-        "packed": [[name, [[_index(i), sub] for i, sub in pairs]] for name, pairs in generated.invoker.packed.items()],
+        "packed": packed_as_json(generated.invoker.packed),
         "dtypes": [list(pair) for pair in generated.invoker.dtypes],
         "shown": list(generated.invoker.shown),
         "program": generated.text.source_digest,
@@ -135,7 +152,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             function=metadata["function"],
             arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
             inferred=metadata["inferred"],
-            packed={name: [(_tuple(i), sub) for i, sub in pairs] for name, pairs in metadata["packed"]},
+            packed=packed_of(metadata["packed"]),
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
             shown=tuple(metadata["shown"]),
         )
@@ -158,6 +175,11 @@ def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., 
     exec(code or compile(generated.invoker.source, name, "exec"), namespace)
     _show_in_tracebacks(name, generated.invoker.source)
     return namespace[generated.invoker.function]  # type: ignore[no-any-return]
+
+
+def made_ready(generated: Code, code: CodeType | None = None) -> Ready:
+    """Make code ready to launch; raises what `instantiate` does."""
+    return Ready(generated, instantiate(generated, code), generated.digest)
 
 
 def show(generated: Code) -> None:
@@ -211,9 +233,16 @@ def _code_version() -> str:
     return f"{importlib.util.MAGIC_NUMBER.hex()}-{sys.flags.optimize}"
 
 
-def _index(index: Any) -> Any:
-    return list(index) if isinstance(index, tuple) else index
+def packed_as_json(packed: Packed) -> list[Any]:
+    """Return packed arguments as JSON holds them: an index of an array is a list there."""
+    return [
+        [name, [[list(i) if isinstance(i, tuple) else i, part] for i, part in pairs]] for name, pairs in packed.items()
+    ]
 
 
-def _tuple(index: Any) -> Any:
-    return tuple(index) if isinstance(index, list) else index
+def packed_of(described: list[Any]) -> Packed:
+    """Return the packed arguments that JSON holds."""
+    return {
+        name: [(tuple(index) if isinstance(index, list) else index, part) for index, part in pairs]
+        for name, pairs in described
+    }

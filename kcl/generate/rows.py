@@ -11,13 +11,13 @@ generator key this row holds the code itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl import process
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.generate.code import Code, from_entry, instantiate, to_entry
+from kcl.generate.code import Code, Ready, from_entry, instantiate, made_ready, packed_as_json, packed_of, to_entry
 from kcl.generate.frontends import Open
 from kcl.namedtuple import NamedTuple
 from kcl.record.dtypes import dtype_text
@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from kcl.record.manifest import Read
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
-
-
-class Ready(NamedTuple):
-    """Generated code with its invoker, and the digest under which launchers are bound.
-
-    `choice` has the dtypes of what the code leaves open. `headers` is the digest of what headers held as the code was
-    made ready for a context.
-    """
-
-    code: Code
-    invoke: Callable[..., Any]
-    digest: str
-    choice: tuple[Any, ...] = ()
-    headers: str = ""
 
 
 class Outcome(NamedTuple):
@@ -79,8 +65,7 @@ _state = process.own(State)
 def base_of(entry: Entry) -> Base:
     """Read the base from any row; raises KeyError or TypeError where it is not there."""
     base = entry.metadata["base"]
-    packed = {name: [(_index(i), part) for i, part in pairs] for name, pairs in base["packed"]}
-    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed)
+    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed_of(base["packed"]))
     return Base(opened, _reads(base["reads"]) if base["reads"] else ())
 
 
@@ -103,16 +88,11 @@ def ready(entry: Entry, directory: str) -> Ready:
     generated, code = from_entry(entry)
     options = tuple(_located(option, directory) for option in generated.text.options)
     generated = generated.with_options(options)
-    found = Ready(generated, instantiate(generated, code), generated.digest)
+    found = made_ready(generated, code)
     if len(readied) >= _KEPT:
         readied.clear()
     readied[entry.key.digest] = entry, directory, found
     return found
-
-
-def made_ready(generated: Code) -> Ready:
-    """Make code ready that was generated now."""
-    return Ready(generated, instantiate(generated), generated.digest)
 
 
 def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
@@ -252,7 +232,7 @@ def _described(base: Base) -> dict[str, Any]:
         "open": list(opened.names),
         "needed": list(opened.needed),
         "required": list(opened.required),
-        "packed": [[name, [[_index(i), part] for i, part in pairs]] for name, pairs in opened.packed.items()],
+        "packed": packed_as_json(opened.packed),
         "reads": [list(read) for read in base.reads],
     }
 
@@ -287,10 +267,3 @@ def _located(option: Any, directory: str) -> str:
 
     flag, base, path = option
     return f"{flag}{manifest.locate(base, path, directory)}"
-
-
-def _index(index: Any) -> Any:
-    """Exchange tuples and lists: JSON knows lists only, and array indices are tuples."""
-    if isinstance(index, tuple):
-        return list(index)
-    return tuple(index) if isinstance(index, list) else index

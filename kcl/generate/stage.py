@@ -14,7 +14,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Made
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
-from kcl.generate.code import Code, from_entry
+from kcl.generate.code import Code, Packed, from_entry, made_ready
 from kcl.generate.rows import Base, Dtypes, Outcome
 from kcl.launch import MissingArguments, unpack
 from kcl.namedtuple import NamedTuple
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kcl.generate.origins import Origin
     from kcl.record.evidence import Evidence
 
-Packed = dict[str, list[tuple[Any, str]]]
 _VERIFIED = "verified"
 _REUSED = "same translation unit as before: generated code reused"
 
@@ -178,7 +177,8 @@ class Generate:
         (entry,) = look.entries
         ready = self._origin.adapted(rows.ready(entry, self._origin.directory))
         ready = ready._replace(choice=self.choice(given.values))
-        return look._replace(value=ready, reason=self._origin.remark)
+        remark, self._origin.remark = self._origin.remark, ""  # what this look-up has cost, and the next one has not
+        return look._replace(value=ready, reason=remark)
 
     def refusal(self, error: Exception) -> str:
         """Say that stored code could not be used."""
@@ -219,7 +219,7 @@ class Generate:
             look = look._replace(reason=f"{look.reason}; {_REUSED}")
         key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
         promised = given.launch and look.outcome == "miss" and bool(entries)
-        ready = self._origin.adapted(rows.made_ready(code))._replace(choice=self.choice(given.values))
+        ready = self._origin.adapted(made_ready(code))._replace(choice=self.choice(given.values))
         return Made(ready, entries, promised, look._replace(key=key or look.key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:

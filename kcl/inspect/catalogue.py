@@ -90,7 +90,7 @@ class Catalogue:
             and (not kernel or fnmatch.fnmatchcase(one.kernel, kernel))
             and (not device or device in one.device.lower())
         ]
-        return sorted(found, key=lambda one: order(one, self._used))
+        return sorted(found, key=lambda one: (order(one, self._used), one.digest))
 
     def _used(self, one: Summary) -> Used:
         return self._uses.get(one.digest[:DIGITS], _UNUSED)

@@ -21,10 +21,11 @@ from kcl.inspect.history.journal import DIGITS, Missed
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory.listing import Summary
 from kcl.namedtuple import NamedTuple
-from kcl.text.layout import shortened
+from kcl.text import tables
 from kcl.text.names import dtype, of_value
+from kcl.text.tables import Column
 
-HEAD = ("kernel", *settings.LAYERS, "seconds", "saved")
+HEAD = (Column("kernel", give="middle"), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _PARAMETER = "parameter "
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
@@ -280,8 +281,7 @@ def lines(found: Sequence[Row]) -> list[str]:
         )
         for row, label in zip(found, labels(found), strict=True)
     ]
-    room = report.WIDTH - max((sum(map(len, row[1:])) for row in [HEAD, *cells]), default=0) - 2 * (len(HEAD) - 1)
-    return report.table(HEAD, [(shortened(row[0], room), *row[1:]) for row in cells])
+    return tables.lines(HEAD, cells, report.WIDTH)
 
 
 def labels(found: Sequence[Row]) -> list[str]:

@@ -198,7 +198,7 @@ def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> lis
     known = (OWN, *settings.LAYERS, *caches.names())
     for name in layers:
         if name not in known:
-            raise ValueError(f"{name!r} is no layer: take one of {', '.join(known)}.{meant(name, known)}")
+            raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
     if kernel is not None:
         if everything or not set(layers) <= set(settings.LAYERS):
             raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")

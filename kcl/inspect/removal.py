@@ -25,7 +25,7 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
+from kcl.settings import option, trust
 
 OWN = tuple(places.OWN)
 _LINK = "it is a symbolic link, and none is followed"
@@ -251,7 +251,7 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
             yield from (os.path.split(path) for path in files)
         return
     shared, pattern = places.OWN[name]
-    folder = settings.folder(shared)
+    folder = option.folder(shared)
     if os.path.islink(folder):
         refusals.append(Refusal(name, folder, _LINK))
         return

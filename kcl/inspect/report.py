@@ -68,12 +68,14 @@ def _layers() -> list[dict[str, Any]]:
 
 def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
+    from kcl.text import tables
+
     rows = []
     for row in found:
         counts = [str(int(row[column])) for column in _COLUMNS[:4]]
         saved = max(0.0, row["saved"])
         rows.append((row["layer"], *counts, f"{row['seconds']:.3f}", f"{saved:.3f}", str(int(row["bytes"]))))
-    return table(("layer", *_COLUMNS), rows)
+    return tables.lines([tables.Column(title) for title in ("layer", *_COLUMNS)], rows)
 
 
 def wrapped(text: str) -> list[str]:
@@ -91,22 +93,6 @@ def _place(state: str, room: int) -> str:
     path, space, rest = state.partition(" (")
     path = f"~/{path.removeprefix(home)}" if path.startswith(home) else path
     return (shortened(path, room) if os.path.isabs(state) else path) + space + rest
-
-
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """Lay out rows of text under a head: numbers to the right, words to the left."""
-    from kcl.text.layout import is_numeric
-
-    widths = [max(len(line[column]) for line in [head, *rows]) for column in range(len(head))]
-    numeric = [is_numeric([row[column] for row in rows if row[column]]) for column in range(len(head))]
-    lines = []
-    for line in [head, *rows]:
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 class Asked:

@@ -17,7 +17,6 @@ from kcl.record import imports
 
 NEEDED = ("TranslationUnit.executor", "TranslationUnit.__call__")
 
-EXECUTOR = "kcl.integrations.executor"
 _LOOPY = frozenset({"loopy"})
 _KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
 
@@ -34,7 +33,7 @@ class Kernels:
 
 def installed(row: Any) -> None:
     """Give the program's own modules the face, and record their calls where they have loopy itself."""
-    imports.install(EXECUTOR, for_good=False)
+    imports.install(for_good=False)
     imports.record_own(lambda: _is_known_version(row))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyopencl as cl
 
+from kcl.errors import meant
 from kcl.launch import ARRAYS
 from kcl.namedtuple import NamedTuple
 
@@ -197,12 +198,6 @@ def place(recipe: Any) -> str:
     """Say where a recipe stands, in brackets; nothing where there is none."""
     code = getattr(inspect.unwrap(recipe), "__code__", None) if recipe is not None else None
     return f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """Suggest the name that was meant, if one is near."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def unknown_dtype(dtype: object) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 
 from kcl import caches, process
 from kcl.cache.key import Part, common
-from kcl.record import kept
+from kcl.record import kept, texts
 from kcl.record.callables import distributions, readings
+from kcl.record.dtypes import dtype_text, structures
 
 FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
-_PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 _FOR_SOURCE = ("numpy", "pyopencl")  # what the invoker of a kcl.Source depends on
 
 
@@ -52,7 +52,7 @@ def switches() -> list[Part]:
 
 
 def _find(with_loopy: bool) -> list[Part]:
-    head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", _PYTHON)]
+    head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", distributions.INTERPRETER)]
     if not with_loopy:
         return head + [_distribution(name) for name in _FOR_SOURCE]
     head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
@@ -90,7 +90,7 @@ def state() -> str:
 def _default_target(loopy: Any) -> str:
     target = loopy._DEFAULT_TARGET
     module = sys.modules.get("loopy.target.pyopencl")
-    return "" if target is getattr(module, "PyOpenCLTarget", None) else f"default target {_text(target)}"
+    return "" if target is getattr(module, "PyOpenCLTarget", None) else f"default target {texts.walked(target)}"
 
 
 def _reductions() -> str:
@@ -99,13 +99,7 @@ def _reductions() -> str:
     operations = module._REDUCTION_OPS
     own = {name: kind for name, kind in operations.items() if kind.__module__ != module.__name__}
     parsers = module._REDUCTION_OP_PARSERS
-    return f"reductions {_text([sorted(own.items()), parsers])}" if own or parsers else ""
-
-
-def _text(value: Any) -> str:
-    from kcl.record import texts
-
-    return texts.walked(value)
+    return f"reductions {texts.walked([sorted(own.items()), parsers])}" if own or parsers else ""
 
 
 def _registered() -> str:
@@ -116,21 +110,9 @@ def _registered() -> str:
     named = module.TYPE_REGISTRY.dtype_to_name
     state = _state()
     if state.structures[0] != len(named):
-        found = _named(named)
+        found = sorted([(name, dtype_text(dtype)) for name, dtype in structures()])
         state.structures = len(named), f"structures {found}" if found else ""
     return state.structures[1]
-
-
-def _named(names: dict[Any, str]) -> list[tuple[str, str]]:
-    from pyopencl.cltypes import vec_type_to_scalar_and_count
-
-    from kcl.record.dtypes import dtype_text
-
-    return sorted(
-        (name, dtype_text(dtype))
-        for dtype, name in names.items()
-        if getattr(dtype, "names", None) and dtype not in vec_type_to_scalar_and_count
-    )
 
 
 def reset() -> None:

@@ -48,6 +48,7 @@ from kcl.errors import UnknownInput
 from kcl.record.callables import values
 from kcl.record.callables.classes import HEAP, enum_type, is_remembered
 from kcl.record.callables.reach import reach
+from kcl.record.dtypes import structures
 
 _LONG = 512  # bytes; a longer text counts by its digest, so that the texts of nested values stay short
 
@@ -94,7 +95,7 @@ def content_key(unit: Any) -> str | None:
     on the unit or about it.
     """
     try:
-        content, text = _written((unit, _structures()))
+        content, text = _written((unit, sorted(structures(), key=_first)))
         digest = hashlib.sha256(text).hexdigest()
         reached = reach(_NOWHERE, {"content": digest, "beside": tuple(content.strange)})
     except (UnknownInput, RecursionError):
@@ -119,22 +120,6 @@ def _take(content: Any, beside: Any) -> None:
 
 # A function without a place: texts in a unit that name a path count as they are.
 _NOWHERE = FunctionType(_take.__code__.replace(co_filename="<kcl>"), {})
-
-
-def _structures() -> list[tuple[str, Any]]:
-    """List the structures that were registered with a name in C, which no dtype holds, vectors left out."""
-    from pyopencl.cltypes import vec_type_to_scalar_and_count
-    from pyopencl.compyte.dtypes import TYPE_REGISTRY
-
-    named = TYPE_REGISTRY.dtype_to_name.items()
-    return sorted(
-        [
-            (name, dtype)
-            for dtype, name in named
-            if getattr(dtype, "names", None) and dtype not in vec_type_to_scalar_and_count
-        ],
-        key=_first,
-    )
 
 
 class Content:

@@ -31,6 +31,18 @@ def dtype_text(dtype: Any) -> str:
     return dtype.str if dtype.names is None and dtype.subdtype is None else repr(layout_of(dtype))
 
 
+def structures() -> list[tuple[str, Any]]:
+    """List the structures that were registered with a name in C, which no dtype holds, vectors left out."""
+    from pyopencl.cltypes import vec_type_to_scalar_and_count
+    from pyopencl.compyte.dtypes import TYPE_REGISTRY
+
+    return [
+        (name, dtype)
+        for dtype, name in TYPE_REGISTRY.dtype_to_name.items()
+        if getattr(dtype, "names", None) and dtype not in vec_type_to_scalar_and_count
+    ]
+
+
 def dtype_from(layout: Any) -> Any:
     """Build the numpy dtype that `layout_of` described."""
     import numpy as np

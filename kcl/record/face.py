@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType, NoneType
 from typing import Any
 
-from kcl.record import recorder, table, texts, unmade
+from kcl.record import calls, recorder, table, texts, unmade
 
 _VERSION_2018_2 = (2018, 2)
 
@@ -27,7 +27,7 @@ class Function:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Record the call, or carry it out."""
-        return recorder.call(self.__name__, arguments, keywords)
+        return calls.call(self.__name__, arguments, keywords)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__kcl"):
@@ -84,7 +84,7 @@ class Thing(texts.Standing):
         return getattr(self.real(), name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return recorder.call(self._kcl_name, arguments, keywords)
+        return calls.call(self._kcl_name, arguments, keywords)
 
     def __instancecheck__(self, value: Any) -> bool:
         record = unmade.record_of(value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import importlib
 import os
 import sys
 import threading
@@ -22,7 +21,6 @@ from kcl import process
 
 _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 
-_launcher = ""  # the module that launches recorded units: it lies above this one
 _import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
 
 
@@ -46,23 +44,17 @@ class State:
 _state = process.shared(State)
 
 
-def install(launcher: str, for_good: bool = True) -> None:
+def install(for_good: bool = True) -> None:
     """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe.
 
-    `launcher` names the module that launches recorded units. What is not `for_good` ends with `record_own(None)`.
+    What is not `for_good` ends with `record_own(None)`.
     """
-    global _import, _launcher
-    _launcher = launcher
+    global _import
     with _state().lock:
         _state().faces |= for_good
         if _import is None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
-
-
-def launching() -> Any:
-    """Return the module that launches recorded units."""
-    return importlib.import_module(_launcher)
 
 
 def record_own(when: Callable[[], bool] | None) -> None:
@@ -175,7 +167,7 @@ def watch() -> None:
 
 
 def _watching(name: str, function: FunctionType) -> Any:
-    from kcl.record import recorder
+    from kcl.record import calls, recorder
 
     state = _state()
 
@@ -187,7 +179,7 @@ def _watching(name: str, function: FunctionType) -> Any:
         )
         if not is_recorded or _is_loopys(names):
             return function(*arguments, **keywords)
-        return recorder.call(name, arguments, keywords)
+        return calls.call(name, arguments, keywords)
 
     watching.__kcl_real__ = function  # type: ignore[attr-defined]
     return watching

@@ -70,11 +70,6 @@ class Observed:
             self.refusals.update(thread.refusals.copy())
             self.working_directory |= thread.working_directory
 
-    @property
-    def unknowable(self) -> str:
-        """The first thing that no key can hold; empty where there was none."""
-        return next((refusal.what for refusal in self.refusals), "")
-
 
 class State:
     """What kcl did to the interpreter: whether the audit hook is there, and the functions that are wrapped now."""

@@ -111,20 +111,24 @@ class Group:
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
 
 
-def group(name: str) -> Group:
-    """Return the group of the calls in a file of this name."""
-    groups = _state().groups
+def group(file: str) -> Group:
+    """Return the group of the calls in a file, and in others of its name."""
+    name, groups = file.rpartition("/")[2], _state().groups
     return groups.get(name) or groups.setdefault(name, Group(name))
 
 
 def find(digest: str, where: Group) -> tuple[Warned, ...] | None:
     """Return the warnings of a record that was carried out without an error, None where that is not proven."""
-    proven = _state().proven
-    found = proven.get(digest)
+    found = known(digest)
     if found is None:
         where.read()
-        found = proven.get(digest)
+        found = known(digest)
     return found
+
+
+def known(digest: str) -> tuple[Warned, ...] | None:
+    """Return the warnings of a record that this process knows to be proven, None for another one."""
+    return _state().proven.get(digest)
 
 
 def add(digest: str, warned: tuple[Warned, ...], where: Group) -> None:

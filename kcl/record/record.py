@@ -11,7 +11,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from kcl.record import texts
@@ -34,6 +34,11 @@ class CallSite:
         self._instruction = instruction
         self.names = names
 
+    @classmethod
+    def of(cls, frame: FrameType) -> CallSite:
+        """Return where a frame stands now."""
+        return cls(frame.f_code, frame.f_lasti, frame.f_globals)
+
     @property
     def file(self) -> str:
         """The file of the code, as Python names it."""
@@ -49,8 +54,11 @@ class CallSite:
         return f"{self.file.rpartition('/')[2]}:{self.line}"
 
 
-class Record:
-    """One call into loopy: a function's name, its arguments and where it stands. Thread-safe."""
+class Record(Standing):
+    """One call into loopy: a function's name, its arguments and where it stands. Thread-safe.
+
+    In the arguments of another record it stands for what it gives.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -115,30 +123,27 @@ class Record:
         """Whether the record was carried out."""
         return self._made is not _NOTHING
 
+    def text(self) -> str:
+        """Return the reference to this record."""
+        return f"<{self.digest}>"
+
+    def real(self) -> Any:
+        """Return what the call gave, which was carried out before."""
+        return self._made
+
     def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
         """Return what the call gives; `carry_out` calls loopy, once. Raises what loopy raises."""
         for record in self.chain():
             with record.lock:
                 if record._made is _NOTHING:
-                    arguments = tuple([real(value) for value in record.arguments])
-                    keywords = {name: real(value) for name, value in record.keywords.items()}
+                    arguments = tuple([texts.real(value) for value in record.arguments])
+                    keywords = {name: texts.real(value) for name, value in record.keywords.items()}
                     record._made = carry_out(record, arguments, keywords)
         return self._made
 
     def chain(self) -> Iterator[Record]:
         """Yield the records that this one needs and that were not carried out, then itself."""
-        ordered: dict[int, Record] = {}
-        waiting = [(self, False)]
-        while waiting:
-            record, ready = waiting.pop()
-            if id(record) in ordered:
-                continue
-            if ready or record.is_made:
-                ordered[id(record)] = record
-                continue
-            waiting.append((record, True))
-            waiting += [(one, False) for one in record.inputs if not one.is_made]
-        yield from ordered.values()
+        yield from _ordered(self, lambda record: [one for one in record.inputs if not one.is_made])
 
     def changed(self) -> bool:
         """Tell whether the digest may no longer say what the unit is.
@@ -189,7 +194,7 @@ class Record:
         """
         numbers: dict[str, int] = {}
         calls: list[dict[str, Any]] = []
-        for record in _ordered(self):
+        for record in _ordered(self, lambda record: record.inputs):
             if record.digest not in numbers:
                 calls.append(record._call(numbers, names))
                 numbers[record.digest] = len(calls)
@@ -209,8 +214,8 @@ class Record:
         }
 
 
-def _ordered(record: Record) -> list[Record]:
-    """List all records that one comes from, inputs first, itself last."""
+def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
+    """List the records that one comes from, as `inputs` gives those of each: inputs first, itself last."""
     ordered: dict[int, Record] = {}
     waiting = [(record, False)]
     while waiting:
@@ -221,7 +226,7 @@ def _ordered(record: Record) -> list[Record]:
             ordered[id(one)] = one
             continue
         waiting.append((one, True))
-        waiting += [(other, False) for other in reversed(one.inputs)]
+        waiting += [(other, False) for other in reversed(inputs(one))]
     return list(ordered.values())
 
 
@@ -237,18 +242,3 @@ def _numbered(text: str, numbers: dict[str, int]) -> str:
         return found[0] if number is None else f"call {number}"
 
     return _REFERENCE.sub(named, text) if "<" in text else text
-
-
-def real(value: Any) -> Any:
-    """Return a copied argument as loopy is to see it: what stands for a thing of loopy's is exchanged for that."""
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        return kind([real(item) for item in value])
-    if kind is dict:
-        return {real(key): real(item) for key, item in value.items()}
-    if issubclass(kind, Standing):
-        return value.real()
-    from kcl.record import recorder, unmade
-
-    record = unmade.record_of(value)
-    return unmade.real_of(value) if record is None else recorder.make(record)

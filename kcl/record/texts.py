@@ -12,13 +12,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
+from kcl.record.callables import distributions
 from kcl.record.callables.plain import SIMPLE
-
-if TYPE_CHECKING:
-    from kcl.record.record import Record
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -30,20 +29,6 @@ _UNIT = "unit "  # begins the text of one of loopy's own
 # Classes whose objects hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
-
-
-class Taken:
-    """What was found in the arguments of one call.
-
-    `inputs` has the records that they come from, in their order, and `kept` the things that loopy keeps by reference
-    and that may change, with their texts.
-    """
-
-    __slots__ = ("inputs", "kept")
-
-    def __init__(self) -> None:
-        self.inputs: list[Record] = []
-        self.kept: list[tuple[Any, str]] = []
 
 
 class Standing:
@@ -60,6 +45,20 @@ class Standing:
         raise NotImplementedError
 
 
+class Taken:
+    """What was found in the arguments of one call.
+
+    `inputs` has the records that they come from, in their order, and `kept` the things that loopy keeps by reference
+    and that may change, with their texts.
+    """
+
+    __slots__ = ("inputs", "kept")
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+        self.kept: list[tuple[Any, str]] = []
+
+
 class Consumed(Standing):
     """What an iterator of Python gave when a call was made with it; loopy gets an iterator over that.
 
@@ -74,21 +73,17 @@ class Consumed(Standing):
 
     def real(self) -> Any:
         """Return an iterator over loopy's own things."""
-        from kcl.record.record import real
-
         return chain([real(item) for item in self.items], self.rest or ())
 
 
-def is_plain(value: Any) -> bool:
-    """Tell whether there is nothing in an argument that is read once, or that loopy could call."""
+def real(value: Any) -> Any:
+    """Return a copied argument as loopy is to see it: what stands for a thing of loopy's is exchanged for that."""
     kind = type(value)
-    if kind in PLAIN:
-        return True
     if kind in (list, tuple, set, frozenset):
-        return all(map(is_plain, value))
+        return kind([real(item) for item in value])
     if kind is dict:
-        return all(map(is_plain, value.values()))
-    return kind is type and _package(value) in _LIBRARIES
+        return {real(key): real(item) for key, item in value.items()}
+    return value.real() if issubclass(kind, Standing) else value
 
 
 def consumed(value: Any) -> Any:
@@ -279,18 +274,11 @@ def current(value: Any) -> str:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
-    from kcl.cache.key import Key, Part
-    from kcl.record.callables import distributions
     from kcl.record.callables.walk import Walk
 
     walk = Walk("an argument of loopy", "")
     text = walk.encoder.encode(value)
-    parts = [*walk.parts, *(Part("distribution", f"{name} {_identity(distributions, name)}") for name in walk.reached)]
+    parts = [*walk.parts, *(Part("distribution", f"{name} {distributions.reached(name)}") for name in walk.reached)]
     if walk.encoder.shared:
         parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
     return f"{text} with {Key(sorted(parts)).digest}" if parts else text
-
-
-def _identity(distributions: Any, name: str) -> str:
-    generator = name in distributions.GENERATORS
-    return str(distributions.generator(name) if generator else distributions.identity(name))

@@ -7,12 +7,16 @@ layout in memory than any class of kcl; one that is asked passes everything on t
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from typing import Any
 
-from kcl.record import imports, texts
-from kcl.record.record import Record
+from kcl.record import beside, recorder, texts
+from kcl.record.record import CallSite, Record
+from kcl.record.table import CONSTRUCTORS
+
+_LAUNCHING = "kcl.integrations.executor"  # launches units; it lies above this room
 
 
 class _Bare:
@@ -94,8 +98,6 @@ class _Fields:
     """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
-        from kcl.record import recorder
-
         return (recorder.loopy().TranslationUnit if unit is None else asked(unit, "fields")).__dataclass_fields__
 
 
@@ -106,17 +108,24 @@ class UnmadeUnit(Unmade):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch, as loopy's unit does; the executor is kept with the record."""
-        return imports.launching().call(self, arguments, keywords)
+        return importlib.import_module(_LAUNCHING).call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
         """Return what launches the unit on a context or queue, as loopy's `executor` does."""
-        return imports.launching().executor(self, arguments, entrypoint, keywords)
+        return importlib.import_module(_LAUNCHING).executor(self, arguments, entrypoint, keywords)
 
     def with_entrypoints(self, entrypoints: Any) -> Any:
         """Return the unit with other entry points."""
-        from kcl.record import recorder
-
-        return recorder.method(self, "with_entrypoints", (entrypoints,))
+        record = record_of(self)
+        if record is not None and recorder.is_on():
+            name, place = "with_entrypoints", CallSite.of(sys._getframe(1))
+            try:
+                record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.state(), place)
+            except Exception as error:
+                recorder.unknown(name, error, place)
+            else:
+                return answer(record)
+        return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
 
 
 _ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
@@ -125,11 +134,26 @@ _ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__"
 KINDS = frozenset({Unmade, UnmadeUnit})
 
 
-def new(record: Record, unit: bool) -> Any:
+def new(record: Record) -> Any:
     """Return a new object for what a record gives."""
-    made = UnmadeUnit() if unit else Unmade()
+    made = Unmade() if record.function in CONSTRUCTORS else UnmadeUnit()
     _dictionary.__get__(made)["record"] = record
     return made
+
+
+def answer(record: Record) -> Any:
+    """Return what stands for the result of a call: loopy's own object where the call gives no unit, as expected."""
+    if not recorder.waits(record) and record.function not in CONSTRUCTORS and not is_unit(record.real()):
+        return record.real()
+    return new(record)
+
+
+def is_unit(value: Any) -> bool:
+    """Tell whether an object is a translation unit, made or not."""
+    if type(value) is UnmadeUnit:
+        return True
+    found = sys.modules.get("loopy")
+    return found is not None and type(value) is getattr(found, "TranslationUnit", None)
 
 
 def record_of(value: Any) -> Record | None:
@@ -151,8 +175,6 @@ def shown(value: Any) -> str:
 
 def class_name(record: Record) -> str:
     """Name the class of what a record gives, as loopy's package shows it."""
-    from kcl.record.table import CONSTRUCTORS
-
     return CONSTRUCTORS.get(record.function, "TranslationUnit")
 
 
@@ -173,25 +195,16 @@ def real_of(value: Any) -> Any:
 def twin(value: Any) -> Any:
     """Return what a call keeps of an argument: it has the same record, and nobody else can ask it."""
     record = record_of(value)
-    return real_of(value) if record is None else new(record, type(value) is UnmadeUnit)
+    return real_of(value) if record is None else new(record)
 
 
 def asked(value: Any, question: str) -> Any:
     """Have loopy's own object made, since one was asked something, and return it; it counts by its content from now."""
     record = record_of(value)
     if record is not None:
-        from kcl.record import recorder
-
         recorder.asked(record, question)
         _become(value, record, recorder.handed_out(record))
     return real_of(value)
-
-
-def made(record: Record) -> Any:
-    """Return loopy's own object."""
-    from kcl.record import recorder
-
-    return recorder.make(record)
 
 
 def _become(value: Any, record: Record, made: Any) -> None:
@@ -212,9 +225,9 @@ def _write(value: Any, taken: texts.Taken) -> tuple[str, Any]:
     """Return the text and a copy of an object: what waits counts by its record, all else by its content."""
     record = record_of(value)
     if record is None or record.exposed:
-        return texts.take(real_of(value) if record is None else made(record), taken)
+        return texts.take(real_of(value) if record is None else recorder.make(record), taken)
     taken.inputs.append(record)
-    return f"<{record.digest}>", new(record, type(value) is UnmadeUnit)
+    return record.text(), record
 
 
 for _kind in KINDS:

@@ -30,6 +30,11 @@ def cut(text: str, width: int) -> str:
     return text if columns_of(text) <= width else text[: width - len(_LEFT_OUT)] + _LEFT_OUT
 
 
+def counted(count: int, one: str, many: str) -> str:
+    """Write a number with its words: "1 program is", "2 programs are"."""
+    return f"{count} {one if count == 1 else many}"
+
+
 def folded(line: str, width: int, hang: int = 2) -> list[str]:
     """Break a line that is too long between words; further lines are indented. A word that is too long stays whole."""
     if columns_of(line) <= width:

@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING, Any
 from kcl import events, settings
 from kcl.handle import described
 from kcl.namedtuple import NamedTuple
+from kcl.settings import option
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.workers.prepare import Item
 
-# Nobody reads what a worker prints, and each program is asked of it once.
-_VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_REPORT": ""}
+# Nobody reads what a worker prints, and each program is asked of it once. The helper that completes entries would share
+# the processors with the workers: it gets the programs of a worker as that one ends.
+_VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_PROMOTE": "exit", "KCL_REPORT": ""}
 
 
 class Task(NamedTuple):
@@ -132,7 +134,7 @@ def _setup(devices: list[tuple[int, int, str]]) -> Setup:
         sys.argv,
         os.path.abspath(file) if file else "",
         getattr(main, "__package__", None),
-        settings.get_cache_dir() if settings.is_chosen() else "",
+        option.get_cache_dir() if option.is_chosen() else "",
         devices,
     )
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING
 
-from kcl import settings
+from kcl.settings import option
 from kcl.workers import prepare
 from kcl.workers.crew import Setup
 from kcl.workers.definitions import Definitions
@@ -33,7 +33,7 @@ def serve(socket: connection.Connection) -> None:
     sys.path[:], sys.argv[:] = setup.path, setup.argv
     sys.modules["__main__"] = Definitions(setup.main, setup.package)
     if setup.cache_dir:
-        settings.cache_dir(setup.cache_dir)
+        option.cache_dir(setup.cache_dir)
     context: cl.Context | None = None
     while blob := socket.recv_bytes():
         try:

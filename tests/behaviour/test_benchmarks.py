@@ -28,6 +28,7 @@ PARTS = (
     "entries",
     "listing",
     "prepare",
+    "threads",
     "bookkeeping",
     "budget",
     "direct_key",
@@ -95,6 +96,13 @@ def document() -> dict:
             "background": {"cpu": [1.0], "seconds": [3.0]},
         },
         "prepare": {"count": 42, **{what: {"2": [1.1, 1.3], "1": [2.0, 2.1]} for what in ("wall", "cpu")}},
+        "threads": {
+            "count": 42,
+            **{
+                kind: {"wall": [seconds, seconds], "cpu": [seconds, seconds], "built again": [0, 0]}
+                for kind, seconds in (("one", 10.0), ("shared", 10.5), ("own", 11.0))
+            },
+        },
         "lookup": {"largest": 1_000_000, "entries": entries},
         "storm": {"processes": 8, "kernels": 20, "cores": 2, "one compile time": [0.5], "again": again, **storm},
         "entries": {"count": 42, "disk": {"kcl binary": 10, "pocl": 20}, "parts": {}, "codecs": {}},

@@ -33,6 +33,8 @@ from kcl import caches, process, settings
 from kcl.drivers.pocl import client
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
+# What a reader tries first runs in `make test`; the blocks of the other pages are slow.
+FIRST = {"README.md", "doc/tutorial/first-run.md", "doc/howto/project-cache.md"}
 MODULE = "kcl_documentation"
 WIDTH = 107  # columns of code; see doc/_static/kcl.css
 COLUMNS = "90"  # of the terminal on which a reader gives the commands; with others, other columns would be left out
@@ -165,11 +167,15 @@ def home():
     shutil.rmtree(made, ignore_errors=True)
 
 
+def _page(path: pathlib.Path):
+    name = path.relative_to(ROOT).as_posix()
+    return pytest.param(path, id=name, marks=[] if name in FIRST else [pytest.mark.slow])
+
+
 class TestBlocks:
     """What a document shows is true."""
 
-    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
-    @pytest.mark.slow_cases(3)
+    @pytest.mark.parametrize("path", [_page(path) for path in DOCUMENTS])
     def test_execute(self, path, child, home, monkeypatch):
         """Every block of the document runs and prints what it says, on PoCL."""
         project = home / "project"

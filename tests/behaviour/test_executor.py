@@ -12,6 +12,8 @@ import pytest
 
 from conftest import PLATFORMS, Child
 
+pytestmark = pytest.mark.slow_platforms
+
 SCRIPT = pathlib.Path(executor_cases.__file__)
 # How many generator entries a case makes: each choice of dtypes that matters its own, all others shared.
 ENTRIES = {

@@ -123,6 +123,7 @@ class TestUnit:
         assert program(code, **variables)[0] == ["kcl.integrations.executor", False]
 
 
+@pytest.mark.slow
 class TestArguments:
     def test_type_of_an_argument(self, program):
         """An argument stays a proxy after it was asked: `type` is kcl's, `isinstance` and `__class__` say loopy's."""
@@ -268,6 +269,7 @@ class TestErrors:
         assert program(code) == [["<string>", True, True], True]
 
 
+@pytest.mark.slow
 class TestModules:
     def test_import_module(self, program):
         """`importlib.import_module` gives loopy itself, whose calls outside of recipes are not recorded."""

@@ -79,6 +79,7 @@ class TestDamagedEntries:
         warm.finish()
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
+    @pytest.mark.slow
     def test_quarantine_is_bounded(self, warm):
         """However many entries are damaged, a bounded number of them is kept."""
         for _ in range(2):
@@ -87,6 +88,7 @@ class TestDamagedEntries:
             assert warm.run("all").numbers == NUMBERS
         assert 0 < len(warm.quarantined) <= 16
 
+    @pytest.mark.slow
     def test_swapped(self, warm):
         """The entry of one program in the place of another is refused by its key, in both layers."""
         for store, find in ((warm.binaries, warm.binary_of), (warm.rows, warm.row_of)):
@@ -113,6 +115,7 @@ class TestDamagedEntries:
         assert warm.run("inputs", warm=True).numbers["control"] == X
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_invoker_that_is_none(self, warm):
         """A row that verifies but holds no usable invoker is generated anew."""
         for kernel, part in (("control", "invoker.code"), ("body", "invoker.py"), ("helped", "source.cl")):
@@ -130,6 +133,7 @@ class TestDamagedEntries:
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("compiled", [True, False])
+    @pytest.mark.slow_cases(2)
     def test_invoker_that_raises(self, warm, compiled):
         """Whatever a stored invoker raises as it is executed, it is made anew: one error each, and right numbers."""
         for kernel, line in RAISING.items():
@@ -150,6 +154,7 @@ class TestDamagedEntries:
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_special_row_that_raises(self, warm):
         """Of a kernel whose dtypes were chosen the row with the bad code alone is set aside."""
         ((address, entry),) = [pair for pair in warm.rows_of("untyped") if pair[1].metadata["chosen"]["x"] == "<f8"]
@@ -162,6 +167,7 @@ class TestDamagedEntries:
         assert [name.rpartition("-")[2] for name in warm.quarantined] == [f"{address}.damaged"]
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_row_of_another_form(self, warm):
         """A row that verifies and has none of the fields of today, as another kcl may write it, is made anew."""
         kernels = ("control", "body")
@@ -173,6 +179,7 @@ class TestDamagedEntries:
         assert [run.outcomes("generator")[kernel] for kernel in kernels] == [["error"]] * 2
         assert warm.run("inputs", warm=True).numbers["control"] == X
 
+    @pytest.mark.slow
     def test_foreign_device(self, warm):
         """An entry that was made for another device, in any one part of its identity, is refused."""
         address, entry = warm.binary_of("control")
@@ -188,7 +195,7 @@ class TestDamagedEntries:
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("kind", ["link", "fifo", "directory", "loose", "foreign"])
-    @pytest.mark.slow_cases(3)
+    @pytest.mark.slow_cases(5)
     def test_planted(self, warm, tmp_path, kind):
         """A link, FIFO, directory, or somebody's file in an entry's place is not read, and its target not harmed."""
         address, entry = warm.binary_of("control")
@@ -234,7 +241,7 @@ class TestDatabase:
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("content", [b"no database at all", bytes(8192), b""])
-    @pytest.mark.slow_cases(2)
+    @pytest.mark.slow_cases(3)
     def test_damaged(self, warm, content):
         """A damaged file is set aside and made anew; the binary layer is not touched by it."""
         path = warm.rows.location
@@ -247,6 +254,7 @@ class TestDatabase:
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_flipped(self, warm):
         """A database with flipped bytes anywhere gives no wrong number."""
         with open(warm.rows.location, "rb") as stream:
@@ -282,6 +290,7 @@ class TestDirectories:
         warm.finish()
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
+    @pytest.mark.slow
     def test_no_directory_for_loopy(self, warm):
         """A file in the place of pytools' directory, with which loopy cannot be imported: the run goes on."""
         shutil.rmtree(warm.child.cache / "pytools")
@@ -295,7 +304,7 @@ class TestDirectories:
 
     @pytest.mark.parametrize(("mode", "remedy"), [(0o777, "chmod go-w"), (0o770, "chmod g-w")])
     @pytest.mark.parametrize("folder", ["pyopencl/kcl-binary-v1", "pytools"])
-    @pytest.mark.slow_cases(2)
+    @pytest.mark.slow_cases(4)
     def test_loose(self, warm, folder, mode, remedy):
         """A directory that others can write is refused with one warning that names the command; mended, it hits."""
         path = warm.child.cache / folder
@@ -313,6 +322,7 @@ class TestDirectories:
         os.chmod(path, 0o700)
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
+    @pytest.mark.slow
     def test_foreign(self, warm):
         """A directory that another user owns is refused with one warning that names the command."""
         _as_root(lambda: os.chown(warm.binaries.location, 12345, 12345))
@@ -333,6 +343,7 @@ class TestDirectories:
         assert run.outcomes("generator")["body"] == run.outcomes("binary")["body"] == ["miss"]
         assert 1 <= len(warnings_in(run)) <= 2
 
+    @pytest.mark.slow
     def test_no_home(self, warm):
         """Without a home directory, hence without a place for any cache, loopy is imported and everything computed."""
         if warm.platform == "Portable Computing Language":
@@ -342,6 +353,7 @@ class TestDirectories:
         assert run.numbers == PAIR
         assert len(warnings_in(run)) == 2
 
+    @pytest.mark.slow
     def test_no_home_and_no_user(self, child, platform_name):
         """Without HOME and without an entry in the list of users nothing is written into the working directory."""
         command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
@@ -361,6 +373,7 @@ class TestDirectories:
             assert os.listdir(work) == []
         assert done.stdout.split() == ["3.0", str(temporary / "kcl-54321" / ".cache"), "hit", "hit"]
 
+    @pytest.mark.slow
     def test_removed_while_running(self, project):
         """A cache directory that is removed between two launches is made anew."""
         launch = '        yield "control", control()'
@@ -418,6 +431,7 @@ class TestFullDisk:
             run = project.run("pair", warm=True, KCL_CACHE_DIR=str(root))
             assert run.numbers == PAIR
 
+    @pytest.mark.slow
     def test_size_limit(self, warm):
         """Under a limit for the size of files nothing is written, no signal ends the run, and nothing is left over."""
         if warm.platform == "Portable Computing Language":
@@ -438,6 +452,7 @@ class TestFullDisk:
 @pytest.mark.one_platform
 class TestRootFirst:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+    @pytest.mark.slow
     def test_home_of_another(self, project):
         """Root whose HOME is that of a user, as sudo may keep it, makes nothing of kcl's there, and is told so once."""
         home = project.child.home
@@ -528,6 +543,7 @@ print(json.dumps([arrived, outcomes]))
 
 
 class TestSignals:
+    @pytest.mark.slow
     def test_all_the_time(self, child, platform_name):
         """A signal every millisecond breaks no look-up, no entry and no wait for another process: three run at once."""
         command = [sys.executable, "-c", SIGNALLED, PLATFORMS[platform_name]]

@@ -331,7 +331,7 @@ class TestLaunchSizes:
             ({"global_offset": -1}, "global_offset is a number of .* not the int -1"),
             (
                 {"globl_size": 4},
-                r"takes no argument 'globl_size' \(did you mean 'global_size'\?\); .*local_size, global_offset",
+                r"takes no argument 'globl_size' \(did you mean 'global_size' or 'local_size'\?\); .*global_offset",
             ),
             ({"local_size": (1, 1)}, r"kernel 'numbered' with local_size=\(1, 1\): .*differing dimensions"),
             ({"local_size": 3}, r"WORK_GROUP_SIZE - kernel 'numbered' with local_size=3"),

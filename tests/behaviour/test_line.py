@@ -25,7 +25,6 @@ WARM_MODULES = [
     "kcl.build.kernels",
     "kcl.build.leases",
     "kcl.build.options",
-    "kcl.build.preprocessor",
     "kcl.build.program_key",
     "kcl.build.stage",
     "kcl.cache",
@@ -73,6 +72,7 @@ WARM_MODULES = [
     "kcl.recipe",
     "kcl.record",
     "kcl.record.beside",
+    "kcl.record.calls",
     "kcl.record.callables",
     "kcl.record.callables.distributions",
     "kcl.record.callables.plain",
@@ -92,6 +92,7 @@ WARM_MODULES = [
     "kcl.record.texts",
     "kcl.record.unmade",
     "kcl.settings",
+    "kcl.settings.option",
     "kcl.settings.trust",
     "kcl.spans",
 ]
@@ -151,6 +152,7 @@ class TestRuns:
         (record,) = set(warm.own_files()) - records
         assert record.startswith(os.path.join("kcl", "journal", "run-"))
 
+    @pytest.mark.slow_platforms
     def test_empty_driver_cache(self, warm, tmp_path):
         """kcl's entries load with PoCL's own cache empty, and with it switched off: nothing is compiled."""
         assert warm.run(warm=True, POCL_CACHE_DIR=str(tmp_path / "empty")).numbers == NUMBERS
@@ -192,7 +194,7 @@ class TestImports:
 @pytest.mark.slow_platforms
 class TestChanges:
     @pytest.mark.usefixtures("platform_name")
-    @pytest.mark.parametrize("pure", [False, True], ids=["default", "pure"])
+    @pytest.mark.parametrize("pure", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["default", "pure"])
     def test_each_input(self, request, pure):
         """A changed body, helper, module, closure, default, global, class, parameter, file, header or option is a miss.
 
@@ -272,6 +274,7 @@ class TestNoise:
         assert run.outcomes("generator")["control"] == ["hit"]
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_place_in_code(self, project, tmp_path):
         """Code that names its own place otherwise than as an include directory is generated anew for each copy."""
         project.edit("kernels/included.cl", '"factor.h"', "FILE")

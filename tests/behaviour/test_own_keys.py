@@ -37,6 +37,7 @@ print(json.dumps([kcl.__file__, float(y.sum()), looks, keys]))
 """
 
 
+@pytest.mark.slow
 def test_front_end_of_another_kcl(child, platform_name):
     """Where kcl's front end writes other code, the generator misses; where the text is the same, the binary hits."""
     shutil.copytree(ROOT / "kcl", child.directory / "kcl", ignore=shutil.ignore_patterns("__pycache__"))

@@ -156,6 +156,7 @@ class TestReaders:
     """A reader that remembers hides its file from the next recipe."""
 
     @pytest.mark.parametrize("reader", READERS)
+    @pytest.mark.slow_cases(2)
     def test_reader_that_remembers(self, site, reader):
         """The recipe that reads first misses after a change of the file; the next one is a stale hit."""
         site.write("table.txt", "1")
@@ -195,6 +196,7 @@ class TestLibraries:
         assert site.outcomes("first", TUNER="1") == [[1, "miss"]]
         assert site.outcomes("first", TUNER="2") == [[1, "hit"]]
 
+    @pytest.mark.slow
     def test_library_that_looks_for_a_file(self, site):
         """Whether a file is there that a library looks for is not observed: a stale hit."""
         site.install("import os\n\ndef number():\n    return 1 + os.path.exists(os.environ['TUNER'])\n")
@@ -202,6 +204,7 @@ class TestLibraries:
         assert site.outcomes("first", TUNER=os.sep) == [[2, "miss"]]
         assert site.outcomes("first", TUNER=os.path.join(os.sep, "absent")) == [[2, "hit"]]
 
+    @pytest.mark.slow
     def test_library_that_is_configured(self, site):
         """What the driver registers with a library does not count: a stale hit."""
         site.install("known = {}\n\ndef register(n):\n    known['n'] = n\n\ndef number():\n    return known['n']\n")
@@ -229,6 +232,7 @@ class TestInstalled:
         path.write_text("def number():\n    return 2\n")
         assert site.outcomes("first") == [[1, "hit"]]
 
+    @pytest.mark.slow
     def test_recipe_in_an_installed_package(self, site):
         """A global that the driver sets in the module of an installed recipe does not count: a stale hit."""
         site.install("from common import pure, source\n\nN = 0\n\n\n@pure\ndef first():\n    return source(N)\n")
@@ -278,6 +282,7 @@ def second():
         site.edit("1", "2", "plugins/plugin.py")
         assert site.outcomes("first", "second") == [[1, "hit"], [2, "miss"]]
 
+    @pytest.mark.slow
     def test_module_made_in_the_recipe(self, site):
         """A recipe that makes the module itself is bypassed: nothing is stored."""
         site.write("plugins/plugin.py", "def number():\n    return 1\n")
@@ -299,6 +304,7 @@ class TestClasses:
         site.edit("made(1)", "made(2)")
         assert site.outcomes("first") == [[1, "hit"]]
 
+    @pytest.mark.slow
     def test_class_made_by_the_standard_library(self, site):
         """A class that `type` or `make_dataclass` makes in the user's code counts by its body."""
         site.recipes(
@@ -406,6 +412,7 @@ class TestMemory:
         ],
         ids=["log", "memo", "counter"],
     )
+    @pytest.mark.slow_cases(3)
     def test_log_of_recipes(self, site, state, act):
         """Of three recipes that write a log each run hits one more than the run before."""
         site.recipes(
@@ -482,6 +489,7 @@ class TestSeen:
         site.write("table.txt", "2")
         assert site.run("first") == [[2, "miss", "file table.txt changed"]]
 
+    @pytest.mark.slow
     def test_changed_working_directory(self, site):
         """A recipe that changes the working directory is bypassed: a hit would leave it as it is."""
         site.write("tables/table.txt", "1")
@@ -502,6 +510,7 @@ class TestSeen:
         ],
         ids=["pkgutil", "resources"],
     )
+    @pytest.mark.slow_cases(4)
     def test_file_read_by_a_loader(self, site, read, zipped):
         """A file that a loader reads for the recipe counts, in a zipped package too."""
 

@@ -20,7 +20,7 @@ import kcl.loopy as lp
 from kcl.cache import layers
 from kcl.cache.layer import CacheWarning
 from kcl.errors import CacheFault
-from kcl.record import proofs, recorder, unmade
+from kcl.record import calls, proofs, recorder, unmade
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 X = np.arange(16, dtype=np.float32)
@@ -50,17 +50,17 @@ def twice(function, *arguments):
     """Run as two processes would: return both results, and how many calls the second one carried out."""
     first = function(*arguments)
     again()
-    before = recorder.carried()
-    return first, function(*arguments), recorder.carried() - before
+    before = recorder.thread.carried
+    return first, function(*arguments), recorder.thread.carried - before
 
 
 def waiting(*arguments, **keywords):
     """Return a unit that a proof lets wait."""
     unit(*arguments, **keywords)
     again()
-    before = recorder.carried()
+    before = recorder.thread.carried
     found = unit(*arguments, **keywords)
-    assert recorder.carried() == before
+    assert recorder.thread.carried == before
     assert type(found) is unmade.UnmadeUnit
     return found
 
@@ -491,10 +491,11 @@ class TestErrors:
 
             dtype = np.dtype([("only_here", np.int32)])
             get_or_register_dtype("only_here", dtype)
-        before = recorder.carried()
+        before = recorder.thread.carried
         unit()
-        assert recorder.carried() > before
+        assert recorder.thread.carried > before
 
+    @pytest.mark.slow
     def test_proof_under_another_python(self, child):
         """`python -O` proves nothing for a run without, and the reverse."""
         code = "import kcl.loopy as lp, sys\nlp.make_kernel('{[i]: 0<=i<4}', 'y[i] = 1', lang_version=(2018, 2))\n"
@@ -517,6 +518,7 @@ print("loopy" in sys.modules)
 class TestWarnings:
     """Warnings of loopy come under the user's filters, in every run, and without loopy in a warm one."""
 
+    @pytest.mark.slow
     def test_given_again(self, child):
         """As often as loopy gives them, cold and warm, and not again when a waiting unit is made."""
         ignored = "warnings.filterwarnings('ignore', {})"
@@ -537,6 +539,7 @@ class TestWarnings:
             assert done.stderr.count("LoopyWarning") == number, (options, filters, done.stderr)
             assert done.stdout == f"{imported}\n", done.stderr
 
+    @pytest.mark.slow
     def test_as_errors(self, child):
         """A warning that is an error is raised at the call, with loopy's category, in every run."""
         code = """
@@ -757,7 +760,7 @@ class TestFaults:
 
     def test_a_fault_is_said_once(self, launch, monkeypatch):
         """The recipe goes on with loopy's units; one warning."""
-        monkeypatch.setattr(recorder, "Record", _broken)
+        monkeypatch.setattr(calls, "Record", _broken)
 
         @kcl.kernel
         def recipe():
@@ -771,7 +774,7 @@ class TestFaults:
     def test_strict(self, monkeypatch):
         """`KCL_STRICT=fault` raises."""
         monkeypatch.setenv("KCL_STRICT", "fault")
-        monkeypatch.setattr(recorder, "Record", _broken)
+        monkeypatch.setattr(calls, "Record", _broken)
         layers.reset()
         with pytest.raises(CacheFault, match="broken"):
             unit()
@@ -788,9 +791,9 @@ class TestFaults:
             layer.publish(key.digest, Entry(key, {"kernel": "damaged", "created": 1, **strange}, {}))
             proofs.reset()
             layers.reset()
-            before = recorder.carried()
+            before = recorder.thread.carried
             unit()
-            assert recorder.carried() > before
+            assert recorder.thread.carried > before
         assert launch(unit()) == 240.0
 
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
@@ -837,7 +840,7 @@ context = cl.create_some_context(interactive=False)
 recipe().source(context)
 from kcl.record import recorder
 files = [os.path.join(place, name) for place, _, names in os.walk(os.environ["XDG_CACHE_HOME"]) for name in names]
-print(json.dumps([recorder.carried(), kcl.stats()["made"], sorted(file for file in files if "kcl" in file)]))
+print(json.dumps([recorder.thread.carried, kcl.stats()["made"], sorted(file for file in files if "kcl" in file)]))
 """
 
 
@@ -846,6 +849,7 @@ class TestSwitches:
         "variables",
         [{"KCL_NO_CACHE": "1"}, {"KCL_NO_CACHE": "generator"}, {"LOOPY_NO_CACHE": "1"}, {"CG_NO_CACHE": "1"}],
     )
+    @pytest.mark.slow_cases(4)
     def test_off(self, child, variables):
         """Recipes get loopy itself; nothing is recorded, kept or read, and no file appears."""
         done = child.run(SWITCHED_OFF, **variables)
@@ -881,9 +885,9 @@ class TestSwitches:
         monkeypatch.setenv("KCL_VERIFY", "1")
         again()
         kcl.add_hook(lambda event: looks.append((event.layer, event.outcome, event.reason)))
-        before = recorder.carried()
+        before = recorder.thread.carried
         assert launch(recipe()) == 240.0
-        assert recorder.carried() == before + 3
+        assert recorder.thread.carried == before + 3
         assert looks[0] == ("generator", "hit", "verified")
         looks.clear()
         from kcl.generate.frontends.loopy import LoopyResult

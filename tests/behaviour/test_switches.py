@@ -93,6 +93,7 @@ class TestTable:
 @pytest.mark.one_platform
 class TestOff:
     @pytest.mark.parametrize("value", ["1", "generator", "binary"])
+    @pytest.mark.slow_cases(3)
     def test_writes_nothing(self, project, value):
         """On an empty cache a layer that is off creates nothing; with all layers off there is nothing of kcl at all."""
         run = project.run("pair", KCL_NO_CACHE=value)
@@ -105,6 +106,7 @@ class TestOff:
         assert ("kcl" in written) is (off != set(LAYERS))
         assert not {path for path in project.own_files() if "binary" in off and "pending" in path}
 
+    @pytest.mark.slow
     def test_second_call(self, project):
         """Off stops the tiers of the layer, never the binding inside of a Kernel: its second call looks nothing up."""
         project.edit("driver.py", '        yield "control", control()(queue, x=x)\n', CALLED_TWICE)
@@ -130,6 +132,7 @@ class TestOwners:
         assert "set_caching_enabled" in run.reasons("generator")["typed"]
         assert run.set("binary") == {"hit"}
 
+    @pytest.mark.slow
     def test_own_misses(self, project):
         """What kcl does to loopy's caches on a miss is not taken for the user's wish."""
         run = project.run("loopy")
@@ -137,6 +140,7 @@ class TestOwners:
         assert project.run("loopy").set("generator") == {"hit"}
 
     @pytest.mark.parametrize(("value", "off"), [("on", True), ("F", False), ("sure", True), ("", True)])
+    @pytest.mark.slow_cases(4)
     def test_parsing(self, warm, value, off):
         """A value means what its owner makes of it; what the owner would reject counts as off, and is said."""
         run = warm.run("inputs", LOOPY_NO_CACHE=value, KCL_REPORT="1")
@@ -145,6 +149,7 @@ class TestOwners:
         if value in ("sure", ""):
             assert "rejects" in run.stderr
 
+    @pytest.mark.slow
     def test_pocl_kernel_cache(self, warm):
         """PoCL's own switch is shown in the report, and kcl's layers hit without it."""
         run = warm.run("pair", warm=True, POCL_KERNEL_CACHE="0", KCL_REPORT="1")
@@ -153,6 +158,7 @@ class TestOwners:
 
 @pytest.mark.one_platform
 class TestNonsense:
+    @pytest.mark.slow
     def test_counts_as_off(self, project):
         """A value of KCL_NO_CACHE that is not understood switches everything off, with a warning that names it."""
         run = project.run("pair", KCL_NO_CACHE="generater")
@@ -164,6 +170,7 @@ class TestNonsense:
 
 @pytest.mark.one_platform
 class TestPlace:
+    @pytest.mark.slow
     def test_precedence(self, warm, tmp_path):
         """A call wins over KCL_CACHE_DIR, which wins over XDG_CACHE_HOME; nothing is written to the losers."""
         before = warm.own_files()
@@ -204,6 +211,7 @@ class TestStrict:
         assert "time" in run.stderr
 
     @pytest.mark.parametrize("layer", LAYERS)
+    @pytest.mark.slow_cases(2)
     def test_error(self, warm, layer):
         """A damaged entry raises: an error is no hit."""
         store, (address, entry) = (
@@ -214,6 +222,7 @@ class TestStrict:
         assert run.code == 1
         assert f"CacheMiss: {layer} layer, kernel 'control': error: damaged entry set aside" in run.stderr
 
+    @pytest.mark.slow
     def test_off_is_exempt(self, project):
         """A layer that is off never raises."""
         for variables in ({"KCL_NO_CACHE": "1"}, {"PYOPENCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1"}):
@@ -231,6 +240,7 @@ class TestStrict:
         assert run.code == 1
         assert "kcl.errors.DamagedEntry" in run.stderr
 
+    @pytest.mark.slow
     def test_fault_of_a_directory(self, warm):
         """A directory that cannot be trusted is a fault."""
         os.chmod(warm.binaries.location, 0o777)

@@ -32,6 +32,7 @@ def stored(entry):
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(42, marks=pytest.mark.slow)])
+@pytest.mark.slow_platforms
 def test_no_trace(tmp_path, platform_name, count):
     """No mark of the builder is in the decompressed bytes of entries, logs and rows."""
     directory = tmp_path / HOME / PROJECT

@@ -329,6 +329,7 @@ class TestIdentity:
         object.__setattr__(made, "_pytools_persistent_hash_digest", b"of something else")
         assert content_key(made) == content_key(unit())
 
+    @pytest.mark.slow
     def test_hash_seeds(self, child):
         """Identities are the same in other processes with other hash seeds."""
         path = __file__.rpartition("/")[0]

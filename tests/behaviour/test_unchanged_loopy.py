@@ -71,6 +71,7 @@ def run(child, platform_name, code, *arguments, by=("-m", "kcl", "run"), **varia
 SUMS = [2.0 * 2016, 3.0 * 2016]
 
 
+@pytest.mark.slow_platforms
 class TestRun:
     def test_driver(self, child, platform_name):
         """The second run of an unchanged driver imports no loopy and compiles nothing."""
@@ -81,6 +82,7 @@ class TestRun:
         warm = run(child, platform_name, FORBID.format("loopy") + DRIVER + END)
         assert warm == [SUMS, False, {"generator": [2, 0], "binary": [3, 0]}]
 
+    @pytest.mark.slow
     def test_looked_into(self, child, platform_name):
         """One that asks its units has them made, and generates and compiles nothing."""
         expected = [SUMS[0], ["scale_2", True], SUMS[1], ["scale_3", True]]
@@ -102,6 +104,7 @@ class TestRun:
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("variable", ["KCL_NO_CACHE", "LOOPY_NO_CACHE"])
+    @pytest.mark.slow_cases(2)
     def test_off(self, child, platform_name, variable):
         """With the generator layer off the program is loopy's."""
         found, has_loopy, looks = run(child, platform_name, DRIVER + END, **{variable: "1"})
@@ -110,6 +113,7 @@ class TestRun:
         assert looks["generator"] == [0, 0]
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_strict(self, child, platform_name):
         """`--strict hit` stops a program that is not warm, and no other."""
         with pytest.raises(AssertionError, match="CacheMiss"):
@@ -127,6 +131,7 @@ class TestInstall:
         ],
     )
     @pytest.mark.one_platform
+    @pytest.mark.slow_cases(2)
     def test_after_loopy(self, child, platform_name, head):
         """Where loopy was imported before, its functions record: nothing is made, generated or compiled."""
         run(child, platform_name, head + DRIVER + END, by=())
@@ -137,6 +142,7 @@ class TestInstall:
         assert looks == {"generator": [2, 0], "binary": [3, 0]}
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_names_that_were_imported(self, child, platform_name):
         """Functions that a program has by name are loopy's: units are made, and looked up by their content."""
         code = DRIVER.replace("lp.make_kernel(", "make_kernel(").replace("lp.split_iname(", "split_iname(")
@@ -148,6 +154,7 @@ class TestInstall:
         assert looks == {"generator": [2, 0], "binary": [3, 0]}
 
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_uninstall(self, child, platform_name):
         """After `kcl.uninstall()` modules get loopy itself, and nothing is looked up."""
         code = "import kcl; kcl.install(); kcl.uninstall()\n" + DRIVER + END
@@ -252,6 +259,7 @@ class TestLibrary:
         assert has_loopy
         assert looks == {"generator": [3, 0], "binary": [4, 0]}
 
+    @pytest.mark.slow
     def test_callable_of_a_library(self, child, platform_name, library):
         """A new version of a function that a library brings is no old code."""
         assert run(child, platform_name, USER + END)[0] == [*self.SUMS]
@@ -262,6 +270,7 @@ class TestLibrary:
 
 class TestTrouble:
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_unusable_cache_of_loopy(self, child, platform_name):
         """A cache directory that loopy cannot use does not stop a program that kcl serves."""
         place = str(child.directory / "kcl-files")
@@ -276,6 +285,7 @@ class TestTrouble:
 
     @pytest.mark.one_platform
     @pytest.mark.usefixtures("library")
+    @pytest.mark.slow
     def test_library_with_an_unusable_cache(self, child, platform_name):
         """A library that imports loopy goes on, too."""
         place = str(child.directory / "kcl-files")

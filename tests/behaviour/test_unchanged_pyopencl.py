@@ -12,6 +12,8 @@ import pytest
 
 from conftest import PLATFORMS, Child
 
+pytestmark = pytest.mark.slow_platforms
+
 SCRIPT = pathlib.Path(program_cases.__file__)
 # The platform is the first argument; `mode` says what the child does before it runs its code.
 START = """
@@ -110,6 +112,7 @@ class TestSwitches:
 
 class TestInputs:
     @pytest.mark.one_platform
+    @pytest.mark.slow
     def test_header(self, child, platform_name):
         """An edit of a header that is included by another one is seen."""
         first, warm = (run(child, platform_name, "cold")["headers"] for _ in range(2))

@@ -8,6 +8,8 @@ import pytest
 
 from conftest import PLATFORMS
 
+pytestmark = pytest.mark.slow_platforms
+
 DRIVER = """
 import json, sys
 import numpy as np

@@ -72,6 +72,7 @@ WAYS = {
 
 @pytest.mark.slow_platforms
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.slow_cases(4)
 def test_look_ups_are_kept(child, platform_name, way):
     """Both look-ups of two workers are counted, and their misses are explained."""
     text, how = WAYS[way]
@@ -114,6 +115,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow_platforms
 @pytest.mark.parametrize("how", METHODS[1:])
+@pytest.mark.slow_cases(2)
 def test_beside_the_parent(child, platform_name, how):
     """Workers that start before, during and after the first use of their parent are right, and hit in the next run."""
     (child.directory / "driver.py").write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + BESIDE)
@@ -156,6 +158,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow_platforms
+@pytest.mark.slow
 def test_joblib(child, platform_name):
     """A recipe of a script that joblib sends to its workers is recorded there, and its look-ups are counted."""
     driver = child.directory / "driver.py"

@@ -16,6 +16,7 @@ else happens:
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -132,7 +133,10 @@ def interrupted(platform, threads, wanted):
         seen.append((number := wanted[len(seen) % len(wanted)], launched(cl.CommandQueue(context), number)))
         signal.setitimer(signal.ITIMER_REAL, 0.1)  # not before this launch has ended
 
-    for number in (-1, -20):  # an import that is interrupted cannot be used by the handler
+    for number in (
+        -20 * os.getpid() - 1,
+        -20 * os.getpid(),
+    ):  # a handler cannot use half-imported modules
         assert launched(cl.CommandQueue(context), number) == number
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -144,6 +148,7 @@ def interrupted(platform, threads, wanted):
 
 def main(platform, way="threads", threads=2, kernels=KERNELS, first=0):
     """Print what the kernels computed, by thread, and the longest time that one launch took."""
+    faulthandler.register(signal.SIGUSR1)
     wanted = range(first, first + kernels)
     if way in ("fork", "signal"):
         done = {"fork": forked, "signal": interrupted}[way](platform, threads, wanted)

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
+import slow
 
 from conftest import PLATFORMS, Child
 from kcl.drivers.pocl import client
@@ -431,13 +432,16 @@ class Group:
 
 
 def ran(every: list[Case]) -> Any:
-    """Make the fixture of a module: what the processes of the selected cases said."""
+    """Make the fixture of a module: what the processes of the selected cases said, those of a chunk together."""
+    known: dict[str, Told] = {}
 
-    @pytest.fixture(scope="module")
+    @pytest.fixture
     def told(
         request: pytest.FixtureRequest, platform_name: str, tmp_path_factory: pytest.TempPathFactory
     ) -> dict[str, Told]:
-        here = [item for item in request.session.items if item.path == request.path]
+        if str(request.node.callspec.params["case"]) in known:
+            return known
+        here = slow.together(request.node)
         selected = {str(item.callspec.params["case"]) for item in here if hasattr(item, "callspec")}
         cases = [case for case in every if str(case) in selected]
         groups = [
@@ -445,10 +449,9 @@ def ran(every: list[Case]) -> Any:
             [case for case in cases if not case.alone and case.form == LOOPY_AT_HEAD],
             *[[case] for case in cases if case.alone],
         ]
-        found: dict[str, Told] = {}
         for number, group in enumerate(filter(None, groups)):
             child = Child(tmp_path_factory.mktemp(f"family{number}"))
-            found |= Group(group, child, PLATFORMS[platform_name]).run()
-        return found
+            known.update(Group(group, child, PLATFORMS[platform_name]).run())
+        return known
 
     return told

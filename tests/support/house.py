@@ -11,11 +11,12 @@ from conftest import ROOT
 PACKAGE = ROOT / "kcl"
 
 
+@functools.cache
 def modules():
     """Return path and dotted name below kcl of every module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-        yield path, name
+    paths = sorted(PACKAGE.rglob("*.py"))
+    names = [".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in paths]
+    return [(path, name.removesuffix(".__init__")) for path, name in zip(paths, names, strict=True)]
 
 
 NAMES = {name for _path, name in modules()}
@@ -27,9 +28,13 @@ def parsed(path):
     return ast.parse(path.read_text())
 
 
+@functools.cache
 def imported(path, name):
-    """Yield (module of kcl, whether for types only, line) for every import in a module."""
-    tree = parsed(path)
+    """Return (module of kcl, whether for types only, line) for every import in a module."""
+    return list(_imports(parsed(path), name))
+
+
+def _imports(tree, name):
     typing = {
         id(node)
         for block in ast.walk(tree)
@@ -65,7 +70,7 @@ def places(pattern):
 
 @functools.cache
 def _code(path):
-    return ast.unparse(_without_texts(ast.parse(path.read_text())))
+    return ast.unparse(_without_texts(ast.parse(path.read_text())))  # changes the tree, so `parsed` has another one
 
 
 def _without_texts(tree):

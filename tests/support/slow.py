@@ -28,6 +28,17 @@ def seed(default: int = 0) -> int:
     return int(_given.get("KCL_SLOW_SEED", default))
 
 
+def together(item: pytest.Item) -> list[pytest.Item]:
+    """Return the tests that share what is made for a test: those of its chunk in a sample, else those of its file."""
+    here = [one for one in item.session.items if one.path == item.path]
+    return [one for one in here if _group(one) == _group(item)]
+
+
+def _group(item: pytest.Item) -> tuple[object, ...]:
+    found = item.get_closest_marker("xdist_group")
+    return found.args if found else ()
+
+
 def _seconds() -> float:
     return float(os.environ.get("KCL_SLOW_SECONDS", "0"))
 

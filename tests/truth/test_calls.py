@@ -79,6 +79,7 @@ def differences(expected, found, what):
 
 @pytest.mark.one_platform
 @pytest.mark.parametrize("seed", range(SEED, SEED + KERNELS))
+@pytest.mark.slow_cases(3)
 def test_calls(contexts, monkeypatch, seed):
     """A call has one outcome, whoever makes it: results, memory, identities, events, kinds of errors."""
     draw = random.Random(seed)

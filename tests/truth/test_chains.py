@@ -220,6 +220,7 @@ pytestmark = [pytest.mark.one_platform, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize("step", dict.fromkeys(STEPS), ids=lambda step: step.__name__)
+@pytest.mark.slow_cases(4)
 def test_each_transformation(step, context):
     """A transformation with other arguments has another key, and the text is loopy's."""
     compared = Compared(context)

@@ -1,8 +1,8 @@
 """No wrong hit: whatever a recipe's outcome depends on is changed, one thing at a time, in whole processes on PoCL.
 
-One cold process fills the caches for every row; a second shows that each row hits as long as nothing is changed. Then
-each row changes its thing, and a process with kcl's caches must compute what one without any cache computes. Recipes
-run in every process.
+One cold process fills the caches for the selected rows. A second one shows that each of them hits as long as nothing
+is changed. Then each row changes its thing, and a process with kcl's caches must compute what one without any cache
+computes. Recipes run in every process.
 
 Of recipes that are declared pure a part of the rows is tried: there the body must not run on a hit, and must have run
 after the change, unless the row is about the program, which must have been built from source.
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import slow
 from truth_tree import Call, Change, Edit, Env, Install, Link, Python, Remove, Said, Tree, Write, Zip
 
 from conftest import Child
@@ -401,46 +402,76 @@ def launch(module: str, name: str, change: Change | None = None) -> list[str]:
     return [module, recipe, arguments, change.before, change.after]
 
 
-EVERY = [launch(module, recipe) for module, recipe in dict.fromkeys((m, n.partition(":")[0]) for m, n in ROWS)]
-
-
 # A part of the rows is enough to tell that a pure recipe's key still comes from a walk; `make truth` takes all.
 PURE_ROWS = ROWS[::8] if QUICK else ROWS
 
 
 class Filled(NamedTuple):
-    """A tree whose caches know every recipe, with what the cold and an unchanged process said."""
+    """A tree whose caches know the recipes of some rows, with what the cold and an unchanged process said."""
 
     tree: Tree
+    rows: list[tuple[str, str]]
     cold: Said
     again: Said
     pure: bool = False
+
+    def bypassed(self, layer: str) -> list[str]:
+        """Name the recipes that a layer bypasses in every run."""
+        rows = [(name, row_of(module, name)) for module, name in self.rows]
+        return sorted({name.partition(":")[0] for name, row in rows if row.bypass and row.layer == layer})
 
     def variables(self) -> dict[str, str]:
         """Say what a process needs for its recipes to be declared pure."""
         return {"TRUTH_PURE": "1"} if self.pure else {}
 
 
-def _filled(folder: pathlib.Path, pure: bool) -> Iterator[Filled]:
+def fill(folder: pathlib.Path, rows: list[tuple[str, str]], pure: bool) -> Filled:
+    """Run the recipes of rows cold, and once more; what nothing changed must hit."""
     tree = Tree(Child(folder))
     variables = {"TRUTH_PURE": "1"} if pure else {}
+    recipes = [launch(*each) for each in dict.fromkeys((module, name.partition(":")[0]) for module, name in rows)]
     # also fills the caches below kcl of the processes without kcl's
-    without = tree.start(EVERY, Change(), cached=False, **variables)
-    cold = tree.ask(EVERY, **variables)
+    without = tree.start(recipes, Change(), cached=False, **variables)
+    cold = tree.ask(recipes, **variables)
     assert client.idle(str(tree.child.cache / "kcl"), 120)
     assert without.said().numbers == cold.numbers
-    yield Filled(tree, cold, tree.ask(EVERY, KCL_PROMOTE="off", **variables), pure)
-    tree.close()
+    filled = Filled(tree, rows, cold, tree.ask(recipes, KCL_PROMOTE="off", **variables), pure)
+    assert not cold.errors
+    assert filled.again.numbers == cold.numbers
+    return filled
+
+
+Trees = dict[tuple[bool, tuple[tuple[str, str], ...]], Filled]
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
-    yield from _filled(tmp_path_factory.mktemp("truth"), pure=False)
+def trees() -> Iterator[Trees]:
+    """The trees of this file, by whether their recipes are pure and by rows."""
+    made: Trees = {}
+    yield made
+    for filled in made.values():
+        filled.tree.close()
 
 
-@pytest.fixture(scope="module")
-def filled_pure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
-    yield from _filled(tmp_path_factory.mktemp("truth-pure"), pure=True)
+def _filled(request: pytest.FixtureRequest, trees: Trees, factory: pytest.TempPathFactory) -> Filled:
+    fixture = str(request.fixturename)
+    here = [one for one in slow.together(request.node) if fixture in getattr(one, "fixturenames", ())]
+    chosen = {(one.callspec.params["module"], one.callspec.params["name"]) for one in here if hasattr(one, "callspec")}
+    rows = tuple(row for row in ROWS if row in chosen) or tuple(ROWS)
+    pure = fixture == "filled_pure"
+    if (pure, rows) not in trees:
+        trees[pure, rows] = fill(factory.mktemp("truth"), [*rows], pure)
+    return trees[pure, rows]
+
+
+@pytest.fixture
+def filled(request: pytest.FixtureRequest, trees: Trees, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    return _filled(request, trees, tmp_path_factory)
+
+
+@pytest.fixture
+def filled_pure(request: pytest.FixtureRequest, trees: Trees, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    return _filled(request, trees, tmp_path_factory)
 
 
 class Ran(NamedTuple):
@@ -478,22 +509,17 @@ def mutated(module: str, name: str, filled: Filled) -> Ran:
 class TestMutations:
     def test_every_recipe_hits_as_long_as_nothing_changes(self, filled: Filled) -> None:
         """They all run, none is bypassed, and nothing is built but what no key of a program can hold."""
-        cold, again = filled.cold, filled.again
-        assert not cold.errors
-        assert again.numbers == cold.numbers
+        again = filled.again
         assert {event[2] for event in again.events if event[0] == "generator"} == {"hit"}
-        builds = {
-            name.partition(":")[0] for m, name in ROWS if row_of(m, name).bypass and row_of(m, name).layer == "binary"
-        }
-        assert again.built == len(builds)
-        assert sorted(again.ran) == sorted(recipe for _module, recipe, *_rest in EVERY)
+        assert again.built == len(filled.bypassed("binary"))
+        assert sorted(again.ran) == sorted({name.partition(":")[0] for _module, name in filled.rows})
 
     def test_table_is_long_enough(self) -> None:
         """Sixty rows are asked for."""
         assert len(ROWS) >= 60
 
     @pytest.mark.parametrize(("module", "name"), ROWS)
-    @pytest.mark.slow_cases(8)
+    @pytest.mark.slow_cases(16)
     def test_mutation(self, module: str, name: str, filled: Filled) -> None:
         """The number is that of a process without caches; a text that another recipe gave may be found."""
         row, recipe = row_of(module, name), name.partition(":")[0]
@@ -513,15 +539,7 @@ class TestMutations:
 class TestPure:
     def test_every_recipe_hits_as_long_as_nothing_changes(self, filled_pure: Filled) -> None:
         """So that a miss of a row is the doing of its change; but for those that run every time."""
-        cold, again = filled_pure.cold, filled_pure.again
-        assert not cold.errors
-        assert again.numbers == cold.numbers
-        runs = [
-            name.partition(":")[0]
-            for m, name in ROWS
-            if row_of(m, name).bypass and row_of(m, name).layer == "generator"
-        ]
-        assert sorted(again.ran) == sorted(runs)
+        assert sorted(filled_pure.again.ran) == filled_pure.bypassed("generator")
 
     @pytest.mark.parametrize(("module", "name"), PURE_ROWS)
     def test_mutation(self, module: str, name: str, filled_pure: Filled) -> None:

@@ -190,7 +190,7 @@ VARIABLES: dict[str, dict[str, str]] = {
 
 class TestText:
     @pytest.mark.parametrize("name", EDITS)
-    @pytest.mark.slow_cases(4)
+    @pytest.mark.slow_cases(8)
     def test_edit(self, name: str, filled: Filled, site: Site) -> None:
         """How the text is written does not count, nor what is not reached."""
         for file, before, after in EDITS[name]:
@@ -200,7 +200,7 @@ class TestText:
 
 class TestSurroundings:
     @pytest.mark.parametrize("name", VARIABLES)
-    @pytest.mark.slow_cases(4)
+    @pytest.mark.slow_cases(8)
     def test_variables(self, name: str, filled: Filled, site: Site) -> None:
         """What the environment says of other things does not count."""
         assert site.drive(**VARIABLES[name]).items() <= filled.numbers.items()
@@ -212,10 +212,12 @@ class TestSurroundings:
         assert site.drive(HOME=str(home), XDG_CONFIG_HOME=str(home / "config")).items() <= filled.numbers.items()
 
     @pytest.mark.parametrize("umask", [0o002, 0o077])
+    @pytest.mark.slow_cases(2)
     def test_umask(self, umask: int, filled: Filled, site: Site) -> None:
         """Another umask."""
         assert site.drive(umask=umask).items() <= filled.numbers.items()
 
+    @pytest.mark.slow
     def test_working_directory(self, filled: Filled, site: Site) -> None:
         """Another working directory."""
         assert site.drive(cwd=pathlib.Path("/")).items() <= filled.numbers.items()
@@ -237,6 +239,7 @@ class TestSurroundings:
 
 class TestInterpreter:
     @pytest.mark.parametrize("options", [("-O",), ("-OO",)])
+    @pytest.mark.slow_cases(2)
     def test_optimised(self, options: tuple[str, ...], filled: Filled, site: Site) -> None:
         """`python -O` is no noise: it may miss, once, and the numbers are the same."""
         first = site.drive("sources", options=options, NOISE_FORBIDS=None, KCL_STRICT=None)
@@ -261,6 +264,7 @@ class TestInterpreter:
             shutil.rmtree(folder)
         assert site.drive().items() <= filled.numbers.items()
 
+    @pytest.mark.slow
     def test_touched(self, filled: Filled, site: Site) -> None:
         """Files of code, headers and data with another time, the same content."""
         for path in site.project.rglob("*"):
@@ -282,6 +286,7 @@ class TestPlace:
             folder.rename(site.pristine)
             site.project = site.pristine
 
+    @pytest.mark.slow
     def test_symbolic_link(self, filled: Filled, site: Site) -> None:
         """The project behind a symbolic link."""
         link = site.child.directory / "link"
@@ -292,6 +297,7 @@ class TestPlace:
             link.unlink()
         assert numbers.items() <= filled.numbers.items()
 
+    @pytest.mark.slow
     def test_relative(self, filled: Filled, site: Site) -> None:
         """Named from its own folder and from the one above."""
         assert site.run("driver.py", "OUT").items() <= filled.numbers.items()
@@ -320,6 +326,7 @@ class TestPlace:
         assert numbers.items() <= filled.numbers.items()
         assert numbers.keys() == {"coded", "tiled"}
 
+    @pytest.mark.slow
     def test_cell(self, filled: Filled, site: Site) -> None:
         """A notebook's cell that is run again unchanged, under another file name, twice in each process."""
         for _ in range(2):
@@ -429,7 +436,7 @@ class TestOtherPythons:
     """What the digest of code leaves out, under each Python that is installed."""
 
     @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
-    @pytest.mark.slow_cases(2)
+    @pytest.mark.slow_cases(4)
     def test_reformatted(self, version: str) -> None:
         """Two formattings of the real recipes, and of every module of the tests' projects, have one digest."""
         import black

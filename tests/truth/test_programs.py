@@ -28,7 +28,9 @@ from conftest import ROOT, SUPPORT, Child
 from kcl.drivers.pocl import client
 
 PROGRAMS = int(os.environ.get("KCL_TRUTH_PROGRAMS", "50"))
-PURE = max(10, PROGRAMS // 10)
+# A few run in `make test`; the whole number, runs in `make test-slow` and `make truth`.
+NUMBERS = [6, pytest.param(PROGRAMS, marks=pytest.mark.slow)]
+PURE_NUMBERS = [4, pytest.param(max(10, PROGRAMS // 10), marks=pytest.mark.slow)]
 LAUNCHED = max(2, PROGRAMS // 100)
 # imported once, before the processes are forked
 MODULES = (
@@ -137,14 +139,15 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 class TestPrograms:
     @pytest.mark.parametrize("kind", [*CONSTANTS, *EVERY])
-    @pytest.mark.slow_cases(8)
+    @pytest.mark.slow_cases(16)
     def test_kind(self, kind: str, bench: Bench) -> None:
         """A change of each kind of thing is seen, one module away."""
         bench.check(*_versions(kind, pure=False), f"number of {kind}", True)
 
-    def test_programs(self, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize("most", NUMBERS, ids=["few", "many"])
+    def test_programs(self, most: int, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
         """A changed program hits where its recipe returns the same, and only there."""
-        _try(bench, capsys, PROGRAMS, pure=False)
+        _try(bench, capsys, most, pure=False)
         assert not bench.counts["bypassed"]
 
     @pytest.mark.parametrize("front_end", ["opencl", "loopy"])
@@ -162,7 +165,7 @@ class TestPrograms:
 
 class TestPure:
     @pytest.mark.parametrize("kind", [*CONSTANTS, *THINGS])
-    @pytest.mark.slow_cases(8)
+    @pytest.mark.slow_cases(16)
     def test_kind(self, kind: str, bench: Bench) -> None:
         """The walk sees a change of each kind of thing, one module away."""
         bench.check(*_versions(kind, pure=True), f"number of {kind}", True)
@@ -180,9 +183,10 @@ class TestPure:
         assert bench.counts["bypassed"] == 1
         assert not _versions("executed", pure=True)[0].unknowable()
 
-    def test_programs(self, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize("most", PURE_NUMBERS, ids=["few", "many"])
+    def test_programs(self, most: int, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
         """A changed program hits where its recipe would return the same, and only there; its body does not run."""
-        _try(bench, capsys, PURE, pure=True)
+        _try(bench, capsys, most, pure=True)
 
 
 def _versions(kind: str, pure: bool, way: str = "from") -> list[Program]:

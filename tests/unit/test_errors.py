@@ -28,5 +28,5 @@ def test_wrong_result_of_a_recipe():
 
 def test_meant():
     """A name that is near suggests what was meant, and one that is not suggests nothing."""
-    assert errors.meant("pocll", ["pocl", "cuda"]) == " Did you mean 'pocl'?"
+    assert errors.meant("pocll", ["pocl", "cuda"]) == " (did you mean 'pocl'?)"
     assert errors.meant("x", ["pocl", "cuda"]) == ""

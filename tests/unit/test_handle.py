@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import os
 import pickle
 import sys
 from xml.etree import ElementTree
@@ -20,11 +19,9 @@ import kcl
 from conftest import PLATFORMS, SUPPORT
 from kcl import line, option, settings
 from kcl.build import stage
-from kcl.cache import flight, layers
+from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.cache.lookup import find
 from kcl.drivers.pocl import client
-from kcl.generate.stage import Given
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 
@@ -241,14 +238,6 @@ class TestShown:
         by_command = next(one for one in reversed(told) if one.missed.layer == "generator")
         assert "".join(f"\n    {line}" for line in misses.in_words(by_command.explanation)) in said  # as kcl explain
 
-    def test_explain_while_it_is_made(self, context):
-        """It names the process that makes the entry now."""
-        kernel = add(sizes=(3,))
-        look = find(kernel._generate, Given({}))
-        with flight.join(kernel._generate.together(Given({}), look), "add"):
-            assert f"\n    process {os.getpid()} makes it now\n" in kernel.explain(context)
-        assert "makes it now" not in kernel.explain(context)
-
 
 class TestHolders:
     def test_contexts_and_queues(self, device):
@@ -323,6 +312,7 @@ class TestHolders:
         gc.collect()
         assert not [one for one in gc.get_objects() if type(one) is kcl.Kernel and one.name == "add"]
 
+    @pytest.mark.slow
     def test_new_context_at_an_old_address(self, device):
         """Addresses are used again; a new context is bound anew, and computes what it should."""
         kernel, addresses = add(), []

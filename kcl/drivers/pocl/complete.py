@@ -215,7 +215,7 @@ class _Headers:
             os.chdir("/")
 
     def _check(self) -> None:
-        from kcl.build.headers import header_parts
+        from kcl.build.program_key import header_parts
 
         known = {part for part in self._task.entry.key.parts if part.name.startswith("header ")}
         try:

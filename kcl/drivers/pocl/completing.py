@@ -21,6 +21,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.errors import CacheFault
 from kcl.namedtuple import NamedTuple
+from kcl.settings import option
 
 Progress = Callable[[int, int], object]
 
@@ -102,7 +103,7 @@ def _loaded(address: str, entry: Entry, options: str) -> Loaded | None:
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     """Complete the entries of all programs that this process launched, and wait for it: `kcl.flush` has the words."""
     state = _state()
-    folder = settings.folder("kcl")
+    folder = option.folder("kcl")
     drawn = progress or (_draw if settings.is_terminal() and settings.read().progress else None)
     try:
         from kcl.drivers.pocl import client
@@ -147,7 +148,7 @@ def _request(jobs: tuple[Promise, ...]) -> None:
         try:
             from kcl.drivers.pocl import client
 
-            client.request(settings.folder("kcl"), job.address, job.entry, settings.environment())
+            client.request(option.folder("kcl"), job.address, job.entry, settings.environment())
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 

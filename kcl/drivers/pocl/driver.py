@@ -12,6 +12,7 @@ from kcl.drivers.plain import Plain
 from kcl.drivers.pocl import completing
 from kcl.drivers.pocl.repair import repair
 from kcl.errors import CacheFault
+from kcl.settings import option
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -82,7 +83,7 @@ class Pocl(Plain):
     def awaited(self, slot: Slot, kernel: str) -> bool:
         """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
         state = _state()
-        layer, folder, digest = layers.binary(), settings.folder("kcl"), slot.key.digest
+        layer, folder, digest = layers.binary(), option.folder("kcl"), slot.key.digest
         started = time.monotonic()
         try:
             from kcl.drivers.pocl import client

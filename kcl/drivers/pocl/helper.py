@@ -34,9 +34,9 @@ _NICENESS = 5
 class Helper:
     """The one helper of a queue, while it holds the lock."""
 
-    def __init__(self, folder: str, pyopencl: str, until: float) -> None:
+    def __init__(self, folder: str, queue: Queue, pyopencl: str, until: float) -> None:
         self._folder = folder
-        self._queue = queue = Queue(folder)
+        self._queue = queue
         self._pyopencl = pyopencl
         self._until = until
         self._lock: int | None = None
@@ -198,10 +198,11 @@ def main(arguments: list[str]) -> None:
 
 def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
     _be_modest(until)
-    if not trust.check(Queue(folder).folder):
+    queue = Queue(folder)
+    if not trust.check(queue.folder):
         return None
     spans.begin()
-    return Helper(folder, pyopencl or _find_pyopencl(), until).run()
+    return Helper(folder, queue, pyopencl or _find_pyopencl(), until).run()
 
 
 def _be_modest(until: float) -> None:

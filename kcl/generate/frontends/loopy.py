@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
+from kcl.cache.patience import taking_turns
 from kcl.caches import postponed
 from kcl.errors import RecipeError
 from kcl.generate.code import Argument, Code, Invoker, ProgramText
@@ -29,7 +30,7 @@ def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
     with observe.unobserved():
         _import_loopy()
-    with caches.loopy_disk_caches_off():
+    with taking_turns("loopy"), caches.loopy_disk_caches_off():
         yield
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.generate.code import Code
-    from kcl.generate.rows import Base, Dtypes, Outcome, Ready
+    from kcl.generate.code import Code, Ready
+    from kcl.generate.rows import Base, Dtypes, Outcome
     from kcl.record.evidence import Evidence
 
 
@@ -17,6 +17,7 @@ class Origin(Protocol):
     name: str
     own_seconds: float
     recipe: str  # file and name of one that runs in every process, else empty
+    remark: str  # what the event of the next hit says; empty where there is nothing to say
 
     @property
     def front_ends(self) -> frozenset[str]:
@@ -46,7 +47,3 @@ class Origin(Protocol):
 
     def adapted(self, ready: Ready) -> Ready:
         """Return stored code with what this run decides about it."""
-
-    @property
-    def remark(self) -> str:
-        """Return what the event of a hit says; empty where there is nothing to say."""

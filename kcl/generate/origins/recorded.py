@@ -13,7 +13,7 @@ from kcl import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
-from kcl.generate.rows import Base, Outcome, Ready
+from kcl.generate.rows import Base, Outcome
 from kcl.record import beside, imports, recorder, unmade
 from kcl.record.declarations import NOTHING, Declared, Task
 from kcl.record.evidence import Evidence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kcl.generate.code import Code
+    from kcl.generate.code import Code, Ready
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"
@@ -50,7 +50,7 @@ class Recorded:
     def of_record(cls, record: Record, entrypoint: str | None) -> Recorded:
         """Return what decides the code of a unit that was recorded outside of recipes."""
         made = cls(None)
-        made._value = unmade.new(record, True)
+        made._value = unmade.new(record)
         made._entry = entrypoint
         made.name = entrypoint or _name(record)
         return made
@@ -101,12 +101,12 @@ class Recorded:
         from kcl.record import face  # noqa: F401  # no recipe's own time
 
         imports.watch()
-        before = recorder.carried()
+        before = recorder.thread.carried
         with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
-            inside, started = recorder.seconds(), time.thread_time()
+            inside, started = recorder.thread.seconds, time.thread_time()
             value = self._task.function(**self._task.arguments)
-            seconds = time.thread_time() - started - (recorder.seconds() - inside)
-        carried = recorder.carried() - before
+            seconds = time.thread_time() - started - (recorder.thread.seconds - inside)
+        carried = recorder.thread.carried - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
         elif recorder.is_on():  # else loopy has worked within it

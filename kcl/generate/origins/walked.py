@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.cache.key import Key, Part, encoding
-from kcl.generate import rows
-from kcl.generate.rows import Base, Outcome, Ready
+from kcl.generate.rows import Base, Outcome
 from kcl.record import beside, kept
 from kcl.record.callables.reach import Reached, reach
 from kcl.record.declarations import NOTHING, PURE, Task
@@ -16,7 +15,7 @@ from kcl.record.evidence import Evidence, site_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.generate.code import Code
+    from kcl.generate.code import Code, Ready
 
 
 class Walked:
@@ -96,7 +95,7 @@ class Walked:
 
         return run.place_of(self._reached)._replace(site=site_of(self._task.function))
 
-    def adapted(self, ready: rows.Ready) -> Ready:
+    def adapted(self, ready: Ready) -> Ready:
         """Return stored code as it is."""
         return ready
 

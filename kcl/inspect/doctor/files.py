@@ -17,7 +17,8 @@ from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
-from kcl.settings import trust
+from kcl.settings import option, trust
+from kcl.text.layout import counted
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
@@ -31,7 +32,7 @@ _OLD = 3600.0
 def directories() -> Iterator[Finding]:
     """Find directories that cannot be written, belong to others, or lie on a network file system."""
     check, said = "directories", set()
-    own = list(dict.fromkeys(settings.folder(name) for name in places.FOLDERS))
+    own = list(dict.fromkeys(option.folder(name) for name in places.FOLDERS))
     foreign = [name for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path]
     home = settings.home()
     why = usable.fault(home)
@@ -69,7 +70,7 @@ def directories() -> Iterator[Finding]:
 
 
 def _refused() -> Iterator[str]:
-    for path in (*(settings.folder(name) for name in places.FOLDERS), layers.binary().place, layers.generator().place):
+    for path in (*(option.folder(name) for name in places.FOLDERS), layers.binary().place, layers.generator().place):
         try:
             trust.check(path)
         except (OSError, CacheFault) as error:
@@ -128,7 +129,7 @@ def _of_pocl(check: str) -> Iterator[Finding]:
     ):
         some = [one for one in found if (os.path.relpath(one.path, root) in held) == mends]
         if some:
-            files = "1 damaged file" if len(some) == 1 else f"{len(some)} damaged files"
+            files = counted(len(some), "damaged file", "damaged files")
             words = f"{files} in PoCL's cache, such as {some[0].path}: {some[0].reason}; {effect}"
             yield Finding(check, severity, words, cure)
 
@@ -166,11 +167,13 @@ def pending() -> Iterator[Finding]:
         jobs = queue.jobs()
         old = [job for job in jobs if job.written < time.time() - _OLD]
         if old and not queue.has_helper():
-            words = f"{len(old)} programs have waited for more than an hour to be completed, and no helper runs"
+            programs = counted(len(old), "program has", "programs have")
+            words = f"{programs} waited for more than an hour to be completed, and no helper runs"
             yield Finding("completing", NOTE, words, "the next run starts a helper, unless KCL_PROMOTE is off")
         again = sum(1 for job in jobs if job.state == AGAIN)
         if again:
-            words = f"the helper died of {again} programs once and tries them a second time, the slow way"
+            programs = counted(again, "program", "programs")
+            words = f"the helper died of {programs} once and tries again, the slow way"
             yield Finding("completing", NOTE, words)
     except (OSError, CacheFault) as error:
         yield Finding("completing", WARNING, f"the queue of programs to complete cannot be read: {error}")

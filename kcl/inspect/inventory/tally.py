@@ -21,6 +21,7 @@ from kcl.cache import places
 from kcl.cache.stores.base import Reader, Stat, address
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
+from kcl.caches import contents
 from kcl.caches.contents import Contents
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -39,13 +40,7 @@ def of(store: Reader) -> Contents:
     found = {folder: known[folder] for folder, stamp in stamps.items() if known.get(folder, [])[:2] == stamp}
     if len(found) < len(stamps) or not stamps:
         found |= _counted(store, stamps, found)
-    rows = [Contents(*row[2:]) for row in found.values() if row[2]]
-    total = Contents(
-        sum(row.entries for row in rows),
-        sum(row.size for row in rows),
-        min((row.oldest for row in rows), default=0.0),
-        max((row.newest for row in rows), default=0.0),
-    )
+    total = contents.total([Contents(*row[2:]) for row in found.values() if row[2]])
     if total.entries > FEW and any(known.get(folder) != row for folder, row in found.items()):
         _save({folder: row for folder, row in known.items() if not _lies_in(folder, store.location)} | found)
     return total

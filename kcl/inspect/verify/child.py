@@ -25,7 +25,7 @@ from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.errors import CacheFault, UnknownInput
 from kcl.generate import rows
-from kcl.generate.rows import Ready
+from kcl.generate.code import Ready
 from kcl.inspect import inventory
 from kcl.inspect.explain import Known, Texts, changes
 from kcl.launch import Launcher

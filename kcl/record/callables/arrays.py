@@ -16,14 +16,9 @@ from kcl.record.callables.unknown import refuse
 if TYPE_CHECKING:
     from kcl.record.callables.values import Encoder
 
-_MODULES = sys.modules
 
-
-def numpy_object(encoder: Encoder, value: Any) -> str | None:
-    """Encode what belongs to numpy."""
-    numpy: Any = _MODULES.get("numpy")
-    if numpy is None or not hasattr(numpy, "ndarray"):
-        return None
+def numpy_object(encoder: Encoder, numpy: Any, value: Any) -> str:
+    """Encode a dtype, array, scalar or ufunc of numpy, which is imported."""
     if isinstance(value, numpy.dtype):
         return _dtype(encoder, value)
     if isinstance(value, numpy.ndarray):
@@ -44,12 +39,10 @@ def numpy_object(encoder: Encoder, value: Any) -> str | None:
             return f"numpy {_content(encoder, numpy, numpy.asarray(value))} of {_dtype(encoder, value.dtype)}"
         text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
         return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
-    if isinstance(value, numpy.ufunc):
-        name = str(getattr(value, "__name__", ""))
-        if getattr(numpy, name, None) is not value:  # another library's, or made of a function of Python
-            refuse(value)
-        return f"numpy.{name}"
-    return None
+    name = str(getattr(value, "__name__", ""))
+    if getattr(numpy, name, None) is not value:  # another library's, or made of a function of Python
+        refuse(value)
+    return f"numpy.{name}"
 
 
 def _laid(array: Any) -> str:
@@ -95,11 +88,9 @@ def _content(encoder: Encoder, numpy: Any, array: Any) -> str:
     return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-def opencl_object(encoder: Encoder, value: Any) -> str | None:
+def opencl_object(encoder: Encoder, value: Any) -> str:
     """Encode devices, contexts and queues of pyopencl by what their devices are."""
-    opencl: Any = _MODULES.get("pyopencl")
-    if opencl is None or not type(value).__module__.startswith("pyopencl"):
-        return None
+    opencl: Any = sys.modules["pyopencl"]
     if isinstance(value, opencl.Device):
         return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"
     if isinstance(value, opencl.Context):

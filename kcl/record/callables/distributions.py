@@ -21,6 +21,10 @@ from kcl.namedtuple import NamedTuple
 from kcl.record.callables import readings
 from kcl.settings import PACKAGE
 
+INTERPRETER = (  # which counts for the standard library
+    f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
+)
+
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
 # what turns a recipe into OpenCL C and runs it
@@ -29,12 +33,10 @@ GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopenc
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
-# how lines of a record end that have no digest (compiled files, the record itself); what is about the installation
-_VOLATILE = ord(",")
-_ABOUT = b".dist-info/"
-# what an editable install leaves beside its metadata; and what metadata says of other distributions
-_EDITABLE = rb"__editable__|[^/,]*\.(?:pth|egg-link),"
-_OF_EDITABLE = (b"__editable__", b".pth,", b".egg-link,")
+# Lines of a record that do not count: of files outside of the directory, about the installation, left by an editable
+# install beside its metadata, and without a digest (compiled files, the record itself).
+_VOLATILE = rb"\.\.|.*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),|.*,$"
+# what metadata says of other distributions
 _REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
 
 
@@ -348,29 +350,8 @@ def _identify(distribution: str) -> str:
 
 def _digest_of_record(record: bytes) -> str:
     """Digest the lines of a record that count; empty where none does."""
-    lines = _counted(record)
-    return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest() if lines else ""
-
-
-def _counted(record: bytes) -> list[bytes]:
-    """List the lines of a record that count; most records hold nothing of what is seldom."""
-    volatile, lines = _VOLATILE, _without(record, _ABOUT).splitlines()
-    lines = [line for line in lines if line and line[-1] != volatile and line[:2] != b".."]
-    if any(word in record for word in _OF_EDITABLE):
-        lines = [line for line in lines if not re.match(_EDITABLE, line)]
-    return lines
-
-
-def _without(record: bytes, word: bytes) -> bytes:
-    """Cut out the lines that hold a word; few do, and they stand together."""
-    kept = []
-    end = 0
-    found = record.find(word)
-    while found >= 0:
-        kept.append(record[end : record.rfind(b"\n", 0, found) + 1])
-        end = record.find(b"\n", found) + 1 or len(record)
-        found = record.find(word, end)
-    return b"".join((*kept, record[end:]))
+    lines = sorted([line for line in record.splitlines() if line and not re.match(_VOLATILE, line)])
+    return hashlib.sha256(b"\n".join(lines)).hexdigest() if lines else ""
 
 
 def generator(name: str) -> str:
@@ -425,6 +406,11 @@ def stamp() -> bytes:
 def counted(name: str) -> str:
     """Return what counts of one that `required` named: as `generator` for those, else version and record."""
     return generator(name) if name in GENERATORS else _identify(name)
+
+
+def reached(name: str) -> str:
+    """Return what counts of one that code leads to: as `generator` for those, else as `identity`."""
+    return generator(name) if name in GENERATORS else identity(name)
 
 
 def own() -> str:

@@ -16,10 +16,10 @@ from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.namedtuple import NamedTuple
 from kcl.record.callables import values
+from kcl.record.callables.classes import HEAP
 from kcl.record.callables.plain import SIMPLE
 
 MISSING = object()
-_HEAP = 1 << 9  # a type that a class statement made, or that behaves so
 
 
 class Guards:
@@ -66,7 +66,7 @@ class Guards:
 
     def named(self, kind: type) -> None:
         """Note how a class of a library is called."""
-        if kind.__flags__ & _HEAP:
+        if kind.__flags__ & HEAP:
             for name in ("__module__", "__qualname__"):
                 self.attributes.append((kind, name, getattr(kind, name)))
 
@@ -133,7 +133,7 @@ def keep(found: Found) -> None:
 
 def known(kind: type, text: str, distribution: str) -> None:
     """Remember the text of a type of a library, unless it can be changed."""
-    if not kind.__flags__ & _HEAP and len(_types) < _LIMIT:
+    if not kind.__flags__ & HEAP and len(_types) < _LIMIT:
         _types[id(kind)] = (kind, text, distribution)
 
 

@@ -24,10 +24,9 @@ from kcl.record.callables.walk import Excusing, Walk
 
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
 
-_PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 _HEAD = (
     common(Part("kcl", FORMAT)),
-    common(Part("python", _PYTHON)),
+    common(Part("python", distributions.INTERPRETER)),
     common(Part("optimize", str(sys.flags.optimize))),  # for loopy's invokers only
 )
 _READERS = {
@@ -247,8 +246,7 @@ def _distribution(name: str) -> Part:
     """Return the part of an installed distribution; memoised."""
     part = _distributions.get(name)
     if part is None:
-        value = distributions.generator(name) if name in _GENERATORS else distributions.identity(name)
-        part = _distributions[name] = common(Part(f"distribution {name}", value))
+        part = _distributions[name] = common(Part(f"distribution {name}", distributions.reached(name)))
     return part
 
 

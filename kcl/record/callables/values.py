@@ -371,8 +371,8 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     if isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc)):
         from kcl.record.callables import arrays
 
-        return arrays.numpy_object(encoder, value)
-    if type(value).__module__.startswith("pyopencl"):
+        return arrays.numpy_object(encoder, numpy, value)
+    if type(value).__module__.startswith("pyopencl") and "pyopencl" in _MODULES:
         from kcl.record.callables import arrays
 
         return arrays.opencl_object(encoder, value)

@@ -285,8 +285,8 @@ class Walk:
         """Take note of a class: its bases and everything in its body."""
         module = kind.__module__
         whose = self.owner(module)
-        made = module in _MAKERS and kind.__flags__ & (1 << 9) and not self.holds_class(module, kind)
-        if (whose.kind not in (USER, ABSENT) and not made) or not kind.__flags__ & (1 << 9):
+        made = module in _MAKERS and kind.__flags__ & classes.HEAP and not self.holds_class(module, kind)
+        if (whose.kind not in (USER, ABSENT) and not made) or not kind.__flags__ & classes.HEAP:
             self.guards.named(kind)
             text = self.remember(kind, self.library(module, (kind.__qualname__,), whose))
             if whose.kind in (DISTRIBUTION, PYTHON):

@@ -495,7 +495,7 @@ told = ran(ROWS)
 
 @pytest.mark.one_platform
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors, links and the C library of POSIX")
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow_cases(20)
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_hidden_reads(case, told):
     """The number is that of a process without a cache, and what did not change is warm."""

@@ -522,7 +522,7 @@ told = ran(ROWS)
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow_cases(20)
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_state_left_out(case, told):
     """The number is that of a process without a cache, and what did not change is warm."""

@@ -380,7 +380,7 @@ told = ran(ROWS)
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow_cases(20)
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_libraries(case, told):
     """The number is that of a process without a cache, and what did not change is warm."""

@@ -233,7 +233,7 @@ told = ran(ROWS)
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow_cases(20)
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_memos(case, told):
     """The numbers are those of a process without a cache, and every kernel of the second run hits."""

@@ -311,7 +311,7 @@ told = ran(ROWS)
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow_cases(20)
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_readers_that_remember(case, told):
     """The number is that of a process without a cache, and what did not change is warm."""

@@ -8,7 +8,7 @@ import pytest
 
 from kcl.build.headers import ABSENT, header_parts
 from kcl.build.options import BuildOptions
-from kcl.build.preprocessor import may_read
+from kcl.build.program_key import may_read
 from kcl.errors import RecipeError, UnknownInput
 
 

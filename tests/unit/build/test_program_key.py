@@ -9,7 +9,7 @@ import pytest
 
 import kcl
 from kcl import drivers
-from kcl.build.program_key import slots_of
+from kcl.build.program_key import may_read, slots_of
 from kcl.build.stage import Build
 from kcl.generate.code import ProgramText
 
@@ -158,3 +158,27 @@ class TestKeyNoise:
     def test_kernel_name_is_noise(self, context):
         """What the recipe is called is no part of the program."""
         assert key(context, generated()._replace(kernel="other")) == key(context, generated())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '#include "a.h"',
+        "#inc\\\nlude <a.h>",
+        "#inc\\ \t\r\nlude <a.h>",
+        "%:include X",
+        "??=include X",
+        "#if __has_include(<a.h>)",
+        "constant char now[] = __TIME__;",
+        "/* include */",
+    ],
+)
+def test_may_read(source):
+    """A word that reads something, a line that is continued, or a digraph says that the source may read."""
+    assert may_read(source)
+
+
+@pytest.mark.parametrize("source", ["", "kernel void f(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""])
+def test_reads_nothing(source):
+    """A source without any of them reads nothing, whatever escapes its texts have."""
+    assert not may_read(source)

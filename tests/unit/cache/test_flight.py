@@ -475,6 +475,7 @@ class TestStorm:
                 assert "Traceback" not in errors
                 assert "CacheWarning" not in errors
 
+    @pytest.mark.slow_platforms
     def test_cold(self, project):
         """Of four processes that start cold at once one runs each recipe and builds each program."""
         command = [sys.executable, "-c", PATIENT, project.platform, "pair"]

@@ -11,6 +11,7 @@ import threading
 import time
 
 import interrupted
+import interrupted_import
 import pytest
 from at_once import at_once
 
@@ -99,6 +100,26 @@ class TestWait:
         assert False in [thread.ended() for thread in threads]
         assert time.monotonic() - started < 5
 
+    def test_landed(self):
+        """A maker that waited for this thread, and was let go on a moment ago, is waited for."""
+        table, begun, end = Makers(), threading.Event(), threading.Event()
+
+        def work():
+            mine = table.lead("a")
+            makers._state().awaited[threading.get_ident()] = earlier  # it has not woken up yet
+            begun.set()
+            end.wait()
+            mine.land()
+
+        earlier = table.lead("b")
+        maker = InThread(work)
+        begun.wait()
+        assert not table.wait("a", "matmul")  # a circle
+        earlier.land()
+        threading.Timer(0.2, end.set).start()
+        assert table.wait("a", "matmul")
+        maker.ended()
+
     def test_bounded(self, monkeypatch, caplog):
         """A thread that has waited too long goes on alone, and nobody else waits for that maker; the wait is shown."""
         monkeypatch.setattr(patience, "IDLE_SECONDS", 0.3)
@@ -166,6 +187,13 @@ class TestInterrupted:
         calls, longest = done.stdout.split()
         assert int(calls) > 0
         assert float(longest) < 25
+
+    @pytest.mark.one_platform
+    def test_handler_during_an_import(self, child, platform_name):
+        """A signal handler that launches a kernel of loopy waits for the import of loopy that it interrupted."""
+        command = [sys.executable, interrupted_import.__file__, PLATFORMS[platform_name]]
+        done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout.split()) == (0, ["39.0", "19.0"]), done.stderr
 
 
 class TestTurn:

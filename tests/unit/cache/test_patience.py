@@ -13,7 +13,7 @@ import time
 import pytest
 
 from kcl.cache import patience
-from kcl.cache.patience import Patience, Signs, signs_of, signs_of_thread
+from kcl.cache.patience import Patience, Signs, signs_of, signs_of_thread, taking_turns
 
 WORKING = "while True: pass"
 IDLE = "import time; time.sleep(600)"
@@ -101,6 +101,31 @@ class TestThread:
             end.set()
             thread.join()
         assert not patience._state().waits
+
+    def test_turns(self):
+        """A thread that waits for its turn works as long as one of the threads that take turns with it does."""
+        end, sleeper = threading.Event(), []
+
+        def sleep():
+            with taking_turns("compiler"):
+                sleeper.append((threading.get_ident(), threading.get_native_id()))
+                end.wait()
+
+        thread = threading.Thread(target=sleep)
+        thread.start()
+        while not sleeper:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        alone = signs_of_thread(*sleeper[0])
+        assert not alone.runs
+        with taking_turns("another"):
+            assert signs_of_thread(*sleeper[0]) == alone
+        with taking_turns("compiler"):
+            assert signs_of_thread(*sleeper[0]).runs
+        assert signs_of_thread(*sleeper[0]) == alone
+        end.set()
+        thread.join()
+        assert not any(patience._state().turns.values())
 
     def test_nested(self):
         """A thread waits as long as one of its waits lasts: a signal handler may wait within a wait."""

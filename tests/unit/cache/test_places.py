@@ -8,8 +8,8 @@ import re
 
 from house import modules
 
-from kcl import settings
 from kcl.cache import places
+from kcl.settings import option
 
 # Modules before `cache.places` in the import order, with a name of their own each.
 BEFORE = {"settings": {".kcl_cache", "kcl"}, "caches": {"kcl-private-"}}
@@ -55,7 +55,7 @@ class TestNames:
 class TestPlaces:
     def test_below_the_root(self, tmp_path):
         """Every place lies in one of the three folders below the chosen root."""
-        settings.cache_dir(tmp_path)
+        option.cache_dir(tmp_path)
         assert places.own() == str(tmp_path / "kcl")
         assert places.own(places.NOTES) == str(tmp_path / "kcl" / "notes")
         assert places.generated() == os.path.join(places.dictionaries(), "kcl-generated-v1")

@@ -110,3 +110,14 @@ class TestMeasure:
         assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
         assert {name: caches.files(name) for name in ROWS} == before
         assert not os.path.exists(caches.directory("triton"))
+
+
+def test_total():
+    """What is empty has no oldest file, and the first fault counts."""
+    found = [
+        contents.Contents(0, 0, 0.0, 0.0),
+        contents.Contents(2, 30, 5.0, 7.0, "torn"),
+        contents.Contents(1, 1, 6, 9),
+    ]
+    assert contents.total(found) == (3, 31, 5.0, 9, "torn")
+    assert contents.total([]) == (0, 0, 0.0, 0.0, "")

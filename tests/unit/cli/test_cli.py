@@ -32,7 +32,7 @@ class TestMain:
         done = kcl(project, "stauts")
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
-        assert "No such command 'stauts'. Did you mean 'stats' or 'status'?" in done.stderr
+        assert "No such command 'stauts' (did you mean 'stats' or 'status'?)" in done.stderr
 
     def test_script(self, project):
         """The script `kcl`, where it is installed, is the same command."""

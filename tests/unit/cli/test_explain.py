@@ -159,7 +159,7 @@ class TestExplain:
         """A kernel that never missed is told with the one that was meant."""
         done = kcl(warm, "explain", "tpyed")
         assert done.returncode == 1
-        assert done.stdout.startswith("no miss of kernel 'tpyed' is known. Did you mean 'typed' or 'untyped'?")
+        assert done.stdout.startswith("no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)")
 
     def test_words_for_all(self, filled):
         """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
@@ -236,6 +236,7 @@ class TestNothingStored:
         assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
         assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {"tiled", "walked"}  # nothing was stored
 
+    @pytest.mark.slow
     def test_strict_dtype(self, child):
         """Calls that did not change are not named where loopy was not imported to name their arguments."""
         self.run(child)
@@ -243,6 +244,7 @@ class TestNothingStored:
         assert "CacheMiss: generator layer, kernel 'tiled': miss: new choice of dtypes: x: float64 (key " in printed
         assert sentences(found["tiled"]) == ["argument x: float32 -> float64"]
 
+    @pytest.mark.slow
     def test_failed(self, child):
         """A miss of which loopy refuses the kernel is explained like any other."""
         self.run(child)

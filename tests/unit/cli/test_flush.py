@@ -33,7 +33,7 @@ class TestFlush:
         started = time.monotonic()
         done = flush("--seconds", "0.5")
         assert done.exit_code == 1, done.output
-        assert done.output == "1 programs are still being completed\n"
+        assert done.output == "1 program is still being completed\n"
         assert time.monotonic() - started < 20
 
     @pytest.mark.one_platform

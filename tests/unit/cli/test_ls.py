@@ -70,7 +70,7 @@ class TestLs:
         copy.binaries.put(address(key.digest, "gfx90a", "typed"), Entry(key, moved.metadata, moved.parts).pack())
         said = run("ls").output
         assert "gfx90a" not in said
-        assert "1 programs of AMD Accelerated Parallel Processing are left out" in said
+        assert "left out: 1 program of AMD Accelerated Parallel Processing," in said
         assert "gfx90a" in run("ls", "--all").output
         assert "gfx90a" in run("ls", "--device", "gfx").output
         found = json.loads(run("ls", "--json").output)
@@ -92,8 +92,8 @@ class TestLs:
     @pytest.mark.usefixtures("cache")
     def test_misspelt(self):
         """A kernel that has no entry is told with the one that was meant, and so by `kcl show`."""
-        assert run("ls", "--kernel", "tpyed").output.startswith("no entries. Did you mean 'typed'")
-        assert run("show", "tpyed", code=1).stderr.split(". ")[1].startswith("Did you mean 'typed'")
+        assert run("ls", "--kernel", "tpyed").output.startswith("no entries (did you mean 'typed'")
+        assert "of that name (did you mean 'typed'" in run("show", "tpyed", code=1).stderr
 
     @pytest.mark.usefixtures("cache")
     @pytest.mark.parametrize("sort", catalogue.SORTS)
@@ -104,6 +104,13 @@ class TestLs:
         values = [one[member] or 0 for one in found] if sort == "used" else [one[member] for one in found]
         assert values == sorted(values, reverse=sort not in ("kernel", "layer", "device"))
         assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == found[:3]
+
+    @pytest.mark.usefixtures("cache")
+    def test_ties(self, monkeypatch):
+        """Entries that are equal by the member to sort by are in the order of their keys."""
+        monkeypatch.setitem(catalogue.SORTS, "kernel", lambda _one, _used: 0)
+        keys = [one["key"] for one in json.loads(run("ls", "--json", "--sort", "kernel").output)]
+        assert keys == sorted(keys)
 
     @pytest.mark.usefixtures("cache")
     def test_limit(self):

@@ -31,7 +31,7 @@ class TestWait:
         """Where nobody works it ends soon, starts nobody, and says what does."""
         started = time.monotonic()
         done = run("wait", code=1)
-        assert done.output == "1 programs are still being completed (kcl flush starts a helper)\n"
+        assert done.output == "1 program is still being completed (kcl flush starts a helper)\n"
         assert time.monotonic() - started < 20
         assert len(queue.jobs()) == 1
 
@@ -40,5 +40,5 @@ class TestWait:
         assert queue.lock() is not None  # as a helper holds it
         started = time.monotonic()
         done = run("wait", "--timeout", "0.3", code=1)
-        assert done.output == "1 programs are still being completed\n"
+        assert done.output == "1 program is still being completed\n"
         assert 0.3 <= time.monotonic() - started < 20

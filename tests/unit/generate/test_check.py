@@ -304,6 +304,7 @@ class TestChosen:
 
 
 class TestExamples:
+    @pytest.mark.slow
     def test_under_verification(self, child, tmp_path):
         """The driver of the examples is what it was when it ran cold: code and numbers, every look-up a hit."""
         command = [sys.executable, str(ROOT / "examples" / "driver.py"), "--json", str(tmp_path / "said.json")]

@@ -7,6 +7,7 @@ import itertools
 import sys
 import textwrap
 
+import loopys_own  # noqa: F401  # the recipes find it loaded
 import numpy as np
 import pytest
 

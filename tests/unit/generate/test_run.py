@@ -49,6 +49,7 @@ READS = {
 
 class TestLateImports:
     @pytest.mark.parametrize("way", READS)
+    @pytest.mark.slow_cases(4)
     def test_reading_module(self, child, way):
         """A module that reads something while a recipe imports it is no hit after a change of what it reads."""
         (child.directory / "late.py").write_text(READS[way])

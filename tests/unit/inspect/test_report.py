@@ -14,23 +14,13 @@ from kcl.cache import growth, layers
 from kcl.cache.key import Key
 from kcl.cache.layer import CacheWarning
 from kcl.inspect import report
-from kcl.inspect.report import table, wrapped
+from kcl.inspect.report import wrapped
 
 
 def rows(text):
     """Return the first line of cells, and the cells of the others by their first."""
     head, *lines = text.splitlines()
     return head.split(), {line.split()[0]: line.split() for line in lines}
-
-
-class TestTable:
-    def test_columns(self):
-        """Words stand to the left, numbers to the right, nothing is cut, and no line ends in blanks."""
-        assert table(("layer", "hits", "files"), [("generator", "7", "/a b"), ("binary", "1234567", "/c")]) == [
-            "layer         hits  files",
-            "generator        7  /a b",
-            "binary     1234567  /c",
-        ]
 
 
 class TestText:

@@ -79,11 +79,11 @@ class TestCalls:
             unit(queue, a=FIRST)
             seen = []
             events.add_hook(seen.append)
-            before = recorder.carried()
+            before = recorder.thread.carried
             for number in range(5):
                 assert np.array_equal(unit(queue, a=FIRST + number)[1][0], 2 * (FIRST + number))
         assert seen == []
-        assert recorder.carried() == before
+        assert recorder.thread.carried == before
 
     def test_options_of_a_launch(self, queue):
         """Events to wait for, an allocator and the place of outputs mean what they mean for loopy."""

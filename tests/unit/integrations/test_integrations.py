@@ -96,6 +96,7 @@ class TestInstall:
         assert not integrations.is_installed()
         assert cl.Program.build is before
 
+    @pytest.mark.slow
     def test_threads_that_import(self, child):
         """Threads that import both packages while others install end, and both are changed."""
         code = """

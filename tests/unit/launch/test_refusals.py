@@ -11,6 +11,8 @@ import kcl
 from kcl.cache import layers
 from kcl.launch import refusals
 
+pytestmark = pytest.mark.slow_platforms
+
 SCALED = """
 kernel void scaled(global const float *x, global float *y, float a, int n)
 {
@@ -376,9 +378,3 @@ class TestBuild:
 
         with pytest.raises(kcl.RecipeError, match=r"'misnamed' \(recipe in .*: the program has no kernel 'scale'"):
             misnamed()(queue, n=1)
-
-
-def test_meant():
-    """The name that is near is suggested."""
-    assert refusals.meant("flot32", ["float32", "int8"]) == " (did you mean 'float32'?)"
-    assert refusals.meant("x", ["float32"]) == ""

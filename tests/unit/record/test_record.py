@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kcl.errors import UnknownInput
-from kcl.record import record as module
 from kcl.record import unmade
 from kcl.record.record import CallSite, Record
 
@@ -31,7 +30,7 @@ def call(function="make_kernel", *arguments, state="", **keywords):
 
 def unit(record):
     """Return the unit that stands for what a record gives."""
-    return unmade.new(record, True)
+    return unmade.new(record)
 
 
 def chain(length, root=None):
@@ -42,24 +41,22 @@ def chain(length, root=None):
     return last
 
 
-def listing(record, arguments, keywords):
-    """Carry a record out as a list of the functions that led to it."""
-    return [*(item for value in arguments if isinstance(value, list) for item in value), record.function, *keywords]
+class Listing:
+    """Carries a record out as a list of the functions that led to it; keeps what was carried out."""
+
+    def __init__(self):
+        self.carried = []
+
+    def __call__(self, record, arguments, keywords):
+        """Carry out one record."""
+        self.carried.append(record)
+        return [*(item for value in arguments if isinstance(value, list) for item in value), record.function, *keywords]
 
 
 @pytest.fixture
-def carried(monkeypatch):
-    """Have inputs made by `listing`; returns what was carried out."""
-    seen = []
-
-    def carry_out(record, arguments, keywords):
-        seen.append(record)
-        return listing(record, arguments, keywords)
-
-    from kcl.record import recorder
-
-    monkeypatch.setattr(recorder, "_carry_out", carry_out)
-    return seen
+def listing():
+    """Carry records out as lists."""
+    return Listing()
 
 
 class TestDigest:
@@ -115,15 +112,15 @@ class TestDigest:
 
 
 class TestChains:
-    def test_inputs_come_first(self, carried):
+    def test_inputs_come_first(self, listing):
         """Records are carried out in the order of their calls, each once."""
         last = chain(3)
-        assert last.made(module_carry_out()) == ["make_kernel", *["prioritize_loops"] * 3]
-        assert [one.function for one in carried] == ["make_kernel", *["prioritize_loops"] * 3]
-        last.made(module_carry_out())
-        assert len(carried) == 4
+        assert last.made(listing) == ["make_kernel", *["prioritize_loops"] * 3]
+        assert [one.function for one in listing.carried] == ["make_kernel", *["prioritize_loops"] * 3]
+        last.made(listing)
+        assert len(listing.carried) == 4
 
-    def test_long_chains(self, carried):
+    def test_long_chains(self, listing):
         """A chain longer than Python's stack is digested, made, described and let go of."""
         assert sys.getrecursionlimit() < LONG
         last = chain(LONG)
@@ -132,11 +129,11 @@ class TestChains:
         described = last.described()
         assert described["result"] == LONG + 1
         assert described["calls"][-1]["arguments"][0][1] == f"call {LONG}"
-        last.made(module_carry_out())
-        assert len(carried) == LONG + 1
+        last.made(listing)
+        assert len(listing.carried) == LONG + 1
         assert [one.is_made for one in last.chain()] == [True]
 
-    def test_diamonds(self, carried):
+    def test_diamonds(self, listing):
         """A root that two chains share is one call, and is carried out once."""
         root = call("make_kernel", "a")
         left, right = call("rename_iname", unit(root), "i", "j"), call("rename_iname", unit(root), "i", "k")
@@ -146,8 +143,8 @@ class TestChains:
             *("make_kernel", "rename_iname", "rename_iname", "fuse_kernels")
         ]
         assert described["calls"][3]["arguments"][0] == ["1", "[call 2, call 3, call 2]"]
-        both.made(module_carry_out())
-        assert carried == [root, left, right, both] or carried == [root, right, left, both]
+        both.made(listing)
+        assert listing.carried in ([root, left, right, both], [root, right, left, both])
 
     def test_deep_diamonds(self):
         """A chain in which every record is used twice takes no time of the power of its length."""
@@ -162,21 +159,21 @@ class TestChains:
         both = call("fuse_kernels", [unit(call("make_kernel", "a")), unit(call("make_kernel", "a"))])
         assert [one["function"] for one in both.described()["calls"]] == ["make_kernel", "fuse_kernels"]
 
-    def test_two_threads(self, carried):
+    def test_two_threads(self, listing):
         """Threads that need one record carry it out once."""
         last = chain(50)
         barrier = threading.Barrier(4)
 
         def ask():
             barrier.wait()
-            last.made(module_carry_out())
+            last.made(listing)
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(carried) == 51
+        assert len(listing.carried) == 51
 
     def test_an_error_is_raised_again(self):
         """A record that could not be carried out is carried out again when it is asked for again."""
@@ -189,13 +186,6 @@ class TestChains:
             with pytest.raises(ValueError, match="f"):
                 one.made(failing)
         assert not one.is_made
-
-
-def module_carry_out():
-    """Return what carries out a record now."""
-    from kcl.record import recorder
-
-    return recorder._carry_out
 
 
 class TestDescription:
@@ -266,12 +256,12 @@ class TestChanged:
 
 
 class TestReal:
-    @pytest.mark.usefixtures("carried")
-    def test_containers_keep_their_kinds(self):
+    def test_containers_keep_their_kinds(self, listing):
         """What stands for loopy's things is exchanged wherever it stands; all else is the same object."""
-        one = call("make_kernel", "a")
-        array = np.zeros(2)
-        found = module.real([unit(one), (unit(one),), {"a": unit(one)}, {1, 2}, array])
+        one, array = call("make_kernel", "a"), np.zeros(2)
+        last, seen = call("f", [unit(one), (unit(one),), {"a": unit(one)}, {1, 2}, array]), []
+        last.made(lambda record, arguments, _keywords: seen.append(arguments) or listing(record, (), {}))
+        (found,) = seen[-1]
         assert found[:3] == [["make_kernel"], (["make_kernel"],), {"a": ["make_kernel"]}]
         assert found[3] == {1, 2}
         assert found[4] is array

@@ -126,11 +126,11 @@ class TestQuestions:
         """Threads that ask one unit at the same time get one object."""
         unit = lp.split_iname(waiting(), "i", 4)
         unit = lp.split_iname(waiting(), "i", 4)
-        before, barrier, found = recorder.carried(), threading.Barrier(8), []
+        before, barrier, found = recorder.thread.carried, threading.Barrier(8), []
 
         def ask():
             barrier.wait()
-            found.append((unit.entrypoints, recorder.carried()))
+            found.append((unit.entrypoints, recorder.thread.carried))
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
@@ -139,7 +139,7 @@ class TestQuestions:
             thread.join()
         assert [names for names, _count in found] == [frozenset({"made"})] * 8
         assert sum(count for _names, count in found) == 2
-        assert recorder.carried() == before
+        assert recorder.thread.carried == before
         assert type(unit) is loopy.TranslationUnit
 
     def test_a_unit_that_was_asked_counts_by_its_content(self):
@@ -208,7 +208,7 @@ class TestMemory:
         unit = waiting()
         for number in range(3 * sys.getrecursionlimit()):
             record = recorder.Record("assume", (unit, f"n >= {number}"), {}, "", unmade.record_of(unit).place)
-            unit = unmade.new(record, True)
+            unit = unmade.new(record)
         last = weakref.ref(record)
         del unit, record
         gc.collect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcl.text.layout import columns_of, cut, folded, is_numeric, shortened
+from kcl.text.layout import columns_of, counted, cut, folded, is_numeric, shortened
 
 
 @pytest.mark.parametrize(("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")])
@@ -23,6 +23,12 @@ def test_cut(width, short):
 def test_columns(text, width):
     """Some letters take two columns, some none."""
     assert columns_of(text) == width
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 programs are"), (1, "1 program is"), (2, "2 programs are")])
+def test_counted(count, text):
+    """One thing has other words than several."""
+    assert counted(count, "program is", "programs are") == text
 
 
 def test_folded():

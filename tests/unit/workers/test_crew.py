@@ -6,8 +6,13 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from prepare_recipes import filled
 
+import kcl
+from kcl.drivers.pocl.jobs import Queue
+from kcl.settings import option
 from kcl.workers import crew
+from kcl.workers.prepare import Item
 
 
 class TestDtypes:
@@ -30,3 +35,17 @@ class TestDevices:
         for device, (platform, place, name) in zip(context.devices, crew._devices(context), strict=True):
             found = cl.get_platforms()[platform].get_devices()[place]
             assert (found, name) == (device, device.name)
+
+
+class TestHelper:
+    def test_after_the_workers(self, context, platform_name):
+        """No helper shares the processors with the workers: it completes their entries as they end."""
+        if platform_name != "pocl":
+            pytest.skip("only PoCL's entries are completed by a helper")
+        queue, seen = Queue(option.folder("kcl")), []
+        items = [Item(filled(number), {}) for number in range(6)]
+        left = crew.work(items, context, 2, lambda done, _: seen.append((done, queue.has_helper(), queue.is_empty())))
+        assert left == []
+        assert seen[:4] == [(done, False, True) for done in range(1, 5)]
+        assert kcl.flush()
+        assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 6

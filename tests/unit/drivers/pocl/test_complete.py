@@ -74,6 +74,7 @@ class TestCompleteEntry:
         assert bench.entry(1).metadata["complete"] is True
         assert b"0-0-0" not in bench.entry(1).parts["binary"]
 
+    @pytest.mark.slow
     def test_without_short_cuts(self, bench: Bench) -> None:
         """The second try of a job makes no stubs; what it publishes is complete too."""
         bench.queued(1)
@@ -113,6 +114,7 @@ class TestCompleteEntry:
 
 
 class TestIncompleteEntry:
+    @pytest.mark.slow
     def test_not_all_launched(self, bench: Bench) -> None:
         """A kernel that was never launched leaves the entry incomplete; it can be launched all the same."""
         run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
@@ -192,6 +194,7 @@ class TestIncompleteEntry:
 
 class TestUsersCache:
     @pytest.mark.parametrize("size", [0, 7, 700, 4000])
+    @pytest.mark.slow_cases(4)
     def test_damaged_bitcode(self, bench: Bench, size: int) -> None:
         """Damaged bitcode in the user's PoCL cache, refused by PoCL or fatal to a helper, is compiled anew."""
         pocl = bench.root / "pocl"

@@ -180,6 +180,7 @@ class TestFaults:
         assert not os.path.exists(bench.folder)
 
     @pytest.mark.parametrize("limit", [0, 4096, 60_000])
+    @pytest.mark.slow_cases(3)
     def test_full_disk(self, bench: Bench, limit: int) -> None:
         """Where files cannot grow the helper ends, publishes nothing torn, and the next one can do the work."""
         bench.queued(0)

@@ -23,6 +23,7 @@ def _pocl():
 
 
 class TestOrder:
+    @pytest.mark.slow
     def test_another(self, run):
         """Programs that are asked for the other way round are found, and right."""
         numbers = [0, *reversed(NUMBERS[1:])]
@@ -52,6 +53,7 @@ class TestOrder:
         assert len(orders(child)) == 2
 
     @pytest.mark.parametrize("content", [b"", b"not an entry", b"kclentry" + b"\0" * 100])
+    @pytest.mark.slow_cases(3)
     def test_damaged(self, child, run, content):
         """An order that cannot be read is passed over, and written anew."""
         orders(child)[0].write_bytes(content)
@@ -59,6 +61,7 @@ class TestOrder:
         assert run().builds["kcl-ahead"] > 0
 
     @pytest.mark.parametrize("programs", [None, {"a": 1}, [1], ["../../etc/passwd"], ["0" * 63]])
+    @pytest.mark.slow_cases(5)
     def test_wrong(self, child, run, programs):
         """An order that lists what are no addresses is passed over, and written anew."""
         (path,) = orders(child)

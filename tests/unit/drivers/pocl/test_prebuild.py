@@ -287,7 +287,7 @@ class TestRight:
         assert "error" in ran.outcomes
 
     @pytest.mark.parametrize("arguments", ["[]", "[None]", "[5]", "[b'x']", "'text'", "['\\udcff']"])
-    @pytest.mark.slow_cases(2)
+    @pytest.mark.slow_cases(6)
     def test_odd_arguments(self, run, arguments):
         """However the program has left `sys.argv`, it runs."""
         ran = run(code=f"    sys.argv = {arguments}\n" + LAUNCH)
@@ -425,7 +425,7 @@ class TestEnd:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
     @pytest.mark.parametrize("pause", [0.0, 0.002, 0.005])
-    @pytest.mark.slow_cases(2)
+    @pytest.mark.slow_cases(3)
     def test_fork(self, child, run, pause):
         """Children that are forked as programs are made end well, take nothing of theirs, and write no order."""
         code = f"""

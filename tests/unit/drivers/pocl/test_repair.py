@@ -102,6 +102,7 @@ class TestCaches:
     @pytest.mark.parametrize(
         "number", [pytest.param(0), *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 11))]
     )
+    @pytest.mark.slow
     def test_no_dead_run(self, run, child, number):
         """Whatever lies in PoCL's cache, runs of programs with entries end well, compute the same, and repair it."""
         cache = child.cache / "pocl" / "kcache"

@@ -198,6 +198,7 @@ def shifted():
 """
 
 
+@pytest.mark.slow
 def test_changed_preamble_generator(child, platform_name):
     """loopy's disk caches go by a function's name and would return the old code; under kcl the new code runs."""
     code = """

@@ -9,6 +9,7 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
+from kcl.generate import code
 from kcl.generate.origins.recorded import Recorded
 from kcl.record import proofs, recorder, unmade
 from kcl.record.declarations import NOTHING, Declared, Task
@@ -155,11 +156,10 @@ class TestRecorded:
 
     def test_build_options_of_this_run(self):
         """Stored code of a kcl.Source is built with the options that the recipe gave now."""
-        from kcl.generate import rows
 
         one = origin(source, options=("-DX=1",))
         one.key()
-        ready = rows.made_ready(one.generate({})[0])
+        ready = code.made_ready(one.generate({})[0])
         other = origin(source, options=("-DX=2",))
         other.key()
         assert other.adapted(ready).code.text.options != ready.code.text.options
@@ -168,7 +168,7 @@ class TestRecorded:
     def test_without_a_key(self):
         """Where the layer is off the recipe runs unrecorded."""
         one = origin(recipe)
-        before = recorder.carried()
+        before = recorder.thread.carried
         result = one.outcome().result
         assert result.front_end == "loopy"
-        assert recorder.carried() == before
+        assert recorder.thread.carried == before

@@ -127,4 +127,4 @@ class TestFiles:
         assert list(files.pending()) == []
         path = os.path.join(queue.folder, "new", Key([Part("number", "1")]).digest)
         os.utime(path, (time.time() - 7200,) * 2)
-        assert "1 programs have waited" in only(files.pending()).words
+        assert "1 program has waited" in only(files.pending()).words

@@ -64,7 +64,7 @@ class TestOf:
         assert kept()
         # in the place of an entry, without a trace in the folder: what nobody does
         next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of(Directory(root)).size == 10 * tally.FEW
+        assert tally.of(Directory(root)).bytes == 10 * tally.FEW
         (root / "b" / ("one-" + "0" * 64)).write_bytes(b"1")
         assert tally.of(Directory(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 1)
 
@@ -75,7 +75,7 @@ class TestOf:
         os.utime(root / "a")
         tally.of(Directory(root))
         next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of(Directory(root)).size > 5 * (tally.FEW + 1)
+        assert tally.of(Directory(root)).bytes > 5 * (tally.FEW + 1)
 
     def test_damaged(self, tmp_path):
         """A summary that is none is made anew."""

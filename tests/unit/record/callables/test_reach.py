@@ -146,11 +146,13 @@ class TestTables:
     """Each row changes one thing in a real file or process."""
 
     @pytest.mark.parametrize("name", MUTATIONS)
+    @pytest.mark.slow_cases(5)
     def test_mutation(self, name: str, base: list[list[str]], tmp_path: pathlib.Path) -> None:
         """What a recipe reaches is in its key."""
         assert changed(tmp_path, MUTATIONS[name]) != base
 
     @pytest.mark.parametrize("name", NOISES)
+    @pytest.mark.slow_cases(5)
     def test_noise(self, name: str, base: list[list[str]], tmp_path: pathlib.Path) -> None:
         """What cannot change the outcome is not in the key."""
         assert changed(tmp_path, NOISES[name]) == base
@@ -299,6 +301,7 @@ class TestUnknown:
     """What cannot be known is said, with function, line and cure."""
 
     @pytest.mark.parametrize("name", UNKNOWN)
+    @pytest.mark.slow_cases(5)
     def test_unknown(self, name: str, tmp_path: pathlib.Path) -> None:
         """A recipe whose outcome other things decide has no direct key."""
         project = Project(tmp_path, {"recipes.py": UNKNOWN[name], "other.py": OTHER, "lazy.py": OTHER})
@@ -307,6 +310,7 @@ class TestUnknown:
         assert "parameter" in message
 
     @pytest.mark.parametrize("name", KNOWN)
+    @pytest.mark.slow_cases(5)
     def test_known(self, name: str, tmp_path: pathlib.Path) -> None:
         """What looks alike but decides nothing, or is seen elsewhere, has a key."""
         project = Project(tmp_path, {"recipes.py": KNOWN[name], "other.py": OTHER})

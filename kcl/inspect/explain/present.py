@@ -1,0 +1,49 @@
+"""What each layer holds now for one kernel, why, and what a miss differs in: `Kernel.explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcl import settings
+from kcl.build.program_key import slots_of
+from kcl.build.stage import Build, Wanted
+from kcl.cache import flight, layers
+from kcl.cache.key import Key
+from kcl.cache.layer import Layer
+from kcl.cache.lookup import Look, find
+from kcl.generate.stage import Generate, Given
+from kcl.inspect.explain import Texts, misses
+from kcl.inspect.explain.words import Origin
+
+
+def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Build]) -> list[str]:
+    """Say what each layer holds for a kernel; `build` returns the stage of its context, and is called after a hit."""
+    look = find(generate, given)
+    found = [f"kernel {kernel}", _sentence(layers.generator(), look)]
+    if look.outcome == "miss" and look.key is not None:
+        evidence = generate.evidence()
+        origins = {name: Origin(*origin) for name, origin in evidence.origins.items()}
+        texts = Texts(evidence.texts, origins, evidence.record)
+        found += _missed(settings.GENERATOR, kernel, look.key, texts, generate.together(given, look))
+    if look.value is None:
+        reason = "its key needs the source, which the generator layer does not hold"
+        return [*found, _sentence(layers.binary(), Look("not looked up", reason))]
+    stage, wanted = build(), Wanted(look.value.code.text)
+    look = find(stage, wanted)
+    found.append(_sentence(layers.binary(), look))
+    if look.outcome == "miss":
+        texts = Texts({"source": wanted.text.source})
+        key = slots_of(stage, wanted.text)[0].key
+        found += _missed(settings.BINARY, kernel, key, texts, stage.together(wanted, look))
+    return found
+
+
+def _sentence(layer: Layer, look: Look) -> str:
+    return f"  {layer.name}: {look.outcome}" + (f": {look.reason}" if look.reason else "") + f" ({layer.place})"
+
+
+def _missed(layer: str, kernel: str, key: Key, texts: Texts, lead: str) -> list[str]:
+    """Say which process makes an entry now, and what differs from the nearest one."""
+    process = flight.holder(lead)
+    makes = [f"process {process} makes it now"] if process else []
+    return [f"    {line}" for line in [*makes, *misses.now(layer, kernel, key, texts)]]

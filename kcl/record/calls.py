@@ -1,0 +1,108 @@
+"""What becomes of each call that a program makes into loopy.
+
+It is recorded, or carried out at once with loopy's own objects: where an argument has no exact text, loopy would run
+code of the user during the call, or the call answers a question.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from kcl.record import beside, recorder, table, texts, unmade
+from kcl.record.record import CallSite, Record
+
+_VERSIONS = ("LOOPY_USE_LANGUAGE_VERSION_2018_2",)
+
+
+def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Answer a call of `loopy.<name>` that the caller of this function's caller makes."""
+    place = CallSite.of(sys._getframe(2))
+    if not recorder.is_on():
+        return _at_once(name, arguments, keywords, place)
+    started = time.thread_time()
+    try:
+        arguments, keywords = _each(texts.consumed, arguments, keywords)
+        record = _recorded(name, arguments, keywords, place)
+        return _at_once(name, arguments, keywords, place) if record is None else unmade.answer(record)
+    finally:
+        recorder.thread.seconds += time.thread_time() - started
+
+
+def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
+    """Return the record of a call, None for one that is carried out at once."""
+    if name not in table.DEFERRED:
+        return None
+    try:
+        if not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
+            return None
+        if name in table.VERSIONED:
+            keywords = _with_version(keywords, place)
+        return Record(name, arguments, keywords, beside.state(), place)
+    except Exception as error:
+        recorder.unknown(name, error, place)
+        return None
+
+
+def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether a call is one of loopy's own function that begins from texts or units."""
+    takes_unit = name in table.TRANSFORMATIONS
+    return (not takes_unit or bool(arguments and unmade.is_unit(arguments[0]))) and not _is_replaced(name)
+
+
+def _is_replaced(name: str) -> bool:
+    """Tell whether the program put a function of its own in the place of loopy's."""
+    loopy = sys.modules.get("loopy")
+    function = None if loopy is None else vars(loopy).get(name)
+    return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
+
+
+def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tell whether loopy may run code of the user during a call."""
+    later = table.FOR_GENERATING.get(name, frozenset())
+    given = [*enumerate(arguments), *keywords.items()]
+    return any(texts.calls_user(value) for place, value in given if place not in later)
+
+
+def _with_version(keywords: dict[str, Any], place: CallSite) -> dict[str, Any]:
+    """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
+    if keywords.get("lang_version") is None:
+        for symbol in _VERSIONS:
+            if symbol in place.names:
+                return {**keywords, "lang_version": place.names[symbol]}
+    return keywords
+
+
+def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Any:
+    """Call loopy's own function with loopy's own objects."""
+
+    def own(value: Any) -> Any:
+        if type(value) is texts.Consumed:
+            value = texts.Consumed([texts.mapped(item, own) for item in value.items], value.rest)
+        if issubclass(type(value), texts.Standing):
+            return value.real()
+        return unmade.asked(value, name) if type(value) in unmade.KINDS else value
+
+    function = getattr(recorder.loopy(), name)
+    function = getattr(function, "__kcl_real__", function)
+    if name in table.CHANGING:
+        recorder.settle()
+    if name in table.VERSIONED:
+        keywords = _with_version(keywords, place)
+    arguments, keywords = _each(own, arguments, keywords)
+    return function(*arguments, **keywords)
+
+
+def _each(
+    change: Callable[[Any], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Change what stands in arguments; those that hold themselves stay as they are."""
+    try:
+        return tuple([texts.mapped(value, change) for value in arguments]), {
+            name: texts.mapped(value, change) for name, value in keywords.items()
+        }
+    except RecursionError:
+        return arguments, keywords

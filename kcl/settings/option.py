@@ -1,0 +1,154 @@
+"""`kcl.option`: where kcl's files lie, and the call that moves them, which wins over every setting.
+
+`cache_dir` and `get_cache_dir` are its public calls.
+
+>>> place = kcl.option.cache_dir("/tmp/private")
+>>> kcl.option.get_cache_dir()
+'/tmp/private'
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import NoReturn
+
+from kcl import process, settings
+
+
+class CacheDirectory:
+    """The directory that `cache_dir` chose; as a context manager it is in use until the block ends."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._is_entered = False
+
+    def __enter__(self) -> str:
+        """Return the path."""
+        self._is_entered = True
+        if self not in _state().chosen:
+            _move(lambda chosen: [*chosen, self])
+        return self.path
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_entered = False
+        _move(self._without)
+
+    def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
+        """Leave out this one and what was chosen within its block; blocks of other threads may end later."""
+        first = chosen.index(self) if self in chosen else len(chosen)
+        return chosen[:first] + [one for one in chosen[first:] if one._is_entered]
+
+    def __repr__(self) -> str:
+        return f"<kcl.option.cache_dir({self.path!r})>"
+
+
+def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
+    """Keep every file of kcl under `path` from the next look-up on; wins over every other setting of it.
+
+    Write it alone, for the rest of the process, or as a block, after which the files lie where they did before:
+
+    >>> with kcl.option.cache_dir("/tmp/private") as path:
+    ...     kcl.option.get_cache_dir()
+    '/tmp/private'
+
+    Both layers move, on disk and in memory, and so do statistics, misses, damaged entries and the work of helpers. What
+    belongs to the old place is written there first. Every kernel is looked up again, also one that was launched
+    before; a function that `Kernel.bind` returned is not. The caches of loopy, pyopencl and the OpenCL drivers stay
+    where they are, since they read their variables once in a process; `kcl env --dir` prints variables that move them.
+
+    The directory is that of the whole process: a thread that looks something up meanwhile uses it too. Blocks may be
+    nested, and may end in any order in several threads. Nothing is created until something is stored. On PoCL a helper
+    process may write below `path` after the block: call `kcl.flush()` before you remove a directory. Raises ValueError
+    for a relative path.
+    """
+    chosen = os.fspath(path)
+    if not os.path.isabs(chosen):
+        raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
+    found = CacheDirectory(chosen)
+    _move(lambda chosen: [*chosen, found])
+    return found
+
+
+def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> None:
+    """Use the last of the chosen directories, or what the other settings say where there is none."""
+    state = _state()
+    with state.lock:
+        process.changing()
+        state.chosen = choose(state.chosen)
+        process.changed()
+
+
+def is_chosen() -> bool:
+    """Tell whether `cache_dir` was called."""
+    return bool(_state().chosen)
+
+
+def get_cache_dir() -> str:
+    """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`.
+
+    >>> with kcl.option.cache_dir("/tmp/private"):
+    ...     kcl.option.get_cache_dir()
+    '/tmp/private'
+    """
+    return os.path.dirname(folder("kcl"))
+
+
+def folder(name: str) -> str:
+    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
+    chosen = _state().chosen
+    root = chosen[-1].path if chosen else settings.read().cache_dir
+    return os.path.join(root, name) if root else settings.user_cache_dir(name)
+
+
+def reason() -> str:
+    """Say what decided where the files lie."""
+    if _state().chosen:
+        return "kcl.option.cache_dir()"
+    return settings.read().cache_dir_reason or ("XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default")
+
+
+def reset() -> None:
+    """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
+    _state().chosen = []
+    settings.forget()
+    process.changed()
+
+
+class Option(ModuleType):
+    """The module as `kcl.option`: an assignment that would change nothing is an error."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name[:1] == "_" or isinstance(value, ModuleType)):
+            if name not in self.__dict__:
+                __getattr__(name)
+            if callable(self.__dict__[name]) and not callable(value):
+                raise AttributeError(f"kcl.option.{name} is a function: call kcl.option.{name}({value!r})")
+        super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Name what there is in the place of a misspelt name."""
+    raise AttributeError(f"kcl.option has no {name!r}; it has cache_dir(path) and get_cache_dir()")
+
+
+# Python's way to refuse an assignment to a module: the reference of the language, 3.3.2.1.
+sys.modules[__name__].__class__ = Option
+
+
+class State:
+    """The roots that calls chose."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.chosen: list[CacheDirectory] = []  # by `cache_dir`; the last one counts
+
+    def after_fork(self) -> None:
+        """Forget who holds the lock: that thread is not here."""
+        self.lock = threading.RLock()
+
+
+_state = process.own(State)

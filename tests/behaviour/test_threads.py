@@ -1,0 +1,90 @@
+"""Threads of one process that launch the same new kernels at once: each recipe and each program is made once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from at_once import at_once
+
+import kcl
+from kcl.cache import patience
+
+KERNELS = 12
+THREADS = 8
+STATEMENTS = 700  # of a program that PoCL builds for longer than the test waits for an idle maker
+
+
+@kcl.kernel
+def numbered(number):
+    """A program for each number."""
+    text = f"kernel void numbered(global int *out) {{ out[get_global_id(0)] = {number}; }}"
+    return kcl.Source(text, entry="numbered", arguments=[kcl.Array("out", np.int32, 4, "out")], global_size=4)
+
+
+@kcl.kernel
+def long(number):
+    """A program that takes long to build."""
+    lines = "".join(f"v = v*{i % 7}.5f + sin(v + {number}*{i}.25f)*x[{i % 4}];\n" for i in range(STATEMENTS))
+    text = f"kernel void many(global float *x) {{ float v = x[get_global_id(0)];\n{lines} x[get_global_id(0)] = v; }}"
+    return kcl.Source(text, entry="many", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4)
+
+
+@kcl.kernel
+def split(number):
+    """Two calls of loopy."""
+    from kcl import loopy as lp
+
+    unit = lp.make_kernel("{[i]: 0<=i<64}", f"out[i] = {number}*x[i]", lang_version=(2018, 2))
+    return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def misses():
+    """Return the misses of both layers."""
+    return [kcl.stats()[layer]["misses"] for layer in ("generator", "binary")]
+
+
+@pytest.mark.parametrize("share", ["one Kernel", "a Kernel each"])
+def test_same_kernels(context, share):
+    """Threads go through the same kernels; none is generated or built twice."""
+    shared = [numbered(number) for number in range(KERNELS)]
+
+    def work(_thread):
+        queue = cl.CommandQueue(context)
+        kernels = shared if share == "one Kernel" else [numbered(number) for number in range(KERNELS)]
+        assert [int(kernel(queue, out_host=True)[1][0][0]) for kernel in kernels] == list(range(KERNELS))
+
+    at_once(work, THREADS)
+    assert misses() == [KERNELS, KERNELS]
+
+
+def test_long_builds(context, monkeypatch):
+    """A program is waited for as long as the compiler works, also where the compiler serves another thread first."""
+    monkeypatch.setattr(patience, "IDLE_SECONDS", 0.4)
+
+    def work(number):
+        long(number)(cl.CommandQueue(context), x=np.ones(4, np.float32))
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, [0, 1, 2] * 2))
+    assert misses() == [3, 3]
+
+
+@pytest.mark.one_platform
+def test_same_calls(context):
+    """Threads that run the same recipe carry its calls out once: the first one proves them for the others."""
+    events = []
+    remove = kcl.add_hook(events.append)
+
+    def work(_thread):
+        queue = cl.CommandQueue(context)
+        for number in range(2):
+            split(number)(queue, x=np.ones(64, np.float32))
+
+    at_once(work, THREADS)
+    remove()
+    carried = [int(event.reason.split()[0]) for event in events if "carried out" in event.reason]
+    assert sum(carried) <= 8  # twice: the thread that generates may not be the one that proved
+    assert misses() == [2, 2]

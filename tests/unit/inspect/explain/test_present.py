@@ -1,0 +1,23 @@
+"""kcl.inspect.explain.present: what the layers hold now; test_handle.py has what Kernel.explain says of it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from handle_recipes import add
+
+from kcl.cache import flight
+from kcl.cache.lookup import find
+from kcl.generate.stage import Given
+
+pytestmark = pytest.mark.slow_platforms
+
+
+def test_maker(context):
+    """It names the process that makes the entry now."""
+    kernel = add(sizes=(3,))
+    look = find(kernel._generate, Given({}))
+    with flight.join(kernel._generate.together(Given({}), look), "add"):
+        assert f"\n    process {os.getpid()} makes it now\n" in kernel.explain(context)
+    assert "makes it now" not in kernel.explain(context)

@@ -1,0 +1,238 @@
+"""Calls: which are recorded, which are carried out at once, and what becomes of errors and faults."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import warnings
+from collections import OrderedDict
+from functools import partial
+
+import numpy as np
+import pytest
+
+import kcl.loopy as lp
+from kcl import events
+from kcl.cache import layers
+from kcl.errors import CacheFault
+from kcl.record import calls, recorder, unmade
+
+loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
+
+VERSION = {"lang_version": (2018, 2)}
+
+
+@pytest.fixture(autouse=True)
+def recorded():
+    """Record as where nothing was recorded before."""
+    from kcl.record import proofs
+
+    proofs.reset()
+    recorder._waiting().records.clear()
+    yield
+    proofs.reset()
+
+
+def make(text="a[i] = i", **keywords):
+    """Make a unit through the face."""
+    return lp.make_kernel("{[i]: 0<=i<16}", text, **{**VERSION, **keywords})
+
+
+def waits(value):
+    """Tell whether nothing was carried out for a value."""
+    record = unmade.record_of(value)
+    return record is not None and not record.is_made
+
+
+def questions():
+    """List the questions that made units, or that could not be recorded."""
+    return [*events.stats()["made"]]
+
+
+def preambles(info):  # noqa: ARG001
+    """Give loopy a preamble."""
+    yield "10_mine", "#define MINE 1"
+
+
+class Calling:
+    def __call__(self, instruction):
+        """Change nothing."""
+        return instruction
+
+
+class TestRecorded:
+    def test_errors_are_raised_at_their_call(self):
+        """A call that loopy refuses raises each time; nothing proves it."""
+        for _ in range(3):
+            with pytest.raises(KeyError, match="nowhere"):
+                lp.split_iname(make(), "nowhere", 4)
+
+    def test_units_of_loopys_own_are_recorded_by_content(self):
+        """A transformation of a unit that loopy made is recorded on its content."""
+        for expected in (False, True):
+            own = loopy.make_kernel("{[i]: 0<=i<16}", "a[i] = 7*i", **VERSION)
+            assert waits(lp.split_iname(own, "i", 2)) is expected
+
+    def test_the_version_of_the_language_of_the_callers_globals(self):
+        """A global of the caller decides, as for loopy itself, and counts."""
+        found = []
+        for names in ({}, {"LOOPY_USE_LANGUAGE_VERSION_2018_2": (2018, 2)}):
+            names["lp"] = lp
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                exec("unit = lp.make_kernel('{[i]: 0<=i<16}', 'a[i] = 2*i')", names)
+            found.append(
+                (unmade.record_of(names["unit"]).digest, any("lang_version" in str(one.message) for one in heard))
+            )
+        assert found[0][0] != found[1][0]
+        assert [warned for _digest, warned in found] == [True, False]
+
+
+class TestAtOnce:
+    def test_questions_are_loopys(self):
+        """What answers a question gets loopy's own units."""
+        assert lp.get_op_map(make(), subgroup_size=1) is not None
+        assert isinstance(lp.generate_code_v2(lp.set_options(make(), no_numpy=True)).device_code(), str)
+
+    def test_callables_that_run_during_the_call(self):
+        """A call with a callable of the user is carried out each time, wherever the callable stands."""
+        seen = []
+
+        def change(instruction, more):
+            seen.append(more)
+            return instruction
+
+        for count in (1, 2):
+            kernel = lp.map_instructions(make().default_entrypoint, None, partial(change, more=count))
+            assert isinstance(kernel, loopy.LoopKernel)
+            assert len(seen) == count
+        for given in (change, partial(change, more=1), [change], {"x": (change,)}, Calling(), Calling):
+            assert calls._calls_user("tag_inames", (make(), given), {})
+        for given in (np.float32, lp.CTarget, loopy.CTarget, "change", [1], int, lp.auto):
+            assert not calls._calls_user("tag_inames", (make(), given), {})
+
+    def test_generators_of_preambles_wait(self):
+        """A callable for code generation is not called during the call: the call waits."""
+
+        for expected in (False, True):
+            assert waits(lp.register_preamble_generators(make(), [preambles])) is expected
+
+    def test_off(self, monkeypatch):
+        """With the generator layer off a program gets loopy's own objects."""
+        monkeypatch.setenv("KCL_NO_CACHE", "generator")
+        layers.reset()
+        assert type(make()) is loopy.TranslationUnit
+        assert type(lp.GlobalArg("a", np.float32, shape=(16,))) is loopy.ArrayArg
+
+    def test_changes_of_the_process_come_after_what_waits(self):
+        """Records that wait are carried out before the default target changes."""
+        make("a[i] = 3*i")
+        unit = make("a[i] = 3*i")
+        before = loopy._DEFAULT_TARGET
+        assert waits(unit)
+        try:
+            lp.set_default_target(loopy.CTarget)
+            assert not waits(unit)
+            assert type(unit.target) is loopy.PyOpenCLTarget
+            assert type(make("a[i] = 3*i").target) is loopy.CTarget
+        finally:
+            loopy.set_default_target(before)
+
+
+class TestIterators:
+    @pytest.mark.parametrize("kind", [iter, reversed, lambda listed: map(str, listed), itertools.chain])
+    def test_all_kinds(self, kind):
+        """An iterator is read once, and counts by what it gives; a list is no proof of it."""
+        given = ["a[i] = i", "b[i] = i"]
+        first = lp.make_kernel("{[i]: 0<=i<16}", kind(given), **VERSION)
+        assert not waits(first)
+        assert waits(lp.make_kernel("{[i]: 0<=i<16}", kind(given), **VERSION))
+        assert len(first.default_entrypoint.instructions) == 2
+
+    def test_errors_of_a_generator_are_the_users(self):
+        """What a generator of the user raises reaches the user, and is no fault of kcl."""
+
+        def texts():
+            yield "a[i] = i"
+            raise LookupError("mine")
+
+        with pytest.raises(LookupError, match="mine"):
+            lp.make_kernel("{[i]: 0<=i<16}", texts(), **VERSION)
+
+    def test_arguments_that_cannot_be_recorded(self):
+        """Beside an argument without a text the elements of a generator arrive all the same."""
+        with open(__file__) as stream:
+            tags = (pair for pair in [("i", "unr")])
+            tagged = lp.tag_inames(make(), tags, ignore_nonexistent=stream)
+        assert "UnrollTag" in repr(tagged.default_entrypoint.inames["i"].tags)
+        assert any("tag_inames" in question for question in questions())
+
+
+class TestContainers:
+    def test_that_hold_themselves(self):
+        """A list that holds itself reaches loopy, which says what is wrong with it."""
+        held = ["a[i] = i"]
+        held.append(held)
+        with pytest.raises(Exception) as caught:
+            lp.make_kernel("{[i]: 0<=i<16}", held, **VERSION)
+        assert not isinstance(caught.value, CacheFault)
+        assert any("make_kernel: " in question for question in questions())
+
+    def test_of_other_classes(self):
+        """Mappings and lists of other classes reach loopy with loopy's own things in them, and are recorded exactly."""
+
+        class Listed(list):
+            pass
+
+        digests = set()
+        for dtype in (np.float32, np.float64, np.float32):
+            unit = make("a[i] = 9*i", kernel_data=Listed([lp.GlobalArg("a", dtype, shape=(16,))]), name="made")
+            assert unit["made"].arg_dict["a"].dtype.numpy_dtype == dtype
+            digests.add(unit["made"].arg_dict["a"].dtype.numpy_dtype)
+            tagged = lp.tag_inames(make(), OrderedDict(i="unr"))
+            assert isinstance(tagged, loopy.TranslationUnit)
+            assert "UnrollTag" in repr(tagged.default_entrypoint.inames["i"].tags)
+
+    def test_what_stands_for_loopys_things(self):
+        """Members, classes and constructors in containers are exchanged for loopy's own."""
+        unit = make(
+            "t = i\na[i] = t",
+            kernel_data=[
+                lp.TemporaryVariable("t", np.int32, address_space=lp.AddressSpace.PRIVATE),
+                lp.GlobalArg("a", np.int32, shape=lp.auto),
+                ...,
+            ],
+            name="made",
+        )
+        kernel = unit["made"]
+        assert kernel.temporary_variables["t"].address_space is loopy.AddressSpace.PRIVATE
+        assert type(kernel.arg_dict["a"]) is loopy.ArrayArg
+
+
+class TestFaults:
+    @pytest.mark.faults
+    def test_the_run_goes_on(self, monkeypatch):
+        """An exception in the recorder is one event and one warning; the call is carried out."""
+
+        def broken(*_arguments):
+            raise RuntimeError("broken")
+
+        monkeypatch.setattr(calls, "Record", broken)
+        with pytest.warns(UserWarning, match="broken"):
+            unit = make()
+        assert type(unit) is loopy.TranslationUnit
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            assert type(make()) is loopy.TranslationUnit
+
+    def test_strict(self, monkeypatch):
+        """`KCL_STRICT=fault` raises it."""
+
+        def broken(*_arguments):
+            raise RuntimeError("broken")
+
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        layers.reset()
+        monkeypatch.setattr(calls, "Record", broken)
+        with pytest.raises(CacheFault):
+            make()

@@ -1,0 +1,74 @@
+"""kcl.text.tables: tables that fit where they are printed."""
+
+from __future__ import annotations
+
+import re
+
+from kcl.text import tables
+from kcl.text.tables import Column
+
+
+class TestTable:
+    def test_columns(self):
+        """Words stand to the left, numbers to the right, nothing is cut, and no line ends in blanks."""
+        rows = [("generator", "7", "/a b"), ("binary", "1234567", "/c")]
+        assert tables.lines([Column("layer"), Column("hits"), Column("files")], rows) == [
+            "layer         hits  files",
+            "generator        7  /a b",
+            "binary     1234567  /c",
+        ]
+
+
+class TestRoom:
+    COLUMNS = (
+        Column("name", 0, "end", 6),
+        Column("path", 2, "middle", 9),
+        Column("words", 1, "words", 8),
+        Column("blank", 3),
+        Column("key"),
+    )
+    ROW = ("a long name", "/a/long/path/to/it", "some words of it", "", "0123456789ab")
+
+    def table(self, room, *rows):
+        """Return the lines of a table where lines have so many characters."""
+        return tables.lines(self.COLUMNS, rows or [self.ROW], room)
+
+    def test_wide(self):
+        """In a pipe all is printed; where there is a width blank columns go first."""
+        name, path, words, _blank, key = self.ROW
+        pipe = [
+            "name         path                words             blank  key",
+            f"{name}  {path}  {words}         {key}",
+        ]
+        assert self.table(None) == pipe
+        fitting = ["name         path                words             key", f"{name}  {path}  {words}  {key}"]
+        assert self.table(63) == fitting
+
+    def test_narrow(self):
+        """Then cells give way, then columns by their rank; no line is too long, and the key stays whole."""
+        seen = []
+        for columns in range(24, 70):
+            lines = self.table(columns)
+            assert max(map(len, lines)) <= columns
+            assert any(line.endswith("0123456789ab") for line in lines)
+            seen.append(tuple(lines[0].split()))
+        heads = ["name key", "name words key", "name path words key"]
+        assert list(dict.fromkeys(seen)) == [tuple(head.split()) for head in heads]
+        assert "some words of it" in " ".join(self.table(60)[-1].split())
+        lines = self.table(42)
+        assert re.search(r"/\S*\.\.\.\S*it  some", lines[1])
+        assert "words" in " ".join(lines[2:])
+
+    def test_letters(self):
+        """Letters of two columns count twice, and what would steer a terminal is not printed."""
+        row = ("\u6838" * 5, "/p", "w", "", "0123456789ab")
+        head, line, other = self.table(80, row, ("\x1b[2J", *row[1:]))
+        assert line.index("/p") == head.index("path") - 5
+        assert other.startswith("?[2J ")
+
+
+def test_style():
+    """Titles and states have a style, which takes no room."""
+    columns = [Column("state", states=True), Column("name")]
+    found = tables.lines(columns, [("on", "a"), ("off: why", "b")], None, lambda text, kind: f"<{kind}|{text}>")
+    assert found == ["<title|state>     <title|name>", "<on|on>        a", "<off|off: why>  b"]
