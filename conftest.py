@@ -104,7 +104,7 @@ def fresh(tmp_path, monkeypatch, request):
 
 
 def _forget():
-    from kcl import process
+    from kcl.base import process
 
     process.reset()
 

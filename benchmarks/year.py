@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 import kcl
-from kcl import settings
+from kcl.base import settings
 from kcl.cache import growth, layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part

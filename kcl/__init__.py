@@ -63,7 +63,7 @@ _HOMES = {
     "install": "kcl.integrations",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
-    "option": "kcl.settings.option",
+    "option": "kcl.base.settings.option",
     "prepare": "kcl.workers.prepare",
     "purge": "kcl.inspect.purge",
     "report": "kcl.inspect.report",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kcl import process, settings
-from kcl.namedtuple import NamedTuple
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import logging

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import line, process, settings, spans
+from kcl import line
+from kcl.base import process, settings, spans
 from kcl.build import leases
 from kcl.build.bind import launcher_of, learn
 from kcl.build.program_key import slots_of
@@ -282,7 +283,7 @@ class Kernel:
 
     def _repr_html_(self) -> str:
         """Return the last look-up in each layer as a table, for a notebook."""
-        from kcl.text import markup
+        from kcl.base.text import markup
 
         cells = [_cells(name, self._looked_up.get(name)) for name in settings.LAYERS]
         return markup.titled(self._described(), _HEAD, cells)

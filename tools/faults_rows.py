@@ -202,7 +202,7 @@ TESTS = (
         "TestDirectories or TestFullDisk",
     ),
     Tests("PoCL without a directory", "under `kcl run` and `kcl.install()`", "tests/unit/caches/test_usable.py"),
-    Tests("forks and exits of a process", "before, during and after the first use", "tests/unit/test_process.py"),
+    Tests("forks and exits of a process", "before, during and after the first use", "tests/unit/base/test_process.py"),
     *(
         Tests(
             f"workers by {how}",

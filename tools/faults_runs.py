@@ -28,7 +28,7 @@ from faults_rows import BAD
 from faults_stores import Case, Unavailable, begun, damage, ended, flipped, forked, mounted
 
 import kcl
-from kcl import process
+from kcl.base import process
 
 SOURCE = "kernel void scaled(global float *x) {{ x[get_global_id(0)] = {0} * x[get_global_id(0)] + 1; }}"
 GIVEN = np.arange(64, dtype=np.float32)

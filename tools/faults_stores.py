@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 from faults_rows import BAD
 
-from kcl import process
+from kcl.base import process
 from kcl.cache import entry as entries
 from kcl.cache import flight, layers, places
 from kcl.cache.entry import Entry

@@ -17,7 +17,8 @@ import tempfile
 from typing import Any
 
 DEPTH = 3  # containers inside of containers
-ASIDE = ("kcl.namedtuple", "kcl.record.imports")  # the base of value classes; what stands in the place of __import__
+# The base of value classes; what stands in the place of __import__.
+ASIDE = ("kcl.base.namedtuple", "kcl.record.imports")
 ENDS = {("of_binaries", "code")}
 DRIVER = """
 import sys

@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT))
 
 import click  # noqa: E402  (after the path)
 
-from kcl import caches, cli, settings  # noqa: E402
+from kcl import caches, cli  # noqa: E402
+from kcl.base import settings  # noqa: E402
 from kcl.cli.schema import SCHEMA, Field, Printed  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -15,10 +15,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.build import branches
 from kcl.cache.key import Part
 from kcl.errors import RecipeError, UnknownInput
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions

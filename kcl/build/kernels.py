@@ -19,7 +19,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from kcl import process
+from kcl.base import process
 from kcl.caches import postponed
 
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"

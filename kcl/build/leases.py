@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
-from kcl import process
+from kcl.base import process
 
 if TYPE_CHECKING:
     from kcl.launch import Launcher

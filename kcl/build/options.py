@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.errors import UnknownInput
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import pyopencl as cl

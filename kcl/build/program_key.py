@@ -6,9 +6,9 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import pyopencl as cl

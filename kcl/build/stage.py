@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import caches, process, settings, spans
+from kcl import caches
+from kcl.base import process, settings, spans
+from kcl.base.namedtuple import NamedTuple
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options
@@ -26,7 +28,6 @@ from kcl.cache.lookup import Look, Made, obtain
 from kcl.cache.makers import Makers
 from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.build.driver import Driver, Prebuilt, Promise

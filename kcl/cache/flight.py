@@ -22,12 +22,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kcl import process
+from kcl.base import process
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.makers import Maker, Makers
 from kcl.cache.patience import Patience, Signs, signs_of
 from kcl.errors import CacheFault
-from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl

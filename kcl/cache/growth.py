@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from kcl import process
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.errors import CacheFault
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
 
 STEP = 4 << 20  # bytes that a process publishes before it looks while it runs
 _LONGEST = 1 << 16  # bytes of the file: after that somebody measures

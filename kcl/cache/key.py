@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 _WORD = 4
 
@@ -107,7 +107,7 @@ class Key:
 
     def _repr_html_(self) -> str:
         """Return the parts as a table, for a notebook."""
-        from kcl.text import markup
+        from kcl.base.text import markup
 
         return markup.titled(f"Key {self.digest}", Part._fields, self.parts)
 

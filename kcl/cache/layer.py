@@ -16,12 +16,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import caches, events, process, settings
+from kcl import caches, events
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.stores.memory import Memory
 from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry

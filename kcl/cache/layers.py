@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcl import process, settings
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.layer import Layer, warn_again, warn_once
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.cache.stores.base import Store
@@ -102,9 +102,9 @@ def _rows() -> tuple[list[Store], list[str]]:
     import pytools  # before its submodule: threads that import them the other way round wait for each other
     import pytools.version
 
+    from kcl.base.settings.trust import is_network
     from kcl.cache.stores.directory import Directory
     from kcl.cache.stores.persistentdict import Rows, supported
-    from kcl.settings.trust import is_network
 
     folder = places.dictionaries()
     notes = []

@@ -16,11 +16,12 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kcl import events, spans
+from kcl import events
+from kcl.base import spans
+from kcl.base.namedtuple import NamedTuple
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.events import Event
 from kcl.launch import MissingArguments
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
 
-from kcl import process
+from kcl.base import process
 
 _SLICE_SECONDS = 0.1
 

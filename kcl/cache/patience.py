@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
 
-from kcl import events, process
-from kcl.namedtuple import NamedTuple
+from kcl import events
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 
 STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
 IDLE_SECONDS = 1.0

@@ -5,15 +5,16 @@
     pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer
     kcl/                                                what belongs to no entry: one folder for each sort
 
-`kcl.settings.option.folder` says where these three folders lie. Each name below has a line that says what lies there.
+`kcl.base.settings.option.folder` says where these three folders lie. Each name below has a line that says what lies
+there.
 """
 
 from __future__ import annotations
 
 import os
 
-from kcl import settings
-from kcl.settings import option
+from kcl.base import settings
+from kcl.base.settings import option
 
 KCL = "kcl"  # below the root, or below the folder of a checkout: what belongs to no entry
 GENERATED = "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder

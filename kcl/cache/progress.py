@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from kcl import process, settings
+from kcl.base import process, settings
 
 AFTER = 2.0  # seconds of work
 _OURS = "kcl-"  # how the names of kcl's own threads begin

@@ -6,10 +6,10 @@ import os
 import time
 from contextlib import suppress
 
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
-from kcl.settings import trust
 
 _SIZE_LIMIT = 64 << 20
 

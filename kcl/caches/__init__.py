@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kcl import process, settings
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 from kcl.caches.table import ROWS, Row
 from kcl.caches.table import Switch as Switch  # part of a row
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
 
 
 class State(NamedTuple):

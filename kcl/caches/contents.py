@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 from kcl.caches.table import ROWS
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
 
 
 class Contents(NamedTuple):

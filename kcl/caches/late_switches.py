@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 
 from kcl import caches
+from kcl.base.namedtuple import NamedTuple
 from kcl.caches.table import ROWS, Row
-from kcl.namedtuple import NamedTuple
 
 
 class Late(NamedTuple):

@@ -17,7 +17,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from kcl import process
+from kcl.base import process
 from kcl.caches import with_usable_cache
 
 

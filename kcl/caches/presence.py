@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kcl import settings
+from kcl.base import settings
 from kcl.caches import contents
 from kcl.caches.table import ROWS
 

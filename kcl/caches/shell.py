@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.errors import meant
-from kcl.namedtuple import NamedTuple
 
 SHELLS = ("sh", "fish", "powershell")
 ALL = "all"

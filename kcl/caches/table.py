@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 Parser = Callable[["str | None"], "str | None"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.settings import trust
 from kcl.errors import CacheFault
-from kcl.settings import trust
 
 ROOM = 256 << 10  # bytes that there must be room for: a few programs
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")

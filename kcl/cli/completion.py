@@ -7,7 +7,8 @@ import click
 
 def layers(_ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
     """Return the layers and caches whose names go on as the last one of a list is begun."""
-    from kcl import caches, settings
+    from kcl import caches
+    from kcl.base import settings
     from kcl.caches.shell import ALL
 
     before, comma, last = begun.rpartition(",")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kcl.base.text.layout import counted
+from kcl.base.text.tables import Column
 from kcl.cli import output
-from kcl.text.layout import counted
-from kcl.text.tables import Column
 
 if TYPE_CHECKING:
     from kcl.inspect.doctor import Finding

@@ -7,11 +7,12 @@ import sys
 
 import click
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.tables import Column
 from kcl.caches.shell import SHELLS, lines, made
 from kcl.cli import completion, output
-from kcl.namedtuple import NamedTuple
-from kcl.text.tables import Column
 
 # What the switch of another cache does to kcl's layers; the conditions stand in `kcl.cache.layers`.
 EFFECTS = {

@@ -6,10 +6,10 @@ import os
 
 import click
 
+from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.cli import output
 from kcl.inspect import report
-from kcl.text.layout import counted
 
 
 @click.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kcl import settings
+from kcl.base import settings
 from kcl.cli import output
 from kcl.inspect import purge, space
 from kcl.inspect.removal import Item, Rows

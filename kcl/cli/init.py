@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import click
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.settings import file, trust
 from kcl.cache import places
 from kcl.cli import output
 from kcl.errors import CacheFault
-from kcl.settings import file, trust
 
 _MARKS = (".git", ".hg", ".jj", ".svn")
 _FILES = {

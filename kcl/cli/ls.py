@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.text.layout import counted
+from kcl.base.text.names import of_value
+from kcl.base.text.tables import Column
 from kcl.caches import presence
 from kcl.cli import completion, output
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
-from kcl.text.layout import counted
-from kcl.text.names import of_value
-from kcl.text.tables import Column
 
 HEAD = (
     Column("kernel", 0, "end", 20),

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import click
 
-from kcl import settings
-from kcl.text import tables
-from kcl.text.layout import folded
-from kcl.text.tables import Column
+from kcl.base import settings
+from kcl.base.text import tables
+from kcl.base.text.layout import folded
+from kcl.base.text.tables import Column
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ import os
 
 import click
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.text.tables import Column
 from kcl.cli import completion, output
 from kcl.inspect import purge as removing
 from kcl.inspect.purge import Removal
 from kcl.inspect.removal import Item
-from kcl.text.tables import Column
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 

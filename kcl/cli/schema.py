@@ -6,7 +6,7 @@ command in angles, `list of` a type, or a type `or null`. An `object` has names 
 
 from __future__ import annotations
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 
 class Field(NamedTuple):

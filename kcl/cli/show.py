@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 
 import click
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import shortened
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli import ls as listing
@@ -17,8 +19,6 @@ from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
-from kcl.namedtuple import NamedTuple
-from kcl.text.layout import shortened
 
 # What can be asked for, and the part of an entry that holds it.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}

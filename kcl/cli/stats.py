@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import click
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import COUNTERS, Counters, Row
-from kcl.text.tables import Column
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.

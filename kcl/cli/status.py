@@ -8,7 +8,11 @@ from typing import Any
 
 import click
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.settings import option, trust
+from kcl.base.text.layout import counted
+from kcl.base.text.tables import Column
 from kcl.cache import layers, places
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents, presence
@@ -17,9 +21,6 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins
 from kcl.inspect.history import journal, notes
 from kcl.inspect.inventory import tally
-from kcl.settings import option, trust
-from kcl.text.layout import counted
-from kcl.text.tables import Column
 
 _HEAD = (
     Column("layer"),

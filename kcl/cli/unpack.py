@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from kcl import settings
+from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli.ls import complain

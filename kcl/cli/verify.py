@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.text.layout import counted
+from kcl.base.text.tables import Column
 from kcl.cache.stores.base import digest_of
 from kcl.cache.verified import entry_at
 from kcl.cli import output
@@ -16,8 +19,6 @@ from kcl.drivers.pocl import damage, repair
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import CODE, Fault
-from kcl.text.layout import counted
-from kcl.text.tables import Column
 
 _HEAD = (
     Column("kernel", 0, "end", 20),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl import settings, spans
+from kcl.base import settings, spans
 from kcl.generate import frontends
 from kcl.generate.rows import Outcome
 from kcl.generate.rows import unit_key as _unit_key

@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl import events
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -17,7 +18,6 @@ from kcl.generate import frontends, rows
 from kcl.generate.code import Code, Packed, from_entry, made_ready
 from kcl.generate.rows import Base, Dtypes, Outcome
 from kcl.launch import MissingArguments, unpack
-from kcl.namedtuple import NamedTuple
 from kcl.record import proofs
 from kcl.record.dtypes import dtype_text
 

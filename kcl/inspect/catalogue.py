@@ -9,7 +9,8 @@ import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
@@ -17,7 +18,6 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.journal import DIGITS, Used
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
-from kcl.namedtuple import NamedTuple
 
 _UNUSED = Used(0, 0.0)
 

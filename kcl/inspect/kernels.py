@@ -10,7 +10,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kcl import events, settings
+from kcl import events
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.text import tables
+from kcl.base.text.names import dtype, of_value
+from kcl.base.text.tables import Column
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.run_memo import driver_name
@@ -20,10 +25,6 @@ from kcl.inspect import inventory, report
 from kcl.inspect.history.journal import DIGITS, Missed
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory.listing import Summary
-from kcl.namedtuple import NamedTuple
-from kcl.text import tables
-from kcl.text.names import dtype, of_value
-from kcl.text.tables import Column
 
 HEAD = (Column("kernel", give="middle"), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _PARAMETER = "parameter "

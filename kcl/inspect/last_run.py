@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.inspect import inventory, kernels
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Told
@@ -13,7 +14,6 @@ from kcl.inspect.history import journal, notes
 from kcl.inspect.history.records import COUNTERS
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.kernels import Entries, Row
-from kcl.namedtuple import NamedTuple
 
 EXPLAINED = 40  # misses of a run
 

@@ -12,14 +12,15 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from kcl import caches, process, settings
+from kcl import caches
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.private import ACCESSED
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory, removal
 from kcl.inspect.removal import Item, Refusal, Rows
-from kcl.namedtuple import NamedTuple
 
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 POCL = "pocl"

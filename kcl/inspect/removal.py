@@ -18,14 +18,15 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import option, trust
 from kcl.cache import places
 from kcl.drivers.pocl.jobs import STATES, Queue, node
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.namedtuple import NamedTuple
-from kcl.settings import option, trust
 
 OWN = tuple(places.OWN)
 _LINK = "it is a symbolic link, and none is followed"

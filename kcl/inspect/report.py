@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches, events, process, settings, spans
+from kcl import caches, events
+from kcl.base import process, settings, spans
 from kcl.cache import layers
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Report(str):
 
     def _repr_html_(self) -> str:
         """Return the text for a notebook."""
-        from kcl.text import markup
+        from kcl.base.text import markup
 
         return markup.element("pre", self)
 
@@ -68,7 +69,7 @@ def _layers() -> list[dict[str, Any]]:
 
 def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
-    from kcl.text import tables
+    from kcl.base.text import tables
 
     rows = []
     for row in found:
@@ -80,14 +81,14 @@ def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def wrapped(text: str) -> list[str]:
     """Break a line that is too long for a terminal."""
-    from kcl.text.layout import folded
+    from kcl.base.text.layout import folded
 
     return folded(text, WIDTH)
 
 
 def _place(state: str, room: int) -> str:
     """Write where files lie; what does not fit is left out of the middle of a path."""
-    from kcl.text.layout import shortened
+    from kcl.base.text.layout import shortened
 
     home = os.path.join(settings.home(), "")
     path, space, rest = state.partition(" (")

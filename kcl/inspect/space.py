@@ -17,7 +17,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kcl import events, process, settings
+from kcl import events
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import growth
 from kcl.cache.key import Key
 from kcl.cache.stores.directory import Directory
@@ -25,7 +27,6 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, removal
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import BASE, CODE, POINTER, Listed
-from kcl.namedtuple import NamedTuple
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0

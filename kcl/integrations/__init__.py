@@ -15,8 +15,8 @@ import sys
 import threading
 from typing import Any
 
-from kcl import process
-from kcl.namedtuple import NamedTuple
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 
 
 class Row(NamedTuple):
@@ -79,7 +79,7 @@ def install() -> None:
         state.depth += 1
         if state.depth > 1:
             return
-        from kcl import spans
+        from kcl.base import spans
         from kcl.integrations import imports
 
         spans.begin()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl import spans
+from kcl.base import spans
 
 
 class Imports:

@@ -10,8 +10,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from kcl import process, settings
-from kcl.namedtuple import NamedTuple
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 

@@ -17,8 +17,8 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
-from kcl.namedtuple import NamedTuple
 
 # The setters that take several arguments in one tuple, with the number of items that each argument has there.
 WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}

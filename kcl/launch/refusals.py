@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyopencl as cl
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.errors import meant
 from kcl.launch import ARRAYS
-from kcl.namedtuple import NamedTuple
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
 _SIZES = ("global_size", "local_size", "global_offset")  # what a call of a Source gives beside its arguments

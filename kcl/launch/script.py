@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.launch.marks import Allocation, Mark, Unusual
 from kcl.launch.recording import Made, Recording, Step
-from kcl.namedtuple import NamedTuple
 
 
 class Form(NamedTuple):

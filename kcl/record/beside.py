@@ -10,7 +10,8 @@ import hashlib
 import sys
 from typing import Any
 
-from kcl import caches, process
+from kcl import caches
+from kcl.base import process
 from kcl.cache.key import Part, common
 from kcl.record import kept, texts
 from kcl.record.callables import distributions, readings

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.record.manifest import Read

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 PARAMETER = "parameter "
 

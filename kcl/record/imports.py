@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl import process
+from kcl.base import process
 
 _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import kcl
-from kcl import process
+from kcl.base import process
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered, driver_name

@@ -11,8 +11,8 @@ import hashlib
 import os
 from collections.abc import Collection, Iterable
 
-from kcl import settings
-from kcl.namedtuple import NamedTuple
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 
 ABSENT = "absent"
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from kcl import process
-from kcl.namedtuple import NamedTuple
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 
 _UNKNOWABLE = {
     "socket.connect": "connected to a network address",

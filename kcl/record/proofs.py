@@ -11,11 +11,11 @@ import threading
 import time
 from typing import Any
 
-from kcl import process
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.namedtuple import NamedTuple
 from kcl.record import beside
 
 LIMIT = 4096  # proofs in a row

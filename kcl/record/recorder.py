@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kcl import events, process, spans
+from kcl import events
+from kcl.base import process, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import proofs

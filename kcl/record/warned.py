@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kcl import process
+from kcl.base import process
+from kcl.base.settings import PACKAGE
 from kcl.record import conditions
 from kcl.record.proofs import Warned
 from kcl.record.record import CallSite
-from kcl.settings import PACKAGE
 
 _OWN = PACKAGE + os.sep
 

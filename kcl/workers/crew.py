@@ -18,10 +18,11 @@ from contextlib import suppress
 from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING, Any
 
-from kcl import events, settings
+from kcl import events
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import option
 from kcl.handle import described
-from kcl.namedtuple import NamedTuple
-from kcl.settings import option
 
 if TYPE_CHECKING:
     import pyopencl as cl

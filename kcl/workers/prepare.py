@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl import process, settings
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import layers, progress
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, described, is_stored_for, prepare_only
 from kcl.inspect import report
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -8,7 +8,7 @@ from contextlib import suppress
 from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING
 
-from kcl.settings import option
+from kcl.base.settings import option
 from kcl.workers import prepare
 from kcl.workers.crew import Setup
 from kcl.workers.definitions import Definitions

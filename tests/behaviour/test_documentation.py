@@ -29,7 +29,8 @@ from sybil.parsers.myst import CodeBlockParser
 
 import kcl
 from conftest import ROOT
-from kcl import caches, process, settings
+from kcl import caches
+from kcl.base import process, settings
 from kcl.drivers.pocl import client
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]

@@ -10,7 +10,8 @@ from rooms import driver, front_end, store, tuning
 
 import kcl
 from conftest import ROOT
-from kcl import drivers, process
+from kcl import drivers
+from kcl.base import process
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain

@@ -19,7 +19,8 @@ from itertools import pairwise
 import pytest
 from commands import run
 
-from kcl import caches, cli, events, option, settings
+from kcl import caches, cli, events, option
+from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kcl import settings
+from kcl.base import settings
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part

@@ -17,7 +17,8 @@ from handle_recipes import ADD, add, scaled
 
 import kcl
 from conftest import PLATFORMS, SUPPORT
-from kcl import line, option, settings
+from kcl import line, option
+from kcl.base import settings
 from kcl.build import stage
 from kcl.cache import layers
 from kcl.cache.entry import Entry

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 SIZE_LIMIT = 1 << 30  # bytes of an entry
 ROW_LIMIT = 64 << 20  # bytes of an entry in a database

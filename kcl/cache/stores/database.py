@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from kcl.base.settings import trust
 from kcl.cache.stores.base import ROW_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
-from kcl.settings import trust
 
 _PATIENCE = 1.0  # seconds
 _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash=?"

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import FIXED_SIZE, check_length
 from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
-from kcl.settings import trust
 
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds; a use is noted again after that

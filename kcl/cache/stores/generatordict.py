@@ -18,10 +18,10 @@ from weakref import WeakValueDictionary
 
 from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
-from kcl import process
+from kcl.base import process
+from kcl.base.settings import trust
 from kcl.cache.stores.base import ROW_LIMIT
 from kcl.errors import DamagedEntry
-from kcl.settings import trust
 
 T = TypeVar("T")
 

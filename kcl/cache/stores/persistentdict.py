@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.base import ROW_LIMIT, Stat, digest_of
 from kcl.errors import DamagedEntry
-from kcl.settings import trust
 
 if TYPE_CHECKING:
     from kcl.cache.stores.generatordict import GeneratorDict

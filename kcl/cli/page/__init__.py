@@ -1,6 +1,6 @@
 """The page of a run: one file of HTML that needs no network and no script, for `kcl report --html`.
 
-A policy in its head forbids the browser to load anything. All texts go through `kcl.text.markup`, which
+A policy in its head forbids the browser to load anything. All texts go through `kcl.base.text.markup`, which
 escapes them: names, sources and messages are those of users.
 """
 
@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterable, Sequence
 
 import kcl
-from kcl import settings
+from kcl.base import settings
+from kcl.base.text.markup import Content, Html, element, join, table
 from kcl.cli.output import date, seconds, size
 from kcl.cli.page import code, style, timeline
 from kcl.inspect import kernels
 from kcl.inspect.explain.misses import Told
 from kcl.inspect.kernels import Look, Row, Stored
 from kcl.inspect.last_run import Run
-from kcl.text.markup import Content, Html, element, join, table
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _SECTIONS = ("Layers", "Timeline", "Kernels", "Misses", "Cache")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcl.base.text.markup import Content, Html, element, join, text
 from kcl.cli.assembly import NoAssembly, assembly
 from kcl.inspect.kernels import Row, Stored
-from kcl.text.markup import Content, Html, element, join, text
 
 _LINES = 1000  # of one text
 _ASSEMBLED = 50  # programs of a page: each takes a run of objdump

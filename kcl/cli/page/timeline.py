@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.text.markup import Html, element, join
 from kcl.cli.output import seconds
 from kcl.events import OUTCOMES
 from kcl.inspect import kernels
 from kcl.inspect.kernels import Look, Row
 from kcl.inspect.last_run import Run
-from kcl.text.markup import Html, element, join
 
 _LANES = 200
 _TICKS = 5

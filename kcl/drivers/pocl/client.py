@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kcl import process
-from kcl.settings import PACKAGE
+from kcl.base import process
+from kcl.base.settings import PACKAGE
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry

@@ -12,6 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import growth
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
@@ -20,7 +21,6 @@ from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
 from kcl.drivers.pocl.private import BITCODE, PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions

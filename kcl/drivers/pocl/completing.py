@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kcl import caches, events, process, settings
+from kcl import caches, events
+from kcl.base import process, settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import option
 from kcl.build.driver import Promise
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.errors import CacheFault
-from kcl.namedtuple import NamedTuple
-from kcl.settings import option
 
 Progress = Callable[[int, int], object]
 

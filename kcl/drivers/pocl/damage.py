@@ -13,8 +13,8 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 
 BITCODE = "program.bc"
 _LIBRARY = ".so"

@@ -6,13 +6,14 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches, process, settings
+from kcl import caches
+from kcl.base import process, settings
+from kcl.base.settings import option
 from kcl.cache import layers
 from kcl.drivers.plain import Plain
 from kcl.drivers.pocl import completing
 from kcl.drivers.pocl.repair import repair
 from kcl.errors import CacheFault
-from kcl.settings import option
 
 if TYPE_CHECKING:
     import pyopencl as cl

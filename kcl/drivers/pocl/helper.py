@@ -13,7 +13,8 @@ import sys
 import time
 from contextlib import suppress
 
-from kcl import settings, spans
+from kcl.base import settings, spans
+from kcl.base.settings import trust
 from kcl.cache import growth, places
 from kcl.drivers.pocl import jobs
 from kcl.drivers.pocl.client import driver_variables
@@ -21,7 +22,6 @@ from kcl.drivers.pocl.complete import Task, Workshop
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
 from kcl.drivers.pocl.opencl import Library
 from kcl.drivers.pocl.private import PrivateCache
-from kcl.settings import trust
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5

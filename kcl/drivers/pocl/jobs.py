@@ -19,13 +19,13 @@ import sys
 import time
 from contextlib import suppress
 
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
 
 if sys.platform != "win32":  # no flock, no helper
     import fcntl

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcl import process
+from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import KEPT, Remembered, driver_name

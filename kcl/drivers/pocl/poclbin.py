@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 MAGIC = b"poclbin\0"
 VERSION = 8

@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
+from kcl.base.settings import trust
 from kcl.drivers.pocl import stub
 from kcl.drivers.pocl.damage import library_fault
 from kcl.drivers.pocl.jobs import remove_tree
-from kcl.settings import trust
 
 GENERIC = "0-0-0"
 BITCODE, ACCESSED = "program.bc", "last_accessed"

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kcl import caches, events, process
-from kcl.settings import trust
+from kcl import caches, events
+from kcl.base import process
+from kcl.base.settings import trust
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry

@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

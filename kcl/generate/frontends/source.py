@@ -16,8 +16,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError
-from kcl.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from typing import TypeAlias

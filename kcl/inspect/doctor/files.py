@@ -9,7 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
+from kcl.base.settings import option, trust
+from kcl.base.text.layout import counted
 from kcl.cache import layers, places
 from kcl.caches import usable
 from kcl.drivers.pocl import damage
@@ -17,8 +20,6 @@ from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
-from kcl.settings import option, trust
-from kcl.text.layout import counted
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000

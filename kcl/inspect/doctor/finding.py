@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 OK, NOTE, WARNING, PROBLEM = SEVERITIES = ("ok", "note", "warning", "problem")
 

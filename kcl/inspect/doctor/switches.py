@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
 from kcl.caches.table import ROWS, Switch
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
 from kcl.inspect.history import notes

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from importlib import metadata, util
 
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
 from kcl.caches import usable
 from kcl.inspect.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
 

@@ -12,11 +12,11 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Difference, Key, Part
 from kcl.inspect.explain import calls
 from kcl.inspect.explain.calls import Record, Said
 from kcl.inspect.explain.words import About, Origin, sentence, telling
-from kcl.namedtuple import NamedTuple
 from kcl.record.evidence import PARAMETER
 
 if TYPE_CHECKING:

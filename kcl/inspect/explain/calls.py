@@ -19,10 +19,10 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Difference
 from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
 from kcl.inspect.explain.words import About, arrow, sentence, shortened, telling, value
-from kcl.namedtuple import NamedTuple
 
 PART = "record.json"
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -29,7 +30,6 @@ from kcl.inspect.explain import explain as compared
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
-from kcl.namedtuple import NamedTuple
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
 _BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry", ())

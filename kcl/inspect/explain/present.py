@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcl import settings
+from kcl.base import settings
 from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
 from kcl.cache import flight, layers

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.names import dtype, of_value
 from kcl.cache.key import Difference
-from kcl.namedtuple import NamedTuple
-from kcl.text.names import dtype, of_value
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")

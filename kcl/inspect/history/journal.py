@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from kcl import events
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
@@ -26,8 +28,6 @@ from kcl.events import OTHERS
 from kcl.inspect.history import records, runs
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
 from kcl.inspect.history.runs import Ran, Used
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
 
 if sys.platform == "win32":
     import msvcrt

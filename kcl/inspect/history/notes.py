@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from kcl import events
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.caches.late_switches import Late
 from kcl.errors import CacheFault, DamagedEntry
-from kcl.namedtuple import NamedTuple
 
 AGE = 7 * 86400.0
 _MANY = 64

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.inspect.history.records import COUNTERS, Counters, merge
-from kcl.namedtuple import NamedTuple
 
 _DRIVERS = 32
 _USES = 20_000  # entries that are named in all runs that are kept

@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key
@@ -23,8 +25,6 @@ from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
 from kcl.inspect.inventory.listing import KINDS, Recipe, Summary
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
 
 _HEAD = 4096  # holds most headers; what is longer is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart

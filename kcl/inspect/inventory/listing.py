@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
-from kcl.namedtuple import NamedTuple
 
 # So many entries are read quickly; only where there are more is the file written.
 FEW = 256

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kcl import settings
+from kcl.base import settings
 from kcl.cache import places
 from kcl.cache.stores.base import Reader, Stat, address
 from kcl.cache.stores.database import Database

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from kcl import drivers, settings
+from kcl import drivers
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.build import results, shapes
 from kcl.build.bind import launcher_of
 from kcl.build.program_key import Slot, slots_of
@@ -29,7 +31,6 @@ from kcl.generate.code import Ready
 from kcl.inspect import inventory
 from kcl.inspect.explain import Known, Texts, changes
 from kcl.launch import Launcher
-from kcl.namedtuple import NamedTuple
 
 SOURCE, BINARY = WAYS = ("source", "binary")
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"

@@ -15,11 +15,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from kcl import settings
+from kcl.base import settings
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Listed
-from kcl.namedtuple import NamedTuple
 
 SOURCE, BINARY = "source", "binary"
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kcl import settings
+from kcl.base import settings
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import compress, islice
 from types import CodeType
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 _OPERATIONS = {name: op for name, op in opcode.opmap.items() if op < 256}  # those above are the compiler's own
 

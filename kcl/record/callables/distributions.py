@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
-from kcl import process
-from kcl.namedtuple import NamedTuple
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import PACKAGE
 from kcl.record.callables import readings
-from kcl.settings import PACKAGE
 
 INTERPRETER = (  # which counts for the standard library
     f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
-from kcl.namedtuple import NamedTuple
 from kcl.record.callables import values
 from kcl.record.callables.classes import HEAP
 from kcl.record.callables.plain import SIMPLE

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
 
+from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part, common, encoding
 from kcl.errors import UnknownInput
-from kcl.namedtuple import NamedTuple
 from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
 from kcl.record.callables.references import POSITIONS

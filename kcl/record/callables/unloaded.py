@@ -14,8 +14,8 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
-from kcl import process
-from kcl.namedtuple import NamedTuple
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 from kcl.record.callables import distributions
 from kcl.record.callables.distributions import ABSENT, USER, Owner
 from kcl.record.callables.readings import digest, references

@@ -17,8 +17,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from kcl import process
-from kcl.namedtuple import NamedTuple
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 
 Facts = dict[str, str]
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from kcl import settings
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part

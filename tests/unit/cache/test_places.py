@@ -8,11 +8,11 @@ import re
 
 from house import modules
 
+from kcl.base.settings import option
 from kcl.cache import places
-from kcl.settings import option
 
 # Modules before `cache.places` in the import order, with a name of their own each.
-BEFORE = {"settings": {".kcl_cache", "kcl"}, "caches": {"kcl-private-"}}
+BEFORE = {"base.settings": {".kcl_cache", "kcl"}, "caches": {"kcl-private-"}}
 PLAIN = {*places.SORTS, *places.FOLDERS}  # words that also mean something else: names where they are joined to a path
 DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY, places.VERIFYING}
 DISTINCT |= {places.DAMAGED, places.REASON, ".kcl_cache", "kcl-private-"}

@@ -76,9 +76,8 @@ class TestMaking:
         """A timer shows the line in the midst of one long work."""
         terminal = terminal()
         monkeypatch.setattr(progress, "AFTER", 0.01)
-        with progress.making("long()") as _:
-            timer = next(one for one in threading.enumerate() if one.name == "kcl-progress")
-            timer.join(10)
+        with progress.making("long()"):
+            progress._state().line._timer.join(10)
             assert "long()" in terminal.screen
         assert terminal.screen == ""
 

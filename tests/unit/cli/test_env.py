@@ -9,7 +9,8 @@ import pathlib
 import pytest
 from click.testing import CliRunner
 
-from kcl import caches, option, settings
+from kcl import caches, option
+from kcl.base import settings
 from kcl.cli import main
 
 

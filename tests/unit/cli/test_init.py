@@ -11,7 +11,8 @@ import warnings
 import pytest
 from click.testing import CliRunner
 
-from kcl import option, settings
+from kcl import option
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.layer import CacheWarning
 from kcl.cli import main

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from kcl import cli
+from kcl.base.text.tables import Column
 from kcl.cli import output
-from kcl.text.tables import Column
 
 
 class TestWords:

@@ -9,7 +9,7 @@ import pytest
 from handle_recipes import add
 
 import kcl
-from kcl import settings
+from kcl.base import settings
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part

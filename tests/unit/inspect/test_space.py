@@ -15,7 +15,7 @@ import time
 import pytest
 
 import kcl
-from kcl import settings
+from kcl.base import settings
 from kcl.cache import growth, layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part

@@ -9,8 +9,8 @@ import pytest
 from prepare_recipes import filled
 
 import kcl
+from kcl.base.settings import option
 from kcl.drivers.pocl.jobs import Queue
-from kcl.settings import option
 from kcl.workers import crew
 from kcl.workers.prepare import Item
 

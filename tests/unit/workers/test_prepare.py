@@ -9,7 +9,7 @@ import pytest
 from prepare_recipes import filled, scaled
 
 import kcl
-from kcl import process
+from kcl.base import process
 from kcl.workers import prepare
 
 

@@ -13,7 +13,7 @@ import pytest
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
 from conftest import ROOT
-from kcl import settings
+from kcl.base import settings
 from kcl.cache.patience import IDLE_SECONDS
 from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import AGAIN

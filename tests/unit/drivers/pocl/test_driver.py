@@ -41,7 +41,7 @@ def test_waits_for_as_long_as_it_was_built(bench, monkeypatch):
 
     The helper that does not do its work is this process, which is at work.
     """
-    monkeypatch.setattr("kcl.settings.option.folder", lambda _name: bench.folder)
+    monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
     slots = [SimpleNamespace(key=bench.key(number)) for number in (0, 1)]
     with bench.locked():
         for number in (0, 1):

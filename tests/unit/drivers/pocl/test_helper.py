@@ -15,14 +15,14 @@ import time
 import pytest
 from promote_bench import LIMIT_SECONDS, ROOT, Bench, python, snapshot, states, until, works
 
-from kcl import settings
+from kcl.base import settings
 from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
     import json, sys, time
-    from kcl import settings
+    from kcl.base import settings
     from kcl.drivers.pocl import client
     from kcl.cache.entry import Entry
 

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from kcl import caches, option
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -17,7 +18,6 @@ from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect.doctor import files
-from kcl.settings import trust
 
 
 def only(found):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from kcl import settings
+from kcl.base import settings
 from kcl.integrations import children
 
 ASK = (

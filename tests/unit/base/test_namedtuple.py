@@ -10,7 +10,7 @@ import typing
 
 import pytest
 
-from kcl.namedtuple import NamedTuple
+from kcl.base.namedtuple import NamedTuple
 
 
 class Ours(NamedTuple):

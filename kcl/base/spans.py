@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from kcl import process, settings
+from kcl.base import process, settings
 
 _MOST = 200_000  # spans of a process
 _END = b"\n]\n"

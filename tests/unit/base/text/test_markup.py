@@ -1,4 +1,4 @@
-"""kcl.text.markup: HTML whose texts are escaped."""
+"""kcl.base.text.markup: HTML whose texts are escaped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kcl.text.markup import Html, element, join, table, text, titled
+from kcl.base.text.markup import Html, element, join, table, text, titled
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""kcl.text.names: dtypes and classes by the names that people use."""
+"""kcl.base.text.names: dtypes and classes by the names that people use."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcl.text.names import dtype, of_value
+from kcl.base.text.names import dtype, of_value
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""kcl.settings.file: the user's settings file, and the caches of checkouts that it records."""
+"""kcl.base.settings.file: the user's settings file, and the caches of checkouts that it records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from kcl import option, settings
-from kcl.settings import file as settings_file
+from kcl import option
+from kcl.base import settings
+from kcl.base.settings import file as settings_file
 
 pytestmark = pytest.mark.faults  # what is read is compared with defaults
 TOKEN = "0123456789abcdef" * 2
@@ -146,9 +147,9 @@ class TestSettings:
         """Without a file no parser is imported, and nothing is made."""
         code = """
             import json, os, sys
-            from kcl import settings
+            from kcl.base import settings
             settings.read()
-            found = {"tomllib", "tomli", "kcl.settings.file", "kcl.settings.trust"} & set(sys.modules)
+            found = {"tomllib", "tomli", "kcl.base.settings.file", "kcl.base.settings.trust"} & set(sys.modules)
             print(json.dumps([sorted(found), os.path.exists(settings.settings_file())]))
             """
         assert child.json(code) == [[], False]
@@ -283,13 +284,13 @@ class TestRecord:
         settings_file.record(settings.settings_file(), "/home/me/another one", TOKEN)
         code = """
             import sys
-            from kcl import settings
+            from kcl.base import settings
             settings.read()
-            found = {"tomllib", "tomli", "json", "kcl.settings.file"} & set(sys.modules)
+            found = {"tomllib", "tomli", "json", "kcl.base.settings.file"} & set(sys.modules)
             print(*sorted(found), len(settings._file()[1]))
             """
         done = child.run(code, XDG_CONFIG_HOME=os.environ["XDG_CONFIG_HOME"])
-        assert done.stdout == "kcl.settings.file 2\n", done.stderr
+        assert done.stdout == "kcl.base.settings.file 2\n", done.stderr
 
     @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
     def test_keeps_the_rest(self, end):

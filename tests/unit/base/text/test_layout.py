@@ -1,10 +1,10 @@
-"""kcl.text.layout: texts that fit where they are printed."""
+"""kcl.base.text.layout: texts that fit where they are printed."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcl.text.layout import columns_of, counted, cut, folded, is_numeric, shortened
+from kcl.base.text.layout import columns_of, counted, cut, folded, is_numeric, shortened
 
 
 @pytest.mark.parametrize(("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")])

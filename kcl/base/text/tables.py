@@ -9,8 +9,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
-from kcl.namedtuple import NamedTuple
-from kcl.text.layout import columns_of, cut, folded, is_numeric, shortened
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import columns_of, cut, folded, is_numeric, shortened
 
 TITLE = "title"
 _GAP = "  "

@@ -1,11 +1,11 @@
-"""kcl.text.tables: tables that fit where they are printed."""
+"""kcl.base.text.tables: tables that fit where they are printed."""
 
 from __future__ import annotations
 
 import re
 
-from kcl.text import tables
-from kcl.text.tables import Column
+from kcl.base.text import tables
+from kcl.base.text.tables import Column
 
 
 class TestTable:

@@ -1,4 +1,4 @@
-"""kcl.process: one object holds the state of a process."""
+"""kcl.base.process: one object holds the state of a process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 import kcl
-from kcl import events, option, process, settings
+from kcl import events, option
+from kcl.base import process, settings
+from kcl.base.process import Process, swapped
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.inspect import report
 from kcl.inspect.history import journal
-from kcl.process import Process, swapped
 from kcl.record import proofs
 
 PACKAGE = pathlib.Path(kcl.__file__).parent
@@ -223,7 +224,7 @@ class TestFork:
 
 EXITS = """
 import atexit, os, sys
-from kcl import process
+from kcl.base import process
 
 def ending(name):
     class Ending:
@@ -445,10 +446,9 @@ class TestTwoCaches:
                         assert (row["misses"], row["hits"]) == (1, turn), layer
 
 
-# Modules that are being rewritten: each of these lists is to become empty, and a module that is done must go from it.
 # What a second cache has in common with the first one.
 COMMON = {
-    "process._all",  # every cache
+    "base.process._all",  # every cache
     "events._beginnings",  # the function that keeps a journal
     *("cache.key._common", "launch.replay._codes"),  # encodings of key parts; compiled texts
     *("record.callables.code._streams", "record.callables.memo._found", "record.callables.memo._types"),  # of code
@@ -486,15 +486,15 @@ class TestPackage:
     def test_globals(self):
         """Few functions rebind a name of their module."""
         found = {name for name, tree in modules() for node in ast.walk(tree) if isinstance(node, ast.Global)}
-        assert found == {"process", "record.imports"}
+        assert found == {"base.process", "record.imports"}
 
     def test_one_fork_list(self):
         """One module has functions called at a fork, once."""
-        assert calling("os.register_at_fork") == ["process"]
+        assert calling("os.register_at_fork") == ["base.process"]
 
     def test_one_exit_list(self):
         """One module registers functions that are called at exit, at one place."""
-        assert calling("atexit.register") == ["process"]
+        assert calling("atexit.register") == ["base.process"]
 
     def test_states(self):
         """No module has a container to be filled, or a lock, of its own."""

@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Mapping
 
-from kcl import process
-from kcl.namedtuple import NamedTuple
+from kcl.base import process
+from kcl.base.namedtuple import NamedTuple
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # where kcl itself lies
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"  # set by `kcl run` for its children, and by nobody else
 # The table of the names of the layers, in the order of the line.
@@ -315,7 +315,7 @@ def _file() -> _Says:
         if not os.path.lexists(path):
             state.loaded = {}, {}, ()
         else:
-            from kcl.settings.file import load
+            from kcl.base.settings.file import load
 
             state.loaded = load(path, [setting.key for setting in SETTINGS])
     return state.loaded
@@ -390,7 +390,7 @@ def _stranger(folder: str, token: str | None) -> str:
     """Say why a cache directory in a checkout is not used; empty if it was recorded."""
     reason = "this user's settings do not record it"
     if token is not None:
-        from kcl.settings.file import token_fault
+        from kcl.base.settings.file import token_fault
 
         reason = token_fault(folder, token)
     if not reason:

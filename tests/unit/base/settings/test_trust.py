@@ -1,4 +1,4 @@
-"""kcl.settings.trust: whose directories a cache may lie in."""
+"""kcl.base.settings.trust: whose directories a cache may lie in."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from kcl.base.settings import trust
 from kcl.errors import UnusableDirectory
-from kcl.settings import trust
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
 
@@ -92,13 +92,13 @@ class TestCheck:
         try:
             os.chown(outside, 12345, 12345)
             code = (
-                "import os, sys; os.setgid(12345); os.setuid(12345); from kcl.settings import trust\n"
+                "import os, sys; os.setgid(12345); os.setuid(12345); from kcl.base.settings import trust\n"
                 "print(trust.check(sys.argv[1]), trust.my_uids())\n"
                 "try: trust.check(sys.argv[2])\n"
                 "except Exception as error: print(type(error).__name__)"
             )
             output = subprocess.check_output(
-                [sys.executable, "-c", "import kcl.settings.trust\n" + code, str(outside), str(place)],
+                [sys.executable, "-c", "import kcl.base.settings.trust\n" + code, str(outside), str(place)],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 text=True,
             )
@@ -210,7 +210,7 @@ class TestNamespace:
     def test_unmapped_root(self) -> None:
         """Where root is not mapped its directories are accepted as ancestors, not below a directory open to all."""
         code = (
-            "import ctypes, os, shlex, sys; from kcl.settings import trust\n"
+            "import ctypes, os, shlex, sys; from kcl.base.settings import trust\n"
             "os.setgid(12345); os.setuid(12345); os.chdir('/')\n"
             "print(ctypes.CDLL(None).unshare(0x10000000), flush=True); sys.stdin.readline()\n"
             "print(os.geteuid(), os.stat('/').st_uid)\n"

@@ -1,4 +1,4 @@
-"""The user's settings file: the settings of `kcl.settings` in TOML, and the checkouts that `kcl init` recorded.
+"""The user's settings file: the settings of `kcl.base.settings` in TOML, and the checkouts that `kcl init` recorded.
 
     no_cache = ["binary"]        # a setting, named as its variable without KCL_, in lower case
     [[checkout]]                 # appended by `kcl init`
@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from kcl.namedtuple import NamedTuple
-from kcl.settings import trust
+from kcl.base.namedtuple import NamedTuple
+from kcl.base.settings import trust
 
 SIZE_LIMIT = 1 << 20
 CHECKOUT = "checkout"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Union
 
-from kcl.text.layout import cut
+from kcl.base.text.layout import cut
 
 _WIDTH = 100  # characters of a cell in a notebook
 _LEFT = "text-align: left"

@@ -1,4 +1,4 @@
-"""kcl.settings: every variable, typed; what is not understood is said and never trusted."""
+"""kcl.base.settings: every variable, typed; what is not understood is said and never trusted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from conftest import ROOT
-from kcl import caches, settings
+from kcl import caches
+from kcl.base import settings
 
 
 class TestRead:
@@ -199,6 +200,6 @@ class TestSettings:
 
     def test_complete(self):
         """No KCL_ variable is read that has no row."""
-        text = (ROOT / "kcl" / "settings" / "__init__.py").read_text()
+        text = (ROOT / "kcl" / "base" / "settings" / "__init__.py").read_text()
         read = set(re.findall(r'"(KCL_[A-Z_]+)"', text))
         assert read == {setting.variable for setting in settings.SETTINGS} | {settings.RUN}

@@ -1,4 +1,4 @@
-"""kcl.spans: what took how long, as trace events in one file that is whole at any time."""
+"""kcl.base.spans: what took how long, as trace events in one file that is whole at any time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from kcl import spans
+from kcl.base import spans
 
 DRIVER = """
 import sys, json
@@ -105,7 +105,7 @@ class TestWrite:
 
     def test_relative(self, monkeypatch):
         """A relative path is refused: children may work elsewhere."""
-        from kcl import settings
+        from kcl.base import settings
 
         monkeypatch.setenv("KCL_TRACE", "trace.json")
         spans.begin()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import NoReturn
 
-from kcl import process, settings
+from kcl.base import process, settings
 
 
 class CacheDirectory:
