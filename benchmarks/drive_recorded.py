@@ -13,7 +13,7 @@ from typing import Any
 
 import drive_kcl
 
-from kcl import events
+from kcl.base import events
 from kcl.inspect import report
 
 _spent = [0.0]

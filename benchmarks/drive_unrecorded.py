@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import drive_kcl
 
-from kcl import events
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache.key import Key
-from kcl.events import Event
 
 _on_first = events.on_first
 

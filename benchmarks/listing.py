@@ -25,11 +25,12 @@ from typing import Any
 import measure
 from measure import Effort, spread
 
-from kcl import events, option
+from kcl import option
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.events import Event
 from kcl.inspect.history import journal
 
 START = 'python -c "import rich"'

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcl.base.events import Event, add_hook, stats
     from kcl.cache.layer import CacheWarning
     from kcl.errors import (
         CacheFault,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         UnknownInput,
         UnusableDirectory,
     )
-    from kcl.events import Event, add_hook, stats
     from kcl.generate.frontends.source import Array, Image, Local, Sampler, Scalar, Source, round_up
     from kcl.handle import Kernel
     from kcl.inspect.catalogue import CacheEntry, entries
@@ -41,7 +41,7 @@ _HOMES = {
     "CacheMiss": "kcl.errors",
     "CacheWarning": "kcl.cache.layer",
     "DamagedEntry": "kcl.errors",
-    "Event": "kcl.events",
+    "Event": "kcl.base.events",
     "Image": "kcl.generate.frontends.source",
     "KclError": "kcl.errors",
     "Kernel": "kcl.handle",
@@ -56,7 +56,7 @@ _HOMES = {
     "Source": "kcl.generate.frontends.source",
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
-    "add_hook": "kcl.events",
+    "add_hook": "kcl.base.events",
     "entries": "kcl.inspect.catalogue",
     "explain": "kcl.inspect.explain.misses",
     "flush": "kcl.inspect.report",
@@ -68,7 +68,7 @@ _HOMES = {
     "purge": "kcl.inspect.purge",
     "report": "kcl.inspect.report",
     "round_up": "kcl.generate.frontends.source",
-    "stats": "kcl.events",
+    "stats": "kcl.base.events",
     "uninstall": "kcl.integrations",
 }
 

@@ -19,17 +19,17 @@ from kcl.build.stage import Build, is_current
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
+from kcl.code import Ready
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.code import Ready
-from kcl.generate.origins import Origin
+from kcl.generate.origins import SLOW, Origin
 from kcl.generate.stage import Generate, Given
 from kcl.launch import ARRAYS, Launcher, MissingArguments, unpack
 from kcl.record import unmade
 from kcl.record.declarations import NOTHING, Declared, Task
 
 if TYPE_CHECKING:
+    from kcl.base.events import Event
     from kcl.cache.key import Key
-    from kcl.events import Event
 
 _ATTRIBUTE = "_kcl_bindings"
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
@@ -325,6 +325,7 @@ class Kernel:
             if found is not None:
                 return found
         found = line.code(self._generate, Given(values, launch), lead, build)
+        self._advise(values)
         self._looked_up.update({event.layer: event for event in lead.events})
         assert self._generate.base is not None
         opened = self._generate.base.open
@@ -335,6 +336,19 @@ class Kernel:
             if not opened.names and not opened.packed:
                 self._sole = found.digest
         return found
+
+    def _advise(self, values: dict[str, Any]) -> None:
+        """Say what would let later runs hit, or be faster, where the look-up that just ended shows it."""
+        generate = self._generate
+        stored, generate.stored = generate.stored, None
+        if stored is not None:
+            from kcl.inspect.history import restless
+
+            restless.missed(stored.recipe, stored.kernel, stored.places, stored.texts, stored.record)
+        elif generate.own_seconds > SLOW:
+            from kcl.generate import advice
+
+            advice.on_slow_recipe(generate.name(Given(values)), generate.own_seconds)
 
     def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> Ready:
         """Return code for the dtypes that somebody names; raises TypeError where these are not the kernel's."""

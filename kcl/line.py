@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 from kcl import drivers
 from kcl.build.stage import Build, Program, Wanted, build_of
 from kcl.cache.lookup import obtain
-from kcl.generate.code import show
+from kcl.code import show
 from kcl.generate.stage import Generate, Given
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.cache.lead import Lead
-    from kcl.generate.code import Ready
-
-_SLOW = 0.05  # seconds of a recipe of which `kcl.generate.advice` has something to say
+    from kcl.code import Ready
 
 
 def code(generate: Generate, given: Given, lead: Lead, build: Build) -> Ready:
@@ -36,15 +34,6 @@ def code(generate: Generate, given: Given, lead: Lead, build: Build) -> Ready:
     """
     ready: Ready = obtain(generate, given, lead)
     show(ready.code)
-    stored, generate.stored = generate.stored, None
-    if stored is not None:
-        from kcl.inspect.history import restless
-
-        restless.missed(stored.recipe, stored.kernel, stored.places, stored.texts, stored.record)
-    elif generate.own_seconds > _SLOW:
-        from kcl.generate import advice
-
-        advice.on_slow_recipe(generate.name(given), generate.own_seconds)
     # What is bound already for the same code was built with the headers of its moment, which may have passed.
     headers = build.headers_digest(ready.code.text)
     return ready._replace(digest=ready.digest + headers, headers=headers)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kcl.generate.code import Code
+from kcl.code import Code
 from kcl.launch import Kernels, Launcher, Play
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.build.stage import Program
-    from kcl.generate.code import Ready
+    from kcl.code import Ready
 
 Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pyopencl as cl
 
 from kcl.build.options import BuildOptions, passed
+from kcl.cache.patience import Turn
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
-    from kcl.generate.code import ProgramText
+    from kcl.code import ProgramText
 
 
 def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: cl.Program | None = None) -> cl.Program:
@@ -22,8 +23,6 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     """
     from pyopencl.characterize import has_src_build_cache
 
-    from kcl.cache.patience import taking_turns
-
     raw = cl._cl._Program(context, text.source)
     program = _with_source(cl.Program(raw), text)
     if holder is not None:
@@ -31,7 +30,7 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     options, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would answer, it says more.
     is_uncached = has_src_build_cache(context.devices[0])
-    with taking_turns("compiler"):
+    with Turn("compiler"):
         program._build_and_catch_errors(
             lambda: raw.build(options), options_bytes=options, source=None if is_uncached else text.source
         )
@@ -60,7 +59,8 @@ def finish(
     if is_built or (silent is not None and built_silently(program, silent)):
         said = [""] * len(entries)
     else:
-        program.build(options=passed(text.options))
+        with Turn("compiler"):
+            program.build(options=passed(text.options))
         said = logs(program) if any(_log(entry) for entry in entries) else []
     _replay_logs(entries, said)
 
@@ -81,7 +81,8 @@ def built_silently(program: cl.Program, options: BuildOptions) -> bool:
     if build is None:
         return False
     try:
-        build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
+        with Turn("compiler"):
+            build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
     except (cl.Error, TypeError):
         return False
     return True

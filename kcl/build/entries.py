@@ -11,7 +11,7 @@ from kcl.cache.entry import Entry
 if TYPE_CHECKING:
     from kcl.build.driver import Driver
     from kcl.build.program_key import Slot
-    from kcl.generate.code import ProgramText
+    from kcl.code import ProgramText
 
 
 def entry_of(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kcl.build.options import BuildOptions
     from kcl.build.stage import Build
-    from kcl.generate.code import ProgramText
+    from kcl.code import ProgramText
 
 FORMAT = "1"
 _KERNEL = re.compile(

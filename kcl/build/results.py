@@ -14,11 +14,11 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
-from kcl import events
+from kcl.base import events
 from kcl.build.stage import Program, Wanted
 from kcl.cache.lookup import disprove
+from kcl.code import Ready
 from kcl.errors import WrongEntry
-from kcl.generate.code import Ready
 from kcl.launch import Launcher
 
 _ULPS = 4

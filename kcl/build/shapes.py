@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
-from kcl.record.dtypes import dtype_from, layout_of
+from kcl.base.dtypes import dtype_from, layout_of
 
 _LONGEST = 1 << 30  # bytes of an array that is made again
 _PYTHON = (bool, int, float, complex)

@@ -32,7 +32,7 @@ from kcl.errors import RecipeError, UnknownInput
 if TYPE_CHECKING:
     from kcl.build.driver import Driver, Prebuilt, Promise
     from kcl.cache.layer import Found, Layer
-    from kcl.generate.code import ProgramText
+    from kcl.code import ProgramText
 
 
 class Wanted(NamedTuple):

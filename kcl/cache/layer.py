@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from kcl import caches, events
-from kcl.base import process, settings
+from kcl import caches
+from kcl.base import events, process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.stores.memory import Memory

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcl.base.events import Event
     from kcl.cache.flight import Flight
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look, Stage
-    from kcl.events import Event
 
 
 class Lead:

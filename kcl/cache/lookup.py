@@ -16,11 +16,10 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kcl import events
-from kcl.base import spans
+from kcl.base import events, spans
+from kcl.base.events import Event
 from kcl.base.namedtuple import NamedTuple
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
-from kcl.events import Event
 from kcl.launch import MissingArguments
 
 if TYPE_CHECKING:

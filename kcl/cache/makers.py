@@ -49,8 +49,8 @@ class Maker:
     def land(self) -> None:
         """Let the other threads go on. Landing twice is no error; a forked child lands nothing."""
         if self.process == os.getpid() and not self._landed:
+            self._leave()  # first: a signal handler that comes now must not find a maker that landed and stays
             self._landed = True
-            self._leave()
             self._open()
 
     def wait(self, what: str) -> bool:

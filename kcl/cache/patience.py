@@ -6,7 +6,7 @@ wait that ended without a result is taken from the next ones. A maker that was l
 has worked in between. Waits are shown after two seconds.
 
 A compiler may serve one thread of a process at a time, and so does loopy. A thread that waits for its turn uses no
-processor time. It works as long as one of the threads does that take turns with it (`taking_turns`).
+processor time. It works as long as one of the threads does that take turns with it (`Turn`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ from __future__ import annotations
 import os
 import time
 from _thread import get_native_id
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from threading import get_ident
 
-from kcl import events
-from kcl.base import process
+from kcl.base import events, process
 from kcl.base.namedtuple import NamedTuple
 
 STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
@@ -53,19 +50,23 @@ def signs_of(maker: str) -> Signs:
 class State:
     """The seconds that this process waited in vain, the makers it left behind, and how many waits each thread is in.
 
-    `turns` lists the threads that take turns, by what they take turns with: Python's number of each and the system's.
+    `turns` holds the threads that take turns, by what they take turns with: the system's number of each by Python's.
     """
 
     def __init__(self) -> None:
-        self.turns: dict[str, list[tuple[int, int]]] = {}
+        self.turns: dict[str, dict[int, int]] = {}
         self.in_vain = 0.0
         self.left_behind: dict[str, Signs] = {}
         self.waits: dict[int, int] = {}
 
     def after_fork(self) -> None:
-        """Forget the waits and turns of threads that are not here."""
+        """Forget the waits and turns of threads that are not here; the one that is here has another number now."""
         self.waits.clear()
-        self.turns.clear()
+        me = get_ident()
+        for threads in self.turns.values():
+            mine = me in threads
+            threads.clear()
+            threads.update({me: get_native_id()} if mine else {})
 
 
 _state = process.own(State)
@@ -132,16 +133,23 @@ def waits(thread: int) -> bool:
     return thread in _state().waits
 
 
-@contextmanager
-def taking_turns(what: str) -> Iterator[None]:
-    """Note that this thread uses, or waits to use, what may serve one thread of the process at a time."""
-    threads, mine = _state().turns.setdefault(what, []), (get_ident(), get_native_id())
-    threads.append(mine)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # in a forked child
-            threads.remove(mine)
+class Turn:
+    """A block in which this thread uses, or waits to use, what may serve one thread of the process at a time."""
+
+    __slots__ = ("_is_first", "_threads")
+
+    def __init__(self, what: str) -> None:
+        self._threads = _state().turns.setdefault(what, {})
+
+    def __enter__(self) -> None:
+        me = get_ident()
+        self._is_first = me not in self._threads  # else a block within a block, or a signal handler within one
+        if self._is_first:
+            self._threads[me] = get_native_id()
+
+    def __exit__(self, *_error: object) -> None:
+        if self._is_first:
+            self._threads.pop(get_ident(), None)
 
 
 def signs_of_thread(thread: int, native: int) -> Signs:
@@ -156,8 +164,8 @@ def signs_of_thread(thread: int, native: int) -> Signs:
         return Signs(spent=(b"%d" % (100 * time.process_time()),))
     natives = [native]
     for threads in list(_state().turns.values()):
-        if (thread, native) in threads:
-            natives += [other for _, other in threads if other not in natives]
+        if thread in threads:
+            natives += [other for other in list(threads.values()) if other not in natives]
     found = [signs_of(f"self/task/{one}") for one in natives]
     spent = tuple([part for signs in found for part in signs.spent])
     return Signs(all(signs.is_stopped for signs in found), any(signs.runs for signs in found), spent)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from kcl import events
+from kcl.base import events
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key

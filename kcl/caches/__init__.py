@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
@@ -296,7 +297,7 @@ def import_anyway(name: str) -> None:
     loopy and pyopencl.invoker fail without a usable cache directory. The private one is removed at exit.
     """
     found = sys.modules.get(name)
-    if found is None or getattr(found.__spec__, "_initializing", False):
+    if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
         with_usable_cache(lambda: _import(name))
 
 
@@ -304,11 +305,12 @@ def _import(name: str) -> None:
     """Import a module, in a thread of its own for the main thread.
 
     A signal handler may interrupt the main thread and want the same module. It waits for another thread, and would meet
-    a half-imported module of its own thread.
+    a half-imported module of its own thread. Where the main thread imports something already, the other thread might
+    wait for that without end.
     """
     import importlib
 
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or _imports(sys._getframe()):
         importlib.import_module(name)
         return
     raised: list[BaseException] = []
@@ -320,10 +322,23 @@ def _import(name: str) -> None:
             raised.append(error)
 
     thread = threading.Thread(target=work, name="kcl-import", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # as the interpreter ends, or where the system allows no more threads
+        importlib.import_module(name)
+        return
     thread.join()
     if raised:
         raise raised[0]
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Tell whether a thread is importing a module, by its innermost frame."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:

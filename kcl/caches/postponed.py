@@ -42,8 +42,8 @@ def lock() -> threading.RLock:
 def module(name: str) -> ModuleType:
     """Return a module of a package, imported already or to be imported when its first attribute is asked for.
 
-    Like `adapters.import_anyway` it can be imported without a usable cache directory. Raises ImportError where there is
-    no such module. Thread-safe: where another thread is importing it meanwhile that one's module is returned.
+    It can be imported without a usable cache directory, as with `kcl.caches.import_anyway`. Raises ImportError where
+    there is no such module. Thread-safe: where another thread is importing it meanwhile that one's module is returned.
     """
     known = sys.modules.get(name)
     if known is not None and not getattr(getattr(known, "__spec__", None), "_initializing", False):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import click
 
 from kcl.base import settings
+from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.inspect import purge, space
 from kcl.inspect.removal import Item, Rows
+
+_PROGRAMS = "programs in PoCL's own cache that entries hold"
 
 
 @click.command()
@@ -46,14 +49,16 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
         space.remove(choice)
         purge.take_away(old, Rows((), 0), choice.refusals)
         purge.take_programs(programs, choice.refusals)
-    verb = "would be removed: this is a dry run" if dry_run else "are removed"
-    for count, what, size in (
-        (choice.entries, "entries", choice.size),
-        (len(old), "stores of an earlier kcl", _size(old)),
-        (len(programs), "programs in PoCL's own cache that entries hold", _size(programs)),
+    verb = "would be removed: this is a dry run" if dry_run else "{} removed"
+    for count, one, many, size in (
+        (choice.entries, "entry", "entries", choice.size),
+        (len(old), "store of an earlier kcl", "stores of an earlier kcl", _size(old)),
+        (len(programs), "program in PoCL's own cache that an entry holds", _PROGRAMS, _size(programs)),
     ):
         if count:
-            output.say(f"{count} {what} with {output.size(size)} {verb}")
+            output.say(
+                f"{counted(count, one, many)} with {output.size(size)} {verb.format('is' if count == 1 else 'are')}"
+            )
     for refusal in choice.refusals:
         output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
     raise SystemExit(output.FOUND if choice.refusals else output.FINE)

@@ -7,6 +7,7 @@ import os
 import click
 
 from kcl.base import settings
+from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import completion, output
 from kcl.inspect import purge as removing
@@ -73,7 +74,7 @@ def _show(found: Removal) -> None:
         files, size = sum(item.files for item in group), sum(item.size for item in group)
         cells.append(("kcl" if cache == "kept" else cache, str(files), output.size(size), place))
     if found.rows.addresses:
-        rows = f"{len(found.rows.addresses)} rows"
+        rows = counted(len(found.rows.addresses), "row", "rows")
         cells.append((settings.GENERATOR, "", output.size(found.rows.size), rows))
     if not cells:
         click.echo("there is nothing to remove")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.inspect import kernels
 from kcl.inspect import report as tables
@@ -56,6 +57,6 @@ def lines(run: Run) -> list[str]:
         said += ["", *(line for one in run.told for line in misses.lines(one))]
     if run.untold:
         said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
-    held = [f"{one.layer} {one.entries} entries, {output.size(one.size)}" for one in run.held]
+    held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]
     remarks = [line for remark in run.remarks for line in tables.wrapped(remark)]
     return [*said, "", *remarks, f"in the cache: {'; '.join(held)}"]

@@ -200,7 +200,9 @@ def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
     if used and chosen.max_size:
         remarks.append(f"kcl's entries take {output.size(used)} of at most {output.size(chosen.max_size)}")
     if held := len(pins.read()):
-        remarks.append(f"{counted(held, 'pin holds', 'pins hold')} kernels whatever the bound is: `kcl pin` lists them")
+        remarks.append(
+            f"kernels held by {counted(held, 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
+        )
     for row in rows:
         said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
         remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]

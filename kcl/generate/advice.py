@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kcl.cache import layer
-
-SLOW = 0.05  # processor seconds of a recipe's own Python in a warm run: waiting for other threads is no work of its own
+from kcl.generate.origins import SLOW
 
 
 def on_slow_recipe(kernel: str, seconds: float) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from kcl.code import Code, file_name
 from kcl.errors import WrongEntry
-from kcl.generate.code import Code, file_name
 
 if TYPE_CHECKING:
     import numpy as np

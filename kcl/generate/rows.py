@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process
+from kcl.base.dtypes import dtype_text
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.generate.code import Code, Ready, from_entry, instantiate, made_ready, packed_as_json, packed_of, to_entry
+from kcl.code import Code, Ready, from_entry, instantiate, made_ready, packed_as_json, packed_of, to_entry
 from kcl.generate.frontends import Open
-from kcl.record.dtypes import dtype_text
 from kcl.record.evidence import PARAMETER, Evidence
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.key import Key
-    from kcl.generate.code import Code
+    from kcl.code import Code
     from kcl.record.callables.reach import Reached
 
 

@@ -7,19 +7,19 @@ import time
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl import events
+from kcl.base import events
+from kcl.base.dtypes import dtype_text
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Made
+from kcl.code import Code, Packed, from_entry, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
-from kcl.generate.code import Code, Packed, from_entry, made_ready
 from kcl.generate.rows import Base, Dtypes, Outcome
 from kcl.launch import MissingArguments, unpack
 from kcl.record import proofs
-from kcl.record.dtypes import dtype_text
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -177,8 +177,7 @@ class Generate:
         (entry,) = look.entries
         ready = self._origin.adapted(rows.ready(entry, self._origin.directory))
         ready = ready._replace(choice=self.choice(given.values))
-        remark, self._origin.remark = self._origin.remark, ""  # what this look-up has cost, and the next one has not
-        return look._replace(value=ready, reason=remark)
+        return look._replace(value=ready, reason=self._origin.remark)
 
     def refusal(self, error: Exception) -> str:
         """Say that stored code could not be used."""
@@ -186,6 +185,7 @@ class Generate:
 
     def checked(self, given: Given, look: Look) -> Look:
         """Under `KCL_VERIFY` compare a hit with what the recipe generates."""
+        self._origin.remark = ""  # it belongs to this look-up
         if not self._is_chosen() or self.base is None:
             return look
         (entry,) = look.entries
@@ -199,6 +199,7 @@ class Generate:
     def make(self, given: Given, look: Look) -> Made:
         """Make the result and generate, or take what was generated from an equal result."""
         started = time.perf_counter()
+        self._origin.remark = ""
         made, used = self._made(given)
         off = look.reason if look.reason.startswith("off: ") else self._off(made)
         code, refused, unit, reused, fault = self._code(made, used, lone=bool(off))

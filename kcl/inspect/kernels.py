@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kcl import events
-from kcl.base import settings
+from kcl.base import events, settings
+from kcl.base.events import Kept
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text import tables
 from kcl.base.text.names import dtype, of_value
@@ -20,7 +20,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.run_memo import driver_name
 from kcl.errors import CacheFault
-from kcl.events import Kept
 from kcl.inspect import inventory, report
 from kcl.inspect.history.journal import DIGITS, Missed
 from kcl.inspect.history.runs import Ran
@@ -153,7 +152,7 @@ def of_process(kept: Iterable[Kept]) -> list[Look]:
 
 
 def of_this_process() -> list[Row]:
-    """Return what this process looked up, kernel by kernel, if it was told to keep that (`kcl.events.keep`)."""
+    """Return what this process looked up, kernel by kernel, if it was told to keep that (`kcl.base.events.keep`)."""
     return rows(of_process(events.kept()), Entries())
 
 

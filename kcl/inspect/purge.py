@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kcl import caches
 from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.private import ACCESSED
@@ -57,8 +58,13 @@ class Removal(NamedTuple):
         return sum(item.size for item in self.items) + self.rows.size
 
     def __repr__(self) -> str:
-        counted = f"{self.files} files, {len(self.rows.addresses)} rows, {self.bytes} bytes"
-        return f"<kcl.Removal {counted}" + (f", {len(self.refusals)} places left alone>" if self.refusals else ">")
+        found = [
+            counted(self.files, "file", "files"),
+            counted(len(self.rows.addresses), "row", "rows"),
+            counted(self.bytes, "byte", "bytes"),
+            *([counted(len(self.refusals), "place left alone", "places left alone")] if self.refusals else []),
+        ]
+        return f"<kcl.Removal {', '.join(found)}>"
 
 
 def purge(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches, events
-from kcl.base import process, settings, spans
+from kcl import caches
+from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kcl import events
-from kcl.base import process, settings
+from kcl.base import events, process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import growth
 from kcl.cache.key import Key

@@ -43,10 +43,9 @@ def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keyw
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
     if record.changed():  # what counts now is found at the first launch, as loopy's executor generates then
         return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
-    with record.lock:
-        found = record.kernels.get(entrypoint)
-        if found is None:
-            found = record.kernels[entrypoint] = _kernel(unit, arguments[0], entrypoint)
+    found = record.kernels.get(entrypoint)
+    if found is None:  # the first of several threads wins; none holds the record, which loopy's lock comes before
+        found = record.kernels.setdefault(entrypoint, _kernel(unit, arguments[0], entrypoint))
     return Executor(unit, arguments[0], entrypoint, found)
 
 

@@ -23,8 +23,8 @@ from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.cache.lead import Lead
 from kcl.caches import usable
+from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss
-from kcl.generate.code import ProgramText
 from kcl.inspect import report
 
 NEEDED = (

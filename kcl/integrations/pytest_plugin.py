@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kcl.events import Event
+    from kcl.base.events import Event
 
 
 class PrivateCache:
@@ -24,7 +24,7 @@ class PrivateCache:
 
     def stats(self) -> dict[str, dict[str, float]]:
         """Return the counters of this test: layer -> hits, misses, bypassed, errors, seconds, saved, bytes."""
-        from kcl import events
+        from kcl.base import events
 
         return events.counted(self.events)
 

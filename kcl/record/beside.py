@@ -12,10 +12,11 @@ from typing import Any
 
 from kcl import caches
 from kcl.base import process
+from kcl.base.dtypes import dtype_text
+from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Part, common
 from kcl.record import kept, texts
 from kcl.record.callables import distributions, readings
-from kcl.record.dtypes import dtype_text, structures
 
 FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
 _FOR_SOURCE = ("numpy", "pyopencl")  # what the invoker of a kcl.Source depends on
@@ -81,11 +82,11 @@ def _distribution(name: str) -> Part:
 
 def state() -> str:
     """Return what a program changed in loopy and in the registry of structures, as of now; empty where nothing."""
-    structures = _registered()
+    registered = _registered()
     loopy: Any = sys.modules.get("loopy")
     if loopy is None or not hasattr(loopy, "untag_inames"):  # it is being imported
-        return structures
-    return "; ".join(filter(None, (_default_target(loopy), _reductions(), structures)))
+        return registered
+    return "; ".join(filter(None, (_default_target(loopy), _reductions(), registered)))
 
 
 def _default_target(loopy: Any) -> str:
@@ -111,7 +112,7 @@ def _registered() -> str:
     named = module.TYPE_REGISTRY.dtype_to_name
     state = _state()
     if state.structures[0] != len(named):
-        found = sorted([(name, dtype_text(dtype)) for name, dtype in structures()])
+        found = sorted([(name, dtype_text(dtype)) for name, dtype in registered_structures()])
         state.structures = len(named), f"structures {found}" if found else ""
     return state.structures[1]
 

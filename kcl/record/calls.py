@@ -7,7 +7,6 @@ code of the user during the call, or the call answers a question.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -19,17 +18,14 @@ _VERSIONS = ("LOOPY_USE_LANGUAGE_VERSION_2018_2",)
 
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Answer a call of `loopy.<name>` that the caller of this function's caller makes."""
+    """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
     place = CallSite.of(sys._getframe(2))
     if not recorder.is_on():
         return _at_once(name, arguments, keywords, place)
-    started = time.thread_time()
-    try:
+    with recorder.timed():
         arguments, keywords = _each(texts.consumed, arguments, keywords)
         record = _recorded(name, arguments, keywords, place)
         return _at_once(name, arguments, keywords, place) if record is None else unmade.answer(record)
-    finally:
-        recorder.thread.seconds += time.thread_time() - started
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:

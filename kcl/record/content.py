@@ -43,12 +43,12 @@ from struct import pack
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
+from kcl.base.dtypes import structures
 from kcl.cache.key import Key
 from kcl.errors import UnknownInput
 from kcl.record.callables import values
 from kcl.record.callables.classes import HEAP, enum_type, is_remembered
 from kcl.record.callables.reach import reach
-from kcl.record.dtypes import structures
 
 _LONG = 512  # bytes; a longer text counts by its digest, so that the texts of nested values stay short
 

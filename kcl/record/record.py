@@ -129,6 +129,8 @@ class Record(Standing):
 
     def real(self) -> Any:
         """Return what the call gave, which was carried out before."""
+        if self._made is _NOTHING:
+            raise RuntimeError(f"loopy.{self.function} is asked for before it was carried out")
         return self._made
 
     def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kcl import events
-from kcl.base import process, spans
+from kcl.base import events, process, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import proofs
@@ -85,6 +85,18 @@ def carrying() -> Iterator[None]:
         thread.carrying = before
 
 
+class timed:
+    """Count the processor time of a block as that of this thread's calls, and not as the recipe's own."""
+
+    __slots__ = ("_started",)
+
+    def __enter__(self) -> None:
+        self._started = time.thread_time()
+
+    def __exit__(self, *_error: object) -> None:
+        thread.seconds += time.thread_time() - self._started
+
+
 def is_on() -> bool:
     """Tell whether calls are recorded in this thread now."""
     return not (thread.carrying or thread.silent or layers.generator().off(_LOOPY))
@@ -95,18 +107,18 @@ def in_recipe() -> bool:
     return thread.group is not None and is_on()
 
 
-def waits(record: Record) -> bool:
-    """Tell whether a record waits, as a proof says that its call raises nothing; any other is carried out now."""
+def begin(record: Record) -> bool:
+    """Let a record wait where a proof says that its call raises nothing, else carry it out; tell whether it waits."""
     group = thread.group or proofs.group(record.place.file)
-    found = _proof(record, group)
-    if found is None:
-        found = _prove(record, group)
-    if found is None:
+    proof = _proof(record, group)
+    if proof is None:
+        proof = _carried_out_unless_proven(record, group)
+    if proof is None:
         return False
-    if found:
+    if proof:
         from kcl.record import warned
 
-        warned.again(found, record.place)
+        warned.again(proof, record.place)
     _waiting().records.add(record)
     return True
 
@@ -119,8 +131,8 @@ def _proof(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
         return None
 
 
-def _prove(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
-    """Carry a record out, which is its proof; return the proof of another thread that was first."""
+def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
+    """Carry a record out, which is a proof for later ones; where another thread was first, return its proof instead."""
     from kcl.record import warned
 
     try:
@@ -148,12 +160,12 @@ def make(record: Record) -> Any:
 def _alone() -> Iterator[None]:
     """Let one thread at a time call loopy, without loopy's own caches; this lock comes before those of records."""
     from kcl import caches
-    from kcl.cache.patience import taking_turns
+    from kcl.cache.patience import Turn
     from kcl.record import observe
 
     with observe.unobserved():
         loopy()
-    with taking_turns("loopy"), caches.loopy_disk_caches_off():
+    with Turn("loopy"), caches.loopy_disk_caches_off():
         yield
 
 

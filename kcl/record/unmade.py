@@ -119,12 +119,13 @@ class UnmadeUnit(Unmade):
         record = record_of(self)
         if record is not None and recorder.is_on():
             name, place = "with_entrypoints", CallSite.of(sys._getframe(1))
-            try:
-                record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.state(), place)
-            except Exception as error:
-                recorder.unknown(name, error, place)
-            else:
-                return answer(record)
+            with recorder.timed():
+                try:
+                    record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.state(), place)
+                except Exception as error:
+                    recorder.unknown(name, error, place)
+                else:
+                    return answer(record)
         return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
 
 
@@ -142,8 +143,9 @@ def new(record: Record) -> Any:
 
 
 def answer(record: Record) -> Any:
-    """Return what stands for the result of a call: loopy's own object where the call gives no unit, as expected."""
-    if not recorder.waits(record) and record.function not in CONSTRUCTORS and not is_unit(record.real()):
+    """Return what stands for the result of a call; loopy's own result where that is something else than a unit."""
+    waits = recorder.begin(record)
+    if not waits and record.function not in CONSTRUCTORS and not is_unit(record.real()):
         return record.real()
     return new(record)
 

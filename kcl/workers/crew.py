@@ -18,10 +18,10 @@ from contextlib import suppress
 from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING, Any
 
-from kcl import events
-from kcl.base import settings
+from kcl.base import events, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option
+from kcl.drivers.pocl import completing
 from kcl.handle import described
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from kcl.workers.prepare import Item
 
-# Nobody reads what a worker prints, and each program is asked of it once. The helper that completes entries would share
-# the processors with the workers: it gets the programs of a worker as that one ends.
-_VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_PROMOTE": "exit", "KCL_REPORT": ""}
+# Nobody reads what a worker prints, and each program is asked of it once. What it builds is to be completed whatever
+# else the user wants of launches, so it leaves a job for each program at once: the worker may be killed.
+_VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_PROMOTE": "background", "KCL_REPORT": ""}
 
 
 class Task(NamedTuple):
@@ -123,6 +123,7 @@ def work(
     finally:
         for worker in workers:
             worker.end()
+        completing.start()  # now, since it would have shared the processors with the workers
     done = {id(item) for item in prepared}
     return [item for item in items if id(item) not in done]
 

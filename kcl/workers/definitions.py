@@ -12,7 +12,7 @@ import ast
 from types import ModuleType
 from typing import Any
 
-from kcl import events
+from kcl.base import events
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _ACTIONS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)

@@ -59,10 +59,10 @@ def prepare(
     script it runs the imports, definitions and constants, never a call: no guard is needed, and a recipe that a worker
     cannot find is prepared in this process, as all are with `processes=1`, or where a layer is off.
 
-    Kernels that are stored are left as they are. On PoCL a helper process completes the entries of the others:
-    `kcl.flush()` and `kcl wait` wait for it. Draws its progress on a terminal (`KCL_PROGRESS`). Raises PrepareError
-    after all, which names every kernel that could not be prepared; TypeError for another item; ValueError for fewer
-    processes than one. Thread-safe.
+    Kernels that are stored are left as they are. On PoCL a helper process completes the entries of the others, whatever
+    `KCL_PROMOTE` says: `kcl.flush()` and `kcl wait` wait for it. Draws its progress on a terminal (`KCL_PROGRESS`).
+    Raises PrepareError after all, which names every kernel that could not be prepared; TypeError for another item;
+    ValueError for fewer processes than one. Thread-safe.
 
     >>> kcl.prepare([doubled(), doubled(factor=3)], context, processes=1)
     >>> doubled(factor=3).is_stored()

@@ -9,6 +9,7 @@ from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING
 
 from kcl.base.settings import option
+from kcl.drivers.pocl import client
 from kcl.workers import prepare
 from kcl.workers.crew import Setup
 from kcl.workers.definitions import Definitions
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 def main(descriptor: int) -> None:
     """Prepare the kernels that come from a socket, then end this process."""
     prepare.be_worker()
+    client.leave_starting()
     with suppress(EOFError, OSError), connection.Connection(descriptor) as socket:
         serve(socket)
     os._exit(0)  # without the drivers' own farewell

@@ -28,7 +28,7 @@ RAISING = {
     "control": "import no_such_module_of_anybody",
     "body": "from kcl.errors import NameOfAnotherKcl",
     "helped": "raise RuntimeError('at module level')",
-    "elsewhere": "import kcl; kcl.generate.code.no_such_name",
+    "elsewhere": "import kcl; kcl.code.no_such_name",
     "closed": "raise __import__('kcl').RecipeError('of stored code')",
 }
 

@@ -109,7 +109,7 @@ class TestAtExit:
         path = tmp_path / "report.jsonl"
         (child.directory / "workers.py").write_text(
             "import multiprocessing, sys\n"
-            "from kcl import events, kernel\n"
+            "from kcl import kernel\nfrom kcl.base import events\n"
             "kernel(lambda: None)\n"
             "def ask(name):\n"
             "    events.emit(events.Event('binary', name, '', 'miss', 'for the test', 1.0, 1))\n"
@@ -143,7 +143,8 @@ class TestAtExit:
         """An unchanged program that imports loopy itself is not told to import it elsewhere."""
         code = """
             import loopy
-            from kcl import events, integrations, recipe
+            from kcl import integrations, recipe
+            from kcl.base import events
             from kcl.inspect.report import report
             events.emit(events.Event("generator", "axpy", "", "hit", "", 1.0, 1))
             print("loopy was imported" in report())

@@ -19,12 +19,12 @@ from itertools import pairwise
 import pytest
 from commands import run
 
-from kcl import caches, cli, events, option
-from kcl.base import settings
+from kcl import caches, cli, option
+from kcl.base import events, settings
+from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.events import Event
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 

@@ -21,7 +21,7 @@ class Column(NamedTuple):
 
     A column of rank 0 always stays. `give` tells how its cells become shorter, down to `least` characters: "end" and
     "middle" leave characters out there, "words" goes on in the next line, and so does "names", which are never cut.
-    Without it they never give way: a key is to be pasted. The cells of `states` are coloured.
+    Without it they never give way: a key is to be pasted. The first word of a cell of `states` decides its style.
     """
 
     title: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from kcl.base import settings
+from kcl.base.events import OUTCOMES
 from kcl.base.text.markup import Html, element, join
 from kcl.cli.output import seconds
-from kcl.events import OUTCOMES
 from kcl.inspect import kernels
 from kcl.inspect.kernels import Look, Row
 from kcl.inspect.last_run import Run

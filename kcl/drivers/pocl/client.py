@@ -32,10 +32,11 @@ _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 class State:
-    """Whether a wait for a helper ended without a result, when each folder's helper was started, and queues."""
+    """Whether a wait for a helper ended without a result, whether helpers are started, when each was, and queues."""
 
     def __init__(self) -> None:
         self.gave_up = False
+        self.starts = True
         self.last_starts: dict[str, float] = {}
         self.queues: dict[str, Queue] = {}  # each remembers that its directory was checked
 
@@ -171,6 +172,11 @@ def start(folder: str, environment: Mapping[str, str]) -> None:
         _start(queue, folder, environment)
 
 
+def leave_starting() -> None:
+    """Write jobs and start no helper in this process: its parent does, as soon as the processors are free."""
+    _state().starts = False
+
+
 def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that the drivers read and that may change what they make."""
     return {
@@ -212,7 +218,7 @@ def _queue(folder: str) -> Queue:
 
 def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:
     """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
-    if _started_lately(queue) or queue.has_helper():
+    if not _state().starts or _started_lately(queue) or queue.has_helper():
         return
     _state().last_starts[queue.folder] = time.monotonic()
     command = _command(os.path.abspath(folder))

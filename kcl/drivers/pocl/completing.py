@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kcl import caches, events
-from kcl.base import process, settings
+from kcl import caches
+from kcl.base import events, process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option
 from kcl.build.driver import Promise
@@ -121,6 +121,16 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     except (OSError, ImportError, CacheFault) as error:
         layers.binary().fault("wait for the helper", error)
         return False
+
+
+def start() -> None:
+    """See that a helper works on the jobs that other processes left, if there are any; raises nothing."""
+    try:
+        from kcl.drivers.pocl import client
+
+        client.start(option.folder("kcl"), settings.environment())
+    except (OSError, ImportError, CacheFault) as error:
+        layers.binary().fault("start the helper", error)
 
 
 def reset() -> None:

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import events
-from kcl.base import process
+from kcl.base import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import orders

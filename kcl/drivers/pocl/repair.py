@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kcl import caches, events
-from kcl.base import process
+from kcl import caches
+from kcl.base import events, process
 from kcl.base.settings import trust
 
 if TYPE_CHECKING:

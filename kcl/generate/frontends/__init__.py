@@ -12,7 +12,7 @@ from kcl.errors import RecipeError
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.generate.code import Code
+    from kcl.code import Code
 
 
 class Open(NamedTuple):

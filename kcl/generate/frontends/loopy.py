@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
-from kcl.cache.patience import taking_turns
+from kcl.base.dtypes import dtype_text, layout_of
+from kcl.cache.patience import Turn
 from kcl.caches import postponed
+from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
-from kcl.generate.code import Argument, Code, Invoker, ProgramText
 from kcl.generate.frontends import Open
 from kcl.record import observe
-from kcl.record.dtypes import dtype_text, layout_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
     with observe.unobserved():
         _import_loopy()
-    with taking_turns("loopy"), caches.loopy_disk_caches_off():
+    with Turn("loopy"), caches.loopy_disk_caches_off():
         yield
 
 

@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcl.base.dtypes import dtype_from, layout_of
+from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
-from kcl.generate.code import Argument, Code, Invoker, ProgramText
 from kcl.generate.frontends import Open
 from kcl.generate.frontends.source import IMAGES, LAUNCH, Array, Image, Local, Sampler, Scalar, Source, dtype_of
-from kcl.record.dtypes import dtype_from, layout_of
 
 if TYPE_CHECKING:
     import numpy as np

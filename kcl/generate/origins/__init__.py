@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.generate.code import Code, Ready
+    from kcl.code import Code, Ready
     from kcl.generate.rows import Base, Dtypes, Outcome
     from kcl.record.evidence import Evidence
+
+SLOW = 0.05  # processor seconds of a recipe's own Python in a warm run: waiting for other threads is no work of its own
 
 
 class Origin(Protocol):
@@ -17,7 +19,7 @@ class Origin(Protocol):
     name: str
     own_seconds: float
     recipe: str  # file and name of one that runs in every process, else empty
-    remark: str  # what the event of the next hit says; empty where there is nothing to say
+    remark: str  # what the event of the next look-up says, if that hits; empty where there is nothing to say
 
     @property
     def front_ends(self) -> frozenset[str]:

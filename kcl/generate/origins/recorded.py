@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kcl.generate.code import Code, Ready
+    from kcl.code import Code, Ready
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"

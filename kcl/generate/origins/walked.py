@@ -15,7 +15,7 @@ from kcl.record.evidence import Evidence, site_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.generate.code import Code, Ready
+    from kcl.code import Code, Ready
 
 
 class Walked:

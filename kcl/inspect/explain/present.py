@@ -10,7 +10,7 @@ from kcl.build.stage import Build, Wanted
 from kcl.cache import flight, layers
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
-from kcl.cache.lookup import Look, find
+from kcl.cache.lookup import find
 from kcl.generate.stage import Generate, Given
 from kcl.inspect.explain import Texts, misses
 from kcl.inspect.explain.words import Origin
@@ -19,7 +19,7 @@ from kcl.inspect.explain.words import Origin
 def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Build]) -> list[str]:
     """Say what each layer holds for a kernel; `build` returns the stage of its context, and is called after a hit."""
     look = find(generate, given)
-    found = [f"kernel {kernel}", _sentence(layers.generator(), look)]
+    found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
     if look.outcome == "miss" and look.key is not None:
         evidence = generate.evidence()
         origins = {name: Origin(*origin) for name, origin in evidence.origins.items()}
@@ -27,10 +27,10 @@ def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Bui
         found += _missed(settings.GENERATOR, kernel, look.key, texts, generate.together(given, look))
     if look.value is None:
         reason = "its key needs the source, which the generator layer does not hold"
-        return [*found, _sentence(layers.binary(), Look("not looked up", reason))]
+        return [*found, _sentence(layers.binary(), "not looked up", reason)]
     stage, wanted = build(), Wanted(look.value.code.text)
     look = find(stage, wanted)
-    found.append(_sentence(layers.binary(), look))
+    found.append(_sentence(layers.binary(), look.outcome, look.reason))
     if look.outcome == "miss":
         texts = Texts({"source": wanted.text.source})
         key = slots_of(stage, wanted.text)[0].key
@@ -38,8 +38,8 @@ def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Bui
     return found
 
 
-def _sentence(layer: Layer, look: Look) -> str:
-    return f"  {layer.name}: {look.outcome}" + (f": {look.reason}" if look.reason else "") + f" ({layer.place})"
+def _sentence(layer: Layer, outcome: str, reason: str) -> str:
+    return f"  {layer.name}: {outcome}" + (f": {reason}" if reason else "") + f" ({layer.place})"
 
 
 def _missed(layer: str, kernel: str, key: Key, texts: Texts, lead: str) -> list[str]:

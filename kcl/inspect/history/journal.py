@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kcl import events
+from kcl.base import events
+from kcl.base.events import OTHERS
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
-from kcl.events import OTHERS
 from kcl.inspect.history import records, runs
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
 from kcl.inspect.history.runs import Ran, Used

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kcl import events
+from kcl.base import events
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.run_memo import driver_name

@@ -23,8 +23,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import events
-from kcl.base import process
+from kcl.base import events, process
 from kcl.cache import places
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address

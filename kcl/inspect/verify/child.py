@@ -25,9 +25,9 @@ from kcl.build.bind import launcher_of
 from kcl.build.program_key import Slot, slots_of
 from kcl.build.stage import Build
 from kcl.cache.entry import Entry
+from kcl.code import Ready
 from kcl.errors import CacheFault, UnknownInput
 from kcl.generate import rows
-from kcl.generate.code import Ready
 from kcl.inspect import inventory
 from kcl.inspect.explain import Known, Texts, changes
 from kcl.launch import Launcher

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from kcl.generate.code import Argument, Code, Invoker, ProgramText
+from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.generate.frontends import Open, Row
 
 INVOKER = """

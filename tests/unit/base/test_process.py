@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import kcl
-from kcl import events, option
-from kcl.base import process, settings
+from kcl import option
+from kcl.base import events, process, settings
 from kcl.base.process import Process, swapped
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -449,7 +449,7 @@ class TestTwoCaches:
 # What a second cache has in common with the first one.
 COMMON = {
     "base.process._all",  # every cache
-    "events._beginnings",  # the function that keeps a journal
+    "base.events._beginnings",  # the function that keeps a journal
     *("cache.key._common", "launch.replay._codes"),  # encodings of key parts; compiled texts
     *("record.callables.code._streams", "record.callables.memo._found", "record.callables.memo._types"),  # of code
     *("record.callables.reach._climbed", "record.callables.reach._distributions", "record.callables.unknown._verdicts"),

@@ -85,7 +85,7 @@ class TestWrite:
     def test_at_once(self, on):
         """Processes that end at once lose nothing."""
         code = (
-            "import sys; from kcl import spans; spans.begin()\n"
+            "import sys; from kcl.base import spans; spans.begin()\n"
             "for n in range(50):\n"
             "    with spans.span('build', 'x' * 100): pass\n"
         )

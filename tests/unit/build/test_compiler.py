@@ -13,7 +13,7 @@ from kcl.build import compiler
 from kcl.build.options import BuildOptions, build_options, passed
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.generate.code import ProgramText
+from kcl.code import ProgramText
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
 

@@ -6,7 +6,7 @@ from kcl import drivers
 from kcl.build.entries import entry_of
 from kcl.build.program_key import slots_of
 from kcl.build.stage import Build
-from kcl.generate.code import ProgramText
+from kcl.code import ProgramText
 
 TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
 

@@ -11,7 +11,7 @@ import kcl
 from kcl import drivers
 from kcl.build.program_key import may_read, slots_of
 from kcl.build.stage import Build
-from kcl.generate.code import ProgramText
+from kcl.code import ProgramText
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
 

@@ -23,10 +23,10 @@ from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
+from kcl.code import ProgramText
 from kcl.drivers import identity as devices
 from kcl.drivers.pocl import client
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.code import ProgramText
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
 INCLUDING = '#include "addend.h"\n' + ADD

@@ -17,7 +17,7 @@ from at_once import at_once
 
 from conftest import PLATFORMS
 from kcl.cache import makers, patience
-from kcl.cache.makers import Makers
+from kcl.cache.makers import Maker, Makers
 
 
 def nothing():
@@ -191,9 +191,46 @@ class TestInterrupted:
     @pytest.mark.one_platform
     def test_handler_during_an_import(self, child, platform_name):
         """A signal handler that launches a kernel of loopy waits for the import of loopy that it interrupted."""
-        command = [sys.executable, interrupted_import.__file__, PLATFORMS[platform_name]]
-        done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=120)
-        assert (done.returncode, done.stdout.split()) == (0, ["39.0", "19.0"]), done.stderr
+        assert self.imported(child, platform_name, "kcl") == ["39.0", "19.0"]
+
+    @pytest.mark.one_platform
+    @pytest.mark.parametrize("module", ["loopy", "pymbolic"])
+    def test_handler_during_the_programs_import(self, child, platform_name, module):
+        """Where the program's own import is interrupted the handler waits for nothing that needs its thread."""
+        first, second = self.imported(child, platform_name, module)
+        assert first == "39.0"
+        assert second in ("19.0", "AttributeError", "ImportError")  # of a module that is half imported
+
+    def imported(self, child, platform_name, module):
+        """Return what a process and its handler said that interrupts an import, by kcl or of a module."""
+        command = [sys.executable, interrupted_import.__file__, PLATFORMS[platform_name], module]
+        done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    @pytest.mark.timeout(30)
+    def test_handler_during_the_landing(self, monkeypatch):
+        """A signal handler that comes as a maker lands is the next maker."""
+        table, leave, seen = Makers(), Maker._leave, []
+
+        def interrupted_leave(maker):
+            if not seen:
+                seen.append("signal")
+                os.kill(os.getpid(), signal.SIGUSR1)
+            leave(maker)
+
+        def handler(_number, _frame):
+            with table.turn("a", "matmul", nothing):
+                seen.append("handler")
+
+        monkeypatch.setattr(Maker, "_leave", interrupted_leave)
+        before = signal.signal(signal.SIGUSR1, handler)
+        try:
+            with table.turn("a", "matmul", nothing):
+                pass
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert seen == ["signal", "handler"]
 
 
 class TestTurn:

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from kcl.cache import patience
-from kcl.cache.patience import Patience, Signs, signs_of, signs_of_thread, taking_turns
+from kcl.cache.patience import Patience, Signs, Turn, signs_of, signs_of_thread
 
 WORKING = "while True: pass"
 IDLE = "import time; time.sleep(600)"
@@ -107,7 +107,7 @@ class TestThread:
         end, sleeper = threading.Event(), []
 
         def sleep():
-            with taking_turns("compiler"):
+            with Turn("compiler"):
                 sleeper.append((threading.get_ident(), threading.get_native_id()))
                 end.wait()
 
@@ -118,14 +118,24 @@ class TestThread:
         time.sleep(0.05)
         alone = signs_of_thread(*sleeper[0])
         assert not alone.runs
-        with taking_turns("another"):
+        with Turn("another"):
             assert signs_of_thread(*sleeper[0]) == alone
-        with taking_turns("compiler"):
+        with Turn("compiler"):
             assert signs_of_thread(*sleeper[0]).runs
         assert signs_of_thread(*sleeper[0]) == alone
         end.set()
         thread.join()
         assert not any(patience._state().turns.values())
+
+    def test_turn_of_a_forked_child(self):
+        """A child has the turn of its one thread, by its own number, and gives it back."""
+        turns = patience._state().turns
+        with Turn("compiler"):
+            pid = os.fork()
+            here = turns["compiler"] == {threading.get_ident(): threading.get_native_id()}
+        if pid == 0:
+            os._exit(0 if here and not turns["compiler"] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
     def test_nested(self):
         """A thread waits as long as one of its waits lasts: a signal handler may wait within a wait."""

@@ -8,7 +8,8 @@ import pathlib
 import pytest
 from commands import run
 
-from kcl import cli, events, option
+from kcl import cli, option
+from kcl.base import events
 from kcl.inspect.history import journal
 
 pytestmark = pytest.mark.one_platform

@@ -115,6 +115,22 @@ class TestLookUps:
         assert one == generate.together(Given({"x": "float32"}), look)
         assert one != other
 
+    def test_remark(self, seen):
+        """What a recipe cost is said of the first look-up that counts, and of no later one."""
+        got(stage(tripled), FLOAT)
+        seen.clear()
+        generate = stage(tripled)
+        find(generate, FLOAT)
+        generate._origin.remark = "3 calls carried out"
+        find(generate, FLOAT)  # counts nothing
+        got(generate, FLOAT)
+        got(generate, FLOAT)
+        generate._origin.remark = "3 calls carried out"
+        got(generate, DOUBLE)
+        got(generate, FLOAT)
+        assert [reason for outcome, reason in seen if outcome == "hit"] == ["3 calls carried out", "", ""]
+        assert [outcome for outcome, _reason in seen] == ["hit", "hit", "miss", "hit"]
+
     @pytest.mark.parametrize("launch", [False, True])
     def test_promise(self, launch):
         """Who waits goes on to wait for the program where code is made for a launch, and not else."""

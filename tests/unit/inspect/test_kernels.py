@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from kcl import events
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.events import Event
 from kcl.inspect import kernels
 from kcl.inspect.history.runs import Ran, Used
 from kcl.inspect.inventory.listing import Summary

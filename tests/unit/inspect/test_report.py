@@ -9,7 +9,8 @@ import types
 import pytest
 
 import kcl
-from kcl import events, option
+from kcl import option
+from kcl.base import events
 from kcl.cache import growth, layers
 from kcl.cache.key import Key
 from kcl.cache.layer import CacheWarning

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyopencl.array
 import pytest
 
 import kcl.loopy as lp
-from kcl import events
+from kcl.base import events
 from kcl.integrations import executor
 from kcl.record import proofs, recorder, unmade
 
@@ -155,6 +157,29 @@ class TestExecutors:
             run = typed().executor(holder)
             for where in (queue, cl.CommandQueue(context), other):
                 assert np.array_equal(run(where, a=FIRST)[1][0], 2 * FIRST)
+
+    @pytest.mark.timeout(60)
+    def test_beside_a_call_of_loopy(self, queue, monkeypatch):
+        """A thread that asks for an executor and one that carries a call out do not wait for each other for ever."""
+        for _ in range(2):
+            unit = typed()
+        assert is_waiting(unit)
+        inside, find = threading.Event(), executor.kernel_of
+
+        def slow(origin):
+            inside.set()
+            time.sleep(0.5)  # the other thread is in loopy by then
+            return find(origin)
+
+        monkeypatch.setattr(executor, "kernel_of", slow)
+        first = threading.Thread(target=unit.executor, args=(queue,))
+        first.start()
+        inside.wait()
+        second = threading.Thread(target=lambda: lp.split_iname(unit, "i", 2))
+        second.start()
+        first.join()
+        second.join()
+        assert not is_waiting(unit)
 
     def test_of_nothing(self):
         """An executor of something else raises loopy's error."""

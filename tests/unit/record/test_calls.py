@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kcl.loopy as lp
-from kcl import events
+from kcl.base import events
 from kcl.cache import layers
 from kcl.errors import CacheFault
 from kcl.record import calls, recorder, unmade

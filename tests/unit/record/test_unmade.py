@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kcl.loopy as lp
-from kcl import events
+from kcl.base import events
 from kcl.record import proofs, recorder, unmade
 
 loopy = importlib.import_module("loopy")

@@ -44,8 +44,43 @@ class TestHelper:
             pytest.skip("only PoCL's entries are completed by a helper")
         queue, seen = Queue(option.folder("kcl")), []
         items = [Item(filled(number), {}) for number in range(6)]
-        left = crew.work(items, context, 2, lambda done, _: seen.append((done, queue.has_helper(), queue.is_empty())))
+        left = crew.work(items, context, 2, lambda done, _: seen.append((done, queue.has_helper())))
         assert left == []
-        assert seen[:4] == [(done, False, True) for done in range(1, 5)]
+        assert seen == [(done, False) for done in range(1, 7)]
         assert kcl.flush()
         assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 6
+
+    @pytest.mark.parametrize("how", ["killed", "interrupted"])
+    def test_that_die(self, context, platform_name, monkeypatch, how):
+        """What a worker prepared is completed also where that worker is killed, or the user interrupts the parent."""
+        if platform_name != "pocl":
+            pytest.skip("only PoCL's entries are completed by a helper")
+        workers, init = [], crew.Worker.__init__
+
+        def noted(worker, setup):
+            init(worker, setup)
+            workers.append(worker)
+
+        def said(done, _kernel):
+            if done == 4 and how == "interrupted":
+                raise KeyboardInterrupt
+            if done == 4:
+                for worker in workers:
+                    worker.process.kill()
+
+        monkeypatch.setattr(crew.Worker, "__init__", noted)
+        items = [Item(filled(number), {}) for number in range(8)]
+        if how == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                crew.work(items, context, 2, said)
+        else:
+            assert 1 <= len(crew.work(items, context, 2, said)) <= 4
+        assert kcl.flush()
+        assert len(kcl.entries("binary")) >= 4
+
+    def test_promotion_off(self, context, monkeypatch):
+        """What workers prepared is completed whatever is to become of the programs of launches."""
+        monkeypatch.setenv("KCL_PROMOTE", "off")
+        assert crew.work([Item(filled(number), {}) for number in range(4)], context, 2, lambda *_: None) == []
+        assert kcl.flush()
+        assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 4

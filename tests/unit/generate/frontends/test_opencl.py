@@ -16,8 +16,8 @@ from pyopencl import cltypes
 import kcl
 from kcl import option
 from kcl.cache import layers
+from kcl.code import instantiate
 from kcl.drivers.pocl import client
-from kcl.generate.code import instantiate
 from kcl.generate.frontends import opencl
 from kcl.generate.frontends.opencl import SourceResult
 

@@ -9,7 +9,7 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
-from kcl.generate import code
+from kcl import code
 from kcl.generate.origins.recorded import Recorded
 from kcl.record import proofs, recorder, unmade
 from kcl.record.declarations import NOTHING, Declared, Task

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import kcl
 from conftest import ROOT
-from kcl import events
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.events import Event
 from kcl.generate import rows
 from kcl.inspect import inventory
 from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of

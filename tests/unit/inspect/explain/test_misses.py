@@ -8,13 +8,13 @@ import time
 from click.testing import CliRunner
 
 import kcl
-from kcl import events
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import Queue
-from kcl.events import Event
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
 from kcl.inspect.explain.misses import in_words, shelves
 

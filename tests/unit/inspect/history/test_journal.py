@@ -11,10 +11,11 @@ import time
 
 import pytest
 
-from kcl import events, option
+from kcl import option
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.events import Event
 from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -283,9 +284,10 @@ class TestFaults:
 
 WRITERS = """
 import json, os, sys
-from kcl import events, option
+from kcl import option
+from kcl.base import events
 from kcl.inspect.history import journal, records
-from kcl.events import Event
+from kcl.base.events import Event
 from kcl.cache.key import Key
 option.cache_dir(sys.argv[1])
 gate, start = os.pipe()
@@ -323,7 +325,8 @@ class TestProcesses:
         """A process that is killed loses its own record, and leaves nothing in the way of the others."""
         code = """
             import os, signal, sys
-            from kcl import events, option
+            from kcl import option
+            from kcl.base import events
             from kcl.inspect.history import journal, records
             option.cache_dir(sys.argv[1])
             events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
@@ -340,7 +343,7 @@ class TestProcesses:
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
         (child.directory / "work.py").write_text(
             "import kcl\n"
-            "from kcl import events, option\n"
+            "from kcl import option\nfrom kcl.base import events\n"
             "from kcl.inspect import report\n"
             "def work(root, name):\n"
             "    option.cache_dir(root)\n"

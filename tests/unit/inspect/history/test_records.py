@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcl import events
-from kcl.events import Event
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.inspect.history import journal, records
 
 HIT = Event("binary", "add", "a" * 64, "hit", "", 0.25, 10, 2.0)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kcl import events
+from kcl.base import events
 from kcl.cache.key import Key
 from kcl.inspect.history import journal, records, runs
 from kcl.inspect.history.runs import Ran, Used

@@ -1,4 +1,4 @@
-"""kcl.record.dtypes: the texts of numpy dtypes, and dtypes made of them."""
+"""kcl.base.dtypes: the texts of numpy dtypes, and dtypes made of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pyopencl import cltypes
 
-from kcl.record.dtypes import dtype_from, dtype_text, layout_of
+from kcl.base.dtypes import dtype_from, dtype_text, layout_of
 
 DTYPES = [
     np.dtype(np.float32),

@@ -1,4 +1,4 @@
-"""kcl.generate.code: program text and invoker, and their form as an entry."""
+"""kcl.code: program text and invoker, and their form as an entry."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.code import Argument, Code, Invoker, ProgramText, file_name, from_entry, instantiate, to_entry
 from kcl.errors import DamagedEntry
-from kcl.generate.code import Argument, Code, Invoker, ProgramText, file_name, from_entry, instantiate, to_entry
 
 KEY = Key([("recipe", "f")])
 TEXT = ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",))

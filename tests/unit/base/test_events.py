@@ -1,4 +1,4 @@
-"""kcl.events: one Event per look-up, hooks, counters."""
+"""kcl.base.events: one Event per look-up, hooks, counters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import logging
 import pytest
 
 import kcl
-from kcl import events
-from kcl.events import Event
+from kcl.base import events
+from kcl.base.events import Event
 
 
 def event(**changes):

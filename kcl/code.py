@@ -10,10 +10,10 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from kcl.base.dtypes import dtype_from
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache.entry import Entry
 from kcl.errors import DamagedEntry
-from kcl.record.dtypes import dtype_from
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
