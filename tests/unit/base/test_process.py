@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import pathlib
 import signal
 import threading
 
+import house
 import numpy as np
 import pytest
 
@@ -23,7 +25,6 @@ from kcl.inspect import report
 from kcl.inspect.history import journal
 from kcl.record import proofs
 
-PACKAGE = pathlib.Path(kcl.__file__).parent
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
@@ -459,19 +460,23 @@ COMMON = {
 
 def modules():
     """Return the name below kcl of every module, and its tree."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(path.read_text())
+    return [(name, house.parsed(path)) for path, name in house.modules()]
+
+
+@functools.cache
+def calls():
+    """Return the modules that call a function, by what stands for it."""
+    found = {}
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.setdefault(ast.unparse(node.func), []).append(name)
+    return found
 
 
 def calling(function: str) -> list[str]:
     """Return the modules that call a function, once for each call."""
-    return [
-        name
-        for name, tree in modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == function
-    ]
+    return calls().get(function, [])
 
 
 def is_empty(value) -> bool:
