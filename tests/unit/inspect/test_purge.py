@@ -81,7 +81,7 @@ class TestPurge:
         monkeypatch.setattr(removal, "remove", refuse)
         found = kcl.purge()
         assert [(one.cache, one.reason) for one in found.refusals] == [("binary", "read-only")]
-        assert repr(found).endswith("1 places left alone>")
+        assert repr(found).endswith("1 place left alone>")
         assert left()["generator"] == []
 
     @pytest.mark.parametrize(
