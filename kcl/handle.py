@@ -344,7 +344,7 @@ class Kernel:
         if stored is not None:
             from kcl.inspect.history import restless
 
-            restless.missed(stored.recipe, stored.kernel, stored.places, stored.texts, stored.record)
+            restless.missed(stored)
         elif generate.own_seconds > SLOW:
             from kcl.generate import advice
 

@@ -61,6 +61,7 @@ class Stored(NamedTuple):
 
     recipe: str
     kernel: str
+    parameters: list[tuple[str, str]]
     places: list[str]
     texts: Mapping[str, str]
     record: Mapping[str, Any]
@@ -298,7 +299,12 @@ class Generate:
             if self._origin.recipe and evidence.record is not None:
                 places = [self._key.digest, key.digest, *([unit.digest] if unit else [])]
                 self.stored = Stored(
-                    self._origin.recipe, self._origin.name, list(dict.fromkeys(places)), evidence.texts, evidence.record
+                    self._origin.recipe,
+                    self._origin.name,
+                    evidence.parameters,
+                    list(dict.fromkeys(places)),
+                    evidence.texts,
+                    evidence.record,
                 )
             return key, entries
         if reused or unit is None:

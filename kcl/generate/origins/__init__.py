@@ -18,8 +18,11 @@ class Origin(Protocol):
 
     name: str
     own_seconds: float
-    recipe: str  # file and name of one that runs in every process, else empty
     remark: str  # what the event of the next look-up says, if that hits; empty where there is nothing to say
+
+    @property
+    def recipe(self) -> str:
+        """File and name of a recipe whose result may be new in every run; empty where it cannot."""
 
     @property
     def front_ends(self) -> frozenset[str]:

@@ -36,7 +36,6 @@ class Recorded:
 
     def __init__(self, task: Task | None) -> None:
         self.name = "" if task is None else task.name
-        self.recipe = "" if task is None else f"{task.written.__code__.co_filename} {task.function.__qualname__}"
         self.remark = ""
         self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
         self._task = task
@@ -77,6 +76,13 @@ class Recorded:
         return frontends.row_of(self._value) or frontends.TABLE[0]
 
     directory = ""
+
+    @property
+    def recipe(self) -> str:
+        """File and name of the recipe; empty for a unit without one, and for OpenCL C of a file, which is edited."""
+        if self._task is None or (not self._row.uses_loopy and self._value.path):
+            return ""
+        return f"{self._task.written.__code__.co_filename} {self._task.function.__qualname__}"
 
     @property
     def _declared(self) -> Declared:

@@ -1,63 +1,76 @@
-"""Restless: recipes that are new in every run, because a time or a random number reaches what they ask of loopy.
+"""Restless: kernels that are new in every run, because a time or a random number reaches what their recipe asks for.
 
-For each recipe, by its file and name, one file holds the rows that its misses left, in how many runs in a row none of
-them was a hit, and its last record. It is read and written on a miss only. A recipe that was new in `TOLERATED` runs in
-a row is told, once; from then on few of its rows that never hit are kept.
+A kernel is a recipe with its parameters. For each of those that missed last, one file holds in how many runs in a row
+it was new, the rows that its last runs left, and its last record. The file is read and written on a miss only. A kernel
+that was new in `TOLERATED` runs in a row is told, once. The row of runs ends where one of the rows is a hit, or where
+the user edits the recipe or another module that is loaded.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kcl.cache import layers, places
+from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered
 from kcl.cache.stores.base import digest_of
 from kcl.generate import advice
 from kcl.inspect.history import journal
 
+if TYPE_CHECKING:
+    from kcl.generate.stage import Stored
+
 TOLERATED = 5  # runs
-KEPT = 8  # rows that never hit
+_ROWS = 32
 
 _STARTED = time.time_ns()
 
 
-def missed(recipe: str, kernel: str, rows: Sequence[str], texts: Mapping[str, str], record: Mapping[str, Any]) -> None:
-    """Note that a recipe's code was made in this run and lies at `rows`; raises nothing.
-
-    `texts` are those of the recipe's own code: a recipe that was edited is new, and not restless.
-    """
+def missed(stored: Stored) -> None:
+    """Note that the code of a kernel was made in this run; raises nothing."""
     try:
-        _missed(recipe, kernel, rows, hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest(), record)
+        _missed(stored)
     except (KeyError, TypeError, ValueError, AttributeError):
         pass  # another kcl has left something else
 
 
-def _missed(recipe: str, kernel: str, rows: Sequence[str], text: str, record: Mapping[str, Any]) -> None:
-    remembered = Remembered(places.RESTLESS, Key([Part("recipe", recipe)]))
-    process = f"{os.getpid()} {_STARTED}"
-    left = remembered.read()
-    if left.get("text") != text:
-        left = {"runs": 0, "process": "", "rows": []}
-    runs, listed = int(left["runs"]), [[*map(str, row)] for row in left["rows"]]
-    if left["process"] != process:
-        used = journal.uses() if listed else {}
-        idle = [row for row in listed if not any(digest_of(place)[: journal.DIGITS] in used for place in row)]
-        runs = runs + 1 if len(idle) == len(listed) else 1
-        listed = idle
+def _missed(stored: Stored) -> None:
+    parts = [Part("recipe", stored.recipe), *(Part(f"parameter {name}", text) for name, text in stored.parameters)]
+    remembered = Remembered(places.RESTLESS, Key(parts))
+    left, process = remembered.read(), f"{os.getpid()} {_STARTED}"
+    text = hashlib.sha256(repr(sorted(stored.texts.items())).encode()).hexdigest()
+    runs, rows = 1, [*left.get("rows", ()), *stored.places][-_ROWS:]
+    if left.get("process") == process:  # other dtypes of the kernel
+        runs = int(left["runs"])
+    elif left.get("text") == text and not _was_hit_since(left["time"], rows) and not _edited_since(left["time"]):
+        runs = int(left["runs"]) + 1
         if runs == TOLERATED:
-            advice.on_restless_recipe(kernel, runs, _differences(left["record"], record))
-    listed.append([*rows])
-    if runs >= TOLERATED:
-        for row in listed[:-KEPT]:
-            for place in row:
-                layers.generator().delete(place)
-        listed = listed[-KEPT:]
-    remembered.write({"text": text, "process": process, "runs": runs, "rows": listed, "record": record})
+            advice.on_restless_recipe(stored.kernel, runs, _differences(left["record"], stored.record))
+    now = {"text": text, "process": process, "time": time.time(), "runs": runs, "rows": rows, "record": stored.record}
+    remembered.write(now)
+
+
+def _was_hit_since(moment: float, rows: Sequence[str]) -> bool:
+    used = journal.uses()
+    found = [used[digest] for row in rows if (digest := digest_of(row)[: journal.DIGITS]) in used]
+    return any(one.last > moment for one in found)
+
+
+def _edited_since(moment: float) -> bool:
+    """Tell whether the file of a loaded module was written after a moment."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        try:
+            if isinstance(file, str) and os.stat(file).st_mtime > moment:
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
 
 
 def _differences(before: Any, after: Mapping[str, Any]) -> list[str]:
