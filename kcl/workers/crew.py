@@ -41,6 +41,13 @@ class Task(NamedTuple):
     blob: bytes
 
 
+class Left(NamedTuple):
+    """An item that no worker prepared, and why a worker could not; empty where none tried."""
+
+    item: Item
+    fault: str = ""
+
+
 class Setup(NamedTuple):
     """What a worker needs before its first kernel.
 
@@ -101,7 +108,7 @@ class Worker:
 
 def work(
     items: list[Item], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
-) -> list[Item]:
+) -> list[Left]:
     """Let `count` workers prepare the items, and wait for them; returns those that they did not prepare.
 
     All are returned where no worker can be started for this context. Why is logged.
@@ -109,23 +116,22 @@ def work(
     devices = _devices(getattr(context, "context", context))
     tasks = [task for task in map(_task, items) if task is not None] if devices and _is_python() else []
     if not devices or not tasks:
-        return items
+        return [Left(item) for item in items]
     workers: list[Worker] = []
     try:
         setup = _setup(devices)
         workers += [Worker(setup) for _ in range(min(count, len(tasks)))]
-        prepared = _hand_out(deque(tasks), workers, said)
+        faults = _hand_out(deque(tasks), workers, said)
         for worker in workers:
             worker.process.wait()
     except OSError as error:  # no more processes, or no memory
         events.logger().warning("kernels are prepared in this process: %s", error)
-        return items
+        return [Left(item) for item in items]
     finally:
         for worker in workers:
             worker.end()
         completing.start()  # now, since it would have shared the processors with the workers
-    done = {id(item) for item in prepared}
-    return [item for item in items if id(item) not in done]
+    return [Left(item, faults.get(id(item), "")) for item in items if faults.get(id(item), "not sent")]
 
 
 def _setup(devices: list[tuple[int, int, str]]) -> Setup:
@@ -141,10 +147,9 @@ def _setup(devices: list[tuple[int, int, str]]) -> Setup:
     )
 
 
-def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, str], object]) -> list[Item]:
-    """Give a task to each worker as soon as it is free, until all are done; returns the items that are prepared."""
-    prepared: list[Item] = []
-    answered = 0
+def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, str], object]) -> dict[int, str]:
+    """Give a task to each worker as soon as it is free, until all are done; returns the fault of each item, or none."""
+    faults: dict[int, str] = {}
     for worker in workers:
         worker.give(tasks.popleft())
     busy: dict[Any, Worker] = {worker.socket: worker for worker in workers}
@@ -152,18 +157,15 @@ def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, st
         for socket in connection.wait(list(busy)):
             worker = busy.pop(socket)
             task, fault = worker.answer()
-            answered += 1
-            said(answered, described(task.item.kernel))
+            faults[id(task.item)] = fault
+            said(len(faults), described(task.item.kernel))
             if fault:
-                name = described(task.item.kernel)
-                events.logger().info("kernel %s is prepared in this process: %s", name, fault)
-            else:
-                prepared.append(task.item)
+                events.logger().info("kernel %s is prepared in this process: %s", described(task.item.kernel), fault)
             if not worker.is_dead:
                 worker.give(tasks.popleft() if tasks else None)
                 if worker.task is not None:
                     busy[socket] = worker
-    return prepared
+    return faults
 
 
 def _task(item: Item) -> Task | None:

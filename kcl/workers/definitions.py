@@ -1,8 +1,8 @@
 """Definitions: the `__main__` of another process, as far as recipes need it.
 
-A script is not run a second time. Its imports, functions, classes and constants are made, each as if it stood alone:
-whatever calls something is left out, so a script needs no guard. A recipe that needs what was left out raises here, and
-is prepared where all is there.
+A script is not run a second time. Its imports, functions, classes and constants are made, each as if it stood alone.
+What calls something is left out, so a script needs no guard; paths, dtypes and texts are constants all the same. A
+recipe that needs what was left out raises here, and is prepared where all is there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from typing import Any
 from kcl.base import events
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_ACTIONS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+_ACTIONS = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+# What a constant may call, by its name or its last name: these make a value of values, and do nothing else.
+_MAKERS = frozenset(
+    {"Path", "PurePath", "abs", "bool", "dict", "dtype", "float", "frozenset", "int", "len", "list", "max", "min"}
+    | {"range", "round", "set", "sorted", "str", "sum", "tuple", "zip"}
+    | {f"{kind}{bits}" for kind in ("float", "int", "uint", "complex") for bits in (8, 16, 32, 64, 128)}
+)
+_METHODS = frozenset(
+    {"abspath", "absolute", "basename", "dirname", "expanduser", "format", "getenv", "join", "joinpath", "lower"}
+    | {"realpath", "relative_to", "resolve", "split", "splitlines", "strip", "upper", "with_name", "with_suffix"}
+)
 
 
 class Definitions(ModuleType):
@@ -57,7 +67,7 @@ def define(path: str, names: dict[str, Any]) -> None:
 
 
 def defines(statement: ast.stmt) -> bool:
-    """Tell whether a statement imports or defines something, and calls nothing but decorators and defaults."""
+    """Tell whether a statement imports or defines something, and calls nothing but decorators, defaults and makers."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             return all(map(_is_name, targets)) and not _acts(value)
@@ -78,7 +88,17 @@ def _is_name(target: ast.expr) -> bool:
 
 
 def _acts(value: ast.expr) -> bool:
-    return any(isinstance(node, _ACTIONS) for node in ast.walk(value))
+    return any(isinstance(node, _ACTIONS) or (isinstance(node, ast.Call) and _does(node)) for node in ast.walk(value))
+
+
+def _does(call: ast.Call) -> bool:
+    """Tell whether a call may do something beside making a value."""
+    match call.func:
+        case ast.Name(id=name):
+            return name not in _MAKERS
+        case ast.Attribute(attr=name):
+            return name not in _MAKERS | _METHODS
+    return True
 
 
 def _flags(statement: ast.stmt) -> int:

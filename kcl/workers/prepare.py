@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache import layers, progress
+from kcl.base.text.layout import counted
+from kcl.cache import layer, layers, progress
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, described, is_stored_for, prepare_only
 from kcl.inspect import report
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from kcl.workers.crew import Left
 
 _MOST_WORKERS = 8  # by default: each needs the memory of loopy and of an OpenCL driver
 _FEWEST_TASKS = 2  # of a worker: what it costs to start one, and to import loopy there, is about a kernel
@@ -79,9 +82,22 @@ def prepare(
         missing = _missing(items, context)
         said = _said(line, len(missing))
         left = _in_workers(missing, context, processes, said)
-        failed = _here(left, context, len(missing) - len(left), said)
+        failed = _here([one.item for one in left], context, len(missing) - len(left), said)
+    broken = {kernel for kernel, _error in failed}
+    _warn([one.fault for one in left if one.fault and described(one.item.kernel) not in broken])
     if failed:
         raise PrepareError(len(items), failed) from failed[0][1]
+
+
+def _warn(faults: list[str]) -> None:
+    """Say once that workers could not prepare what this process could."""
+    if faults:
+        layer.warn_once(
+            "workers of kcl.prepare",
+            f"{counted(len(faults), 'kernel was', 'kernels were')} prepared by this process alone, since its workers "
+            f"could not: {faults[0]}. A worker imports modules, and takes imports, definitions and constants from a "
+            "script: put what else the recipes need into a module",
+        )
 
 
 def _item(one: Any) -> Item:
@@ -118,14 +134,14 @@ def _in_workers(
     context: cl.Context | cl.CommandQueue,
     processes: int | None,
     said: Callable[[int, str], object],
-) -> list[Item]:
+) -> list[Left]:
     """Let workers prepare the items; returns what they leave to this process."""
+    from kcl.workers import crew
+
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
     if count < 2 or not _is_shared():
-        return items
-    from kcl.workers import crew
-
+        return [crew.Left(item) for item in items]
     return crew.work(items, context, count, said)
 
 

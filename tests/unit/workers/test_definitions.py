@@ -67,15 +67,24 @@ class TestDefinitions:
 class TestDefines:
     @pytest.mark.parametrize(
         "text",
-        ["N = 4", "A = B = N * 2", "(a, b) = 1, 2", "n: int = 3", "if N > 3: X = 1\nelse: X = 2", "def f(x=g()): f(1)"],
+        [
+            *("N = 4", "A = B = N * 2", "(a, b) = 1, 2", "n: int = 3", "if N > 3: X = 1\nelse: X = 2"),
+            *("def f(x=g()): f(1)", "HERE = Path(__file__).resolve().parent / 'cl'", "N = len(NAMES)"),
+            *("T = np.dtype([('x', np.float32)])", "A = np.float32(2)", "S = ' '.join(NAMES).upper()"),
+            "HERE = os.path.join(os.path.dirname(__file__), 'cl')",
+        ],
     )
     def test_definition(self, text):
-        """Definitions call nothing but decorators and defaults."""
+        """Definitions call nothing but decorators and defaults, and constants what makes paths, dtypes and texts."""
         assert defines(ast.parse(text).body[0])
 
     @pytest.mark.parametrize(
         "text",
-        ["f()", "x = f()", "x.y = 1", "x['y'] = 1", "for i in x: y = i", "with x: y = 1", "if f(): y = 1", "del x"],
+        [
+            *("f()", "x = f()", "x = len(f())", "x = Path('x').unlink()", "x = np.zeros(3)", "x = f().parent"),
+            *("x = (f or g)()", "x.y = 1", "x['y'] = 1", "for i in x: y = i", "with x: y = 1"),
+            *("if f(): y = 1", "del x"),
+        ],
     )
     def test_action(self, text):
         """Everything else is left out."""
