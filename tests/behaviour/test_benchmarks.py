@@ -281,6 +281,7 @@ class TestStages:
 class TestReport:
     """Pictures follow from the figures alone."""
 
+    @pytest.mark.slow
     def test_same_bytes(self, document, tmp_path):
         """Drawn twice the pictures are the same, and they name no time and no place."""
         pytest.importorskip("matplotlib")

@@ -253,6 +253,7 @@ class TestChange:
         assert digest(function(before)) != digest(function(after))
 
     @pytest.mark.filterwarnings("ignore::SyntaxWarning")
+    @pytest.mark.slow_cases(3)
     @pytest.mark.parametrize("name", SOURCES[2:])  # the first two hold ``if 0`` and ``while 1``
     def test_every_constant_and_operator(self, name: str) -> None:
         """One change anywhere in real code is seen."""
