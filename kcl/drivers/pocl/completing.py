@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -180,7 +181,7 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
     if not programs or not caches.state("pocl").on:
         return ()
     cache = os.path.abspath(caches.directory_in_use("pocl"))
-    jobs = []
+    jobs, said = [], Counter[str]()
     for program in programs:
         found = layers.binary().look_up(program.address, program.key) if _lacking(cache, program) else None
         if found is None or found.entry is None:
@@ -188,10 +189,12 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
         lacking = _lacking(cache, program._replace(sizes=found.entry.metadata.get("specialisations", {})))
         if lacking:
             jobs.append(Promise(program.address, _job_of(found.entry, program, cache)))
-            said = f"{words}: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"
-            if words == _PARTIAL:
-                layers.binary().notes.append(said)
-            events.logger().info("%s", said)
+            said[f"{words}: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"] += 1
+    for one, count in said.items():
+        note = one if count == 1 else f"{one} ({count} programs)"
+        events.logger().info("%s", note)
+        if words == _PARTIAL:
+            layers.binary().notes.append(note)
     return tuple(jobs)
 
 

@@ -98,3 +98,15 @@ class TestPartialHits:
         assert both.returncode == 0, both.stderr
         assert "partial" not in both.stderr
         assert libraries(child.cache / "pocl" / "kcache") == held
+
+    def test_many_programs(self, pocl):
+        """What several programs of one kernel lack is said once, with their number."""
+        code = SIZES.replace("def twice():", "def twice(number):").replace('*= 2; }",', '*= 2; }" + "//" * number,')
+        code = code.replace("in map(int", "in 3 * [*map(int").replace('split(",")):', 'split(","))]:')
+        begin = "    import itertools\n    numbers = itertools.cycle(range(3))\n"
+        code = begin + code.replace("twice()", "twice(next(numbers))")
+        assert pocl.child.run(code, "16", **ON_POCL).returncode == 0
+        pocl.finish()
+        partial = pocl.child.run(code, "32", KCL_REPORT="1", **ON_POCL)
+        assert partial.stderr.count("partial hit") == 1
+        assert "which its entry lacks (3 programs)" in " ".join(partial.stderr.split())
