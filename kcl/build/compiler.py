@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyopencl as cl
 
 from kcl.build.options import BuildOptions, passed
-from kcl.cache.patience import Turn
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -22,6 +21,8 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     not compile, as pyopencl does, and says why. Raises pyopencl's own error where the source does not compile.
     """
     from pyopencl.characterize import has_src_build_cache
+
+    from kcl.cache.patience import Turn
 
     raw = cl._cl._Program(context, text.source)
     program = _with_source(cl.Program(raw), text)
@@ -59,8 +60,7 @@ def finish(
     if is_built or (silent is not None and built_silently(program, silent)):
         said = [""] * len(entries)
     else:
-        with Turn("compiler"):
-            program.build(options=passed(text.options))
+        program.build(options=passed(text.options))
         said = logs(program) if any(_log(entry) for entry in entries) else []
     _replay_logs(entries, said)
 
@@ -81,8 +81,7 @@ def built_silently(program: cl.Program, options: BuildOptions) -> bool:
     if build is None:
         return False
     try:
-        with Turn("compiler"):
-            build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
+        build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
     except (cl.Error, TypeError):
         return False
     return True

@@ -44,7 +44,6 @@ WARM_MODULES = [
     "kcl.cache.lead",
     "kcl.cache.lookup",
     "kcl.cache.makers",
-    "kcl.cache.patience",
     "kcl.cache.places",
     "kcl.cache.run_memo",
     "kcl.cache.stores",
