@@ -12,7 +12,7 @@ from kcl.record.declarations import Task
 from kcl.record.evidence import Evidence, site_of
 from kcl.record.record import Record
 
-_SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options", "include_dirs")
+_SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options")  # no path is in a key
 _CONTENT = frozenset({"record", "unit", "source"})
 
 

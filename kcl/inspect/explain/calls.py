@@ -36,6 +36,7 @@ _SHOWN = 8  # lines of a diff
 _PLACES = 3  # in a sentence
 _SHORT = 60  # characters: shorter values are shown whole
 _WIDTH = 110  # of a line of a diff
+_BEFORE = 40  # characters of a long line before the first that differs
 _COMPARED = 400  # elements
 
 
@@ -405,11 +406,19 @@ def _shown(found: Sequence[Hunk]) -> list[str]:
         _cut(f"{sign} {line}")
         for hunk in found
         for pair in zip_longest(hunk.gone, hunk.added)
-        for sign, text in zip("-+", pair, strict=True)
+        for sign, text in zip("-+", _from_where_they_part(*pair), strict=True)
         if text is not None
         for line in text.splitlines() or [""]
     ]
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
+
+
+def _from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
+    """Leave out what begins two long lines alike, so that the difference stays where the rest is cut."""
+    if gone is None or added is None or max(len(gone), len(added)) <= _WIDTH or "\n" in gone + added:
+        return gone, added
+    start = _same(gone, added) - _BEFORE
+    return (gone, added) if start <= len("...") else (f"...{gone[start:]}", f"...{added[start:]}")
 
 
 def _cut(line: str) -> str:

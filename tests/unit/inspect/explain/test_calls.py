@@ -112,6 +112,16 @@ class TestStatements:
             "  + b[i] = 3",
         ]
 
+    def test_long_lines(self):
+        """Of two long lines the part that differs is shown."""
+        line = "kernel void f(" + "global float const *x, " * 8
+        texts = [repr(f"{line}{kind} n, int m)") for kind in ("int", "long")]
+        before, after = (record(("kcl.Source", [("code", text)])) for text in texts)
+        assert differences(before, after)[1:] == [
+            "  - ... float const *x, global float const *x, int n, int m)",
+            "  + ... float const *x, global float const *x, long n, int m)",
+        ]
+
     def test_list(self):
         """The elements of a list count as the lines of a text do; domains likewise."""
         before = record(("make_kernel", [("domains", "['[n] -> {[i]}', '{[j]}']")]))
