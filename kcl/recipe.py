@@ -69,11 +69,13 @@ class Recipe(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
 
-        Raises TypeError for parameters that the function does not take.
+        Raises TypeError for parameters that the function does not take, and for a queue or a context.
         """
         from kcl.handle import Kernel
 
         arguments = _bind(self.function, args, kwargs)
+        if _are_for_launch(arguments.values()):
+            raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
         return Kernel(self.function.__name__, self.function, copied, self.declared)
 
@@ -225,16 +227,25 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
     """Say which parameters a recipe has; a queue among those given is meant for the kernel that the recipe makes."""
-    import pyopencl as cl
-
     name, known = function.__name__, list(inspect.signature(function).parameters)
-    if any(isinstance(value, cl.CommandQueue) for value in (*args, *kwargs.values())):
-        return TypeError(f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)")
+    if _are_for_launch((*args, *kwargs.values())):
+        return _called_as_kernel(name)
     takes = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
     unknown = next((given for given in kwargs if given not in known), None)
     if unknown is not None:
         return TypeError(f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, known)}; {takes}")
     return TypeError(f"recipe {name!r}: {error}; {takes}")
+
+
+def _are_for_launch(values: Iterable[Any]) -> bool:
+    """Tell whether a queue or a context is among the parameters of a recipe, which takes neither."""
+    import pyopencl as cl
+
+    return any(isinstance(value, (cl.CommandQueue, cl.Context)) for value in values)
+
+
+def _called_as_kernel(name: str) -> TypeError:
+    return TypeError(f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)")
 
 
 _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
@@ -246,5 +257,5 @@ def _copied(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception:
-        # Contexts, devices, locks: what cannot be copied cannot change its content either, or is not keyable.
+        # Devices, locks: what cannot be copied cannot change its content either, or is not keyable.
         return value

@@ -201,9 +201,10 @@ class TestParameters:
             plain()
 
     def test_called_as_a_kernel(self, queue):
-        """A queue among the parameters is meant for the kernel that the recipe makes."""
-        with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
-            plain(queue, x=1)
+        """A queue or a context among the parameters is meant for the kernel that the recipe makes."""
+        for given, named in ((queue, {"x": 1}), (queue, {}), (1, {"third": queue}), (queue.context, {})):
+            with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
+                plain(given, **named)
 
     def test_variadic_and_positional_only(self):
         """Parameters without a name of their own are refused with advice, once they are used."""
