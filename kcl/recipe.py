@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+_OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
 
@@ -82,6 +83,15 @@ class Recipe(Generic[P]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
         return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say where an attribute is that a kernel has, or a unit of loopy."""
+        mine, told = self.__dict__.get("__name__", "recipe"), ""
+        if name == "executor":
+            told = f"; {_called_as_kernel(mine)}"
+        elif name in _OF_KERNELS:
+            told = f"; the kernel has it: write {mine}().{name}(...)"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
