@@ -324,7 +324,11 @@ class Kernel:
             found = self._ready.get(self._generate.choice(values))
             if found is not None:
                 return found
-        found = line.code(self._generate, Given(values, launch), lead, build)
+        try:
+            found = line.code(self._generate, Given(values, launch), lead, build)
+        except Exception as error:
+            self._note(error)
+            raise
         self._advise(values)
         self._looked_up.update({event.layer: event for event in lead.events})
         assert self._generate.base is not None
@@ -336,6 +340,12 @@ class Kernel:
             if not opened.names and not opened.packed:
                 self._sole = found.digest
         return found
+
+    def _note(self, error: Exception) -> None:
+        """Note on an error of the recipe, or of loopy, where it comes from."""
+        from kcl.launch import refusals
+
+        refusals.noted(error, self._described(), self._function)
 
     def _advise(self, values: dict[str, Any]) -> None:
         """Say what would let later runs hit, or be faster, where the look-up that just ended shows it."""

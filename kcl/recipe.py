@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+_OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
 
@@ -69,17 +70,28 @@ class Recipe(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
 
-        Raises TypeError for parameters that the function does not take.
+        Raises TypeError for parameters that the function does not take, and for a queue or a context.
         """
         from kcl.handle import Kernel
 
         arguments = _bind(self.function, args, kwargs)
+        if _are_for_launch(arguments.values()):
+            raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
         return Kernel(self.function.__name__, self.function, copied, self.declared)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
         return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say where an attribute is that a kernel has, or a unit of loopy."""
+        mine, told = self.__dict__.get("__name__", "recipe"), ""
+        if name == "executor":
+            told = f"; {_called_as_kernel(mine)}"
+        elif name in _OF_KERNELS:
+            told = f"; the kernel has it: write {mine}().{name}(...)"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
@@ -225,16 +237,25 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
     """Say which parameters a recipe has; a queue among those given is meant for the kernel that the recipe makes."""
-    import pyopencl as cl
-
     name, known = function.__name__, list(inspect.signature(function).parameters)
-    if any(isinstance(value, cl.CommandQueue) for value in (*args, *kwargs.values())):
-        return TypeError(f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)")
+    if _are_for_launch((*args, *kwargs.values())):
+        return _called_as_kernel(name)
     takes = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
     unknown = next((given for given in kwargs if given not in known), None)
     if unknown is not None:
         return TypeError(f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, known)}; {takes}")
     return TypeError(f"recipe {name!r}: {error}; {takes}")
+
+
+def _are_for_launch(values: Iterable[Any]) -> bool:
+    """Tell whether a queue or a context is among the parameters of a recipe, which takes neither."""
+    import pyopencl as cl
+
+    return any(isinstance(value, (cl.CommandQueue, cl.Context)) for value in values)
+
+
+def _called_as_kernel(name: str) -> TypeError:
+    return TypeError(f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)")
 
 
 _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
@@ -246,5 +267,5 @@ def _copied(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception:
-        # Contexts, devices, locks: what cannot be copied cannot change its content either, or is not keyable.
+        # Devices, locks: what cannot be copied cannot change its content either, or is not keyable.
         return value

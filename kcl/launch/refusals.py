@@ -16,7 +16,7 @@ import numpy as np
 import pyopencl as cl
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.errors import meant
+from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
@@ -26,6 +26,8 @@ _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
 _INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 _SHOWN = 40  # characters of a value
+_NUMPY_DTYPE = re.compile(r"np:dtype\('(\w+)'\)")  # as loopy writes the dtype that it expects
+_SHAPES = re.compile(r"shape mismatch on argument '\w+' \(got: (\(.*?\)), expected: (\(.*?\))\)$")
 _NUMBERED = re.compile(r"INVALID_ARG_SIZE - when processing arg#(\d+) \(1-based\)")
 
 
@@ -136,13 +138,38 @@ def named(call: Call) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None where something else has raised it."""
     if not _is_of_invoker(call.error):
         return None
-    text = str(call.error)
+    text = _of_axes(_NUMPY_DTYPE.sub(r"\1", str(call.error)))
     given = [f"{name}={call.given[name]!r}" for name in _SIZES if call.sized and call.given.get(name) is not None]
     where = f"kernel {call.kernel!r}" + (f" with {', '.join(given)}" if given else "")
     if isinstance(call.error, cl.Error):  # which writes routine and status before its words
         reason = text.partition(" - ")[2]
         return worded(call.error, f"{where}: {reason}" if reason else where)
     return worded(call.error, f"{where}: {text}")
+
+
+def _of_axes(text: str) -> str:
+    """Say how many axes an argument has where an array with another number of them is given."""
+    found = _SHAPES.search(text)
+    counts = [len(re.findall(r"[^,()\s]+", shape)) for shape in found.groups()] if found else []
+    if not found or counts[0] == counts[1]:
+        return text
+    given, wanted = (f"{count} {'axis' if count == 1 else 'axes'}" for count in counts)
+    return f"{text}: the argument has {wanted}, and the array {given}"
+
+
+def noted(error: Exception, kernel: str, recipe: Any) -> None:
+    """Note the kernel and the line of its recipe on an error of the recipe or of loopy; Python 3.10 has no notes."""
+    add = getattr(error, "add_note", None)
+    if add is None or isinstance(error, KclError) or recipe is None:
+        return
+    code, line, trace = inspect.unwrap(recipe).__code__, 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is code:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    note = f"in the recipe of kernel {kernel}: {code.co_filename}, line {line or code.co_firstlineno}"
+    if note not in getattr(error, "__notes__", ()):
+        add(note)
 
 
 def untyped(call: Call, names: Iterable[str]) -> Exception | None:
@@ -161,7 +188,7 @@ def _is_of_invoker(error: Exception) -> bool:
     trace, below = error.__traceback__, False
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        if below and not path.startswith(os.path.dirname(cl.__file__)):
+        if below and not path.startswith((_INVOKER, os.path.dirname(cl.__file__))):
             return False
         below = below or path.startswith(_INVOKER)
         trace = trace.tb_next

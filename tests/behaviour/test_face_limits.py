@@ -201,6 +201,11 @@ class TestNames:
         """
         assert program(code) == ["loopy.target.pyopencl", True]
 
+    def test_options(self, program):
+        """An object of loopy's options is loopy's; the name of the class imports nothing."""
+        assert program("found = lp.Options is None") == [False, False]
+        assert program("found = lp.Options(write_code=True).write_code") == [True, True]
+
     def test_functions(self, program):
         """A function of the face is an object and no Python function; its docstring is loopy's, and imports it."""
         code = """

@@ -201,9 +201,18 @@ class TestParameters:
             plain()
 
     def test_called_as_a_kernel(self, queue):
-        """A queue among the parameters is meant for the kernel that the recipe makes."""
-        with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
-            plain(queue, x=1)
+        """A queue or a context among the parameters is meant for the kernel that the recipe makes."""
+        for given, named in ((queue, {"x": 1}), (queue, {}), (1, {"third": queue}), (queue.context, {})):
+            with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
+                plain(given, **named)
+
+    def test_asked_as_a_kernel(self):
+        """What a kernel has, or a unit of loopy, is asked of the kernel that the recipe makes."""
+        with pytest.raises(AttributeError, match=r"no attribute 'executor'; .*: write plain\(\)\(queue, \.\.\.\)$"):
+            _ = plain.executor
+        with pytest.raises(AttributeError, match=r"no attribute 'prepare'; .*: write plain\(\)\.prepare\(\.\.\.\)$"):
+            _ = plain.prepare
+        assert not hasattr(plain, "others")
 
     def test_variadic_and_positional_only(self):
         """Parameters without a name of their own are refused with advice, once they are used."""

@@ -118,9 +118,16 @@ class LoopyResult:
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""
         from loopy.codegen import generate_code_v2
+        from loopy.diagnostic import LoopyError
 
-        typed = self._executor.get_typed_and_scheduled_translation_unit_uncached(self._loopy_dtypes(dtypes) or None)
-        code = generate_code_v2(typed)
+        try:
+            typed = self._executor.get_typed_and_scheduled_translation_unit_uncached(self._loopy_dtypes(dtypes) or None)
+            code = generate_code_v2(typed)
+        except LoopyError as error:
+            words = self._lacking(kernel, dtypes)
+            if words:
+                raise type(error)(words) from error
+            raise
         invoker = self._executor.get_invoker_uncached(typed, self._entry, code)
         source = _source_of(invoker)
         entry = typed[self._entry]
@@ -153,6 +160,19 @@ class LoopyResult:
         """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
         return inferred is not None and all(inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items())
+
+    def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
+        """Name the open inputs without which the dtypes cannot be inferred; empty where it is not for them."""
+        from loopy import ArrayArg
+
+        entry = self._executor.separated_entry_knl
+        known = dtypes.keys() | entry.all_params()  # loopy has a dtype for sizes
+        inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
+        lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
+        if not lacking or self._inferred(dtypes) is not None:
+            return ""
+        names = ", ".join(map(repr, lacking))
+        return f"kernel {kernel!r}: give the dtypes of {names}, which decide the code, such as {lacking[0]}=np.float32"
 
     def _is_input_array(self, name: str) -> bool:
         from loopy import ArrayArg

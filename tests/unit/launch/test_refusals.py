@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
@@ -117,6 +119,25 @@ class TestArguments:
         """Arguments without a name are refused with the way to write them."""
         with pytest.raises(TypeError, match=r"kernel 'raw' takes its arguments by name: write kernel\(queue, name="):
             raw()(queue, ONES)
+
+    def test_axes(self, queue):
+        """An array with another number of axes than the argument is named so, with the dtype as numpy writes it."""
+        said = refused(queue, typed(), {"x": ONES.reshape(2, 2)})
+        assert said.endswith("): the argument has 1 axis, and the array 2 axes")
+        assert "got: float64, expected: float32)" in refused(queue, typed(), {"x": np.ones(4)})
+
+    def test_size_of_a_group(self, queue):
+        """A work-group that is too large for the device is an error of the kernel by its name."""
+
+        @kcl.kernel
+        def wide():
+            import loopy as lp
+
+            knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+            return lp.split_iname(knl, "i", 100000, inner_tag="l.0")
+
+        with pytest.raises(cl.Error, match="kernel 'wide'"):
+            wide()(queue, x=ONES)
 
     def test_packed(self):
         """What is taken apart by its index may be a list."""
@@ -302,6 +323,14 @@ class TestAsked:
             with pytest.raises(TypeError, match="argument 'x' is an array of dtype float32, not float64"):
                 ask(context, x=np.ones(4), a=TWO)
 
+    @pytest.mark.parametrize("verb", ["prepare", "source"])
+    def test_open_dtypes(self, context, verb):
+        """The dtypes that the kernel lacks are named with the recipe."""
+        words = r"kernel 'untyped': give the dtypes of {}, which decide the code, such as {}=np.float32"
+        for given, names, first in (({}, "'a', 'x'", "a"), ({"a": np.float32}, "'x'", "x")):
+            with pytest.raises(RuntimeError, match=words.format(names, first)):
+                getattr(untyped(), verb)(context, **given)
+
     def test_sizes(self, context):
         """Sizes of a launch are no arguments, and are let through as a call lets them."""
         raw().prepare(context, global_size=4)
@@ -311,6 +340,39 @@ class TestAsked:
         with pytest.raises(AttributeError, match=r"no attribute 'executor'; it is called itself: kernel\(queue, ...\)"):
             _ = typed().executor
         assert not hasattr(typed(), "others")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes")
+class TestNoted:
+    """What a recipe or loopy raises keeps its class, and has a note with the kernel and the line of the recipe."""
+
+    @pytest.mark.parametrize("pure", [False, True])
+    def test_line(self, queue, pure):
+        """The line is that of the recipe, the deepest one."""
+
+        @kcl.kernel(pure=pure)
+        def misspelt(iname):
+            import loopy as lp
+
+            knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+            return lp.split_iname(knl, iname, 16)
+
+        kernel, line = misspelt("j"), misspelt.function.__code__.co_firstlineno + 5
+        for _ in range(2):
+            with pytest.raises(KeyError) as raised:
+                kernel(queue, x=ONES)
+            assert raised.value.__notes__ == [f"in the recipe of kernel misspelt(iname='j'): {__file__}, line {line}"]
+
+    def test_own_errors(self, queue):
+        """An error of kcl names the recipe itself."""
+
+        @kcl.kernel
+        def nothing():
+            return None
+
+        with pytest.raises(kcl.RecipeError) as raised:
+            nothing()(queue)
+        assert not hasattr(raised.value, "__notes__")
 
 
 class TestMissing:

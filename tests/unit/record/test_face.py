@@ -236,6 +236,26 @@ WITHOUT = """
 
 
 class TestWithoutLoopy:
+    @pytest.mark.parametrize(
+        ("module", "name", "is_free"),
+        [
+            ("loopy.version", "LOOPY_USE_LANGUAGE_VERSION_2018_2", True),
+            ("loopy.kernel.data", "AddressSpace", True),
+            ("loopy.target.pyopencl", "PyOpenCLTarget", True),
+            ("loopy.options", "Options", True),
+            ("loopy.transform.iname", "split_iname", True),
+            ("loopy.diagnostic", "LoopyWarning", True),
+            ("loopy.diagnostic", "LoopyError", False),
+            ("loopy.types", "NumpyType", False),
+            ("loopy.symbolic", "parse", False),
+            ("loopy.match", "parse_match", False),
+            ("loopy.kernel.function_interface", "ScalarCallable", False),
+        ],
+    )
+    def test_imports_from_modules(self, module, name, is_free):
+        """The page convert-loopy.md lists which imports from loopy's modules import loopy."""
+        assert face.has(module, (name,)) == is_free
+
     def test_naming_imports_nothing(self, child):
         """What a program only names at its head leaves loopy alone."""
         assert child.json(WITHOUT) == ["AddressSpace", "make_kernel"]
