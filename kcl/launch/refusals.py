@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import operator
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -161,7 +162,7 @@ def _is_of_invoker(error: Exception) -> bool:
     trace, below = error.__traceback__, False
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        if below and not path.startswith(os.path.dirname(cl.__file__)):
+        if below and not path.startswith((os.path.dirname(cl.__file__), _INVOKER)):
             return False
         below = below or path.startswith(_INVOKER)
         trace = trace.tb_next
@@ -214,7 +215,8 @@ def _wrong(call: Call, name: str, value: Any, argument: Known | None) -> str:
     kind = argument.kind if argument is not None else ""
     if argument is not None and kind in _SCALARS:
         dtype = np.dtype(argument.dtype)
-        return "" if _is_number(call.error, value, dtype) else f"is a number of dtype {dtype}, not {_shown(value)}"
+        number = "a whole number" if dtype.kind in "iu" else "a number"
+        return "" if _is_number(call.error, value, dtype) else f"is {number} of dtype {dtype}, not {_shown(value)}"
     if kind == "Array" and _is_memory(value):
         return ""  # of a Source, whose sizes may be given
     is_array = _is_array(value)
@@ -266,7 +268,7 @@ def _is_number(error: Exception, value: Any, dtype: np.dtype[Any]) -> bool:
         return False
     if isinstance(error, (TypeError, OverflowError, RuntimeError)):
         try:
-            dtype.type(value)
+            dtype.type(operator.index(value) if dtype.kind in "iu" else value)
         except Exception:  # whatever numpy and the value raise
             return False
     return True
