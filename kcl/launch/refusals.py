@@ -66,7 +66,7 @@ class Call(NamedTuple):
 
 def at_fault(call: Call) -> str:
     """Name the first argument of a call that no call takes; empty where none is at fault."""
-    arguments = {argument.name: argument for argument in call.known}
+    arguments = given_in_calls(call.known)
     for name, value in call.given.items():
         if name in call.packed or value is None:
             continue
@@ -100,6 +100,11 @@ def unlike(call: Call) -> str:
     return f"kernel {call.kernel!r}: {says} in its place; declare the arguments as the OpenCL text does"
 
 
+def given_in_calls(known: Iterable[Known]) -> dict[str, Known]:
+    """Return the arguments that a call gives, by name: all but local memory."""
+    return {argument.name: argument for argument in known if argument.kind != "Local"}
+
+
 def near(missing: Iterable[str], given: Iterable[str]) -> str:
     """Say which of the names given may be meant for those that are missing; empty where none is near."""
     pairs = [(name, difflib.get_close_matches(name, list(given), 1)) for name in missing if name not in given]
@@ -118,7 +123,7 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
 
 def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known], is_source: bool) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of another dtype than it takes."""
-    arguments = {argument.name: argument for argument in known}
+    arguments = given_in_calls(known)
     for name, value in given.items():
         if name not in arguments:
             if is_source and name in _SIZES:

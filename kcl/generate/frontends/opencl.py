@@ -76,7 +76,7 @@ class SourceResult:
             front_end="opencl",
             source=_write_invoker(source),
             function="invoke",
-            arguments=tuple(_known(argument) for argument in source.arguments if not isinstance(argument, Local)),
+            arguments=tuple(_known(argument) for argument in source.arguments),
             inferred={},
             packed={},
             dtypes=[],
@@ -91,9 +91,9 @@ def _fields(argument: Declaration) -> list[Any]:
     return [*argument._replace(dtype=None), layout_of(dtype_of(argument))]
 
 
-def _known(argument: Array | Scalar | Image | Sampler) -> Argument:
-    """Return what a call is told of an argument."""
-    if isinstance(argument, (Array, Scalar)):
+def _known(argument: Declaration) -> Argument:
+    """Return what a call is told of an argument; it gives no local memory."""
+    if isinstance(argument, (Array, Scalar, Local)):
         required = isinstance(argument, Array) and argument.direction != "out"
         return Argument(argument.name, type(argument).__name__, str(dtype_of(argument).str), required)
     return Argument(argument.name, type(argument).__name__, argument.type if isinstance(argument, Image) else "", True)
@@ -121,6 +121,15 @@ def _kcl_structure(name, value, dtype):
     says = "argument %r is one structure: a tuple of %d values (%s) or one element of dtype %s, not the %s %.80r%s"
     given = (type(value).__name__, value, reason)
     raise TypeError(says % (name, len(dtype.names), ", ".join(dtype.names), dtype, *given)) from None
+"""
+
+# Some drivers take local memory of no bytes, and the kernel then writes beside it.
+_LOCAL = """
+def _kcl_local(name, text, size, itemsize):
+    if isinstance(size, tuple) or size < 1:
+        says = "argument %r is local memory of %s = %r elements; write a size that is a number, 1 or more"
+        raise ValueError(says % (name, text, size))
+    return _cl.LocalMemory(int(size) * itemsize)
 """
 
 
@@ -188,6 +197,8 @@ def _write_head(write: _Writer, source: Source) -> None:
         write("return -(-n // multiple) * multiple")
     if any(isinstance(argument, Scalar) and dtype_of(argument).names for argument in source.arguments):
         write(_STRUCTURE, 0)
+    if any(isinstance(argument, Local) for argument in source.arguments):
+        write(_LOCAL, 0)
 
 
 def _dtype_expression(argument: Array | Scalar | Local) -> str:
@@ -366,7 +377,7 @@ def _passed(argument: Declaration) -> str:
     if isinstance(argument, Array):
         return f"{name}.base_data"
     if isinstance(argument, Local):
-        return f"_cl.LocalMemory(int({argument.size}) * {dtype}.itemsize)"
+        return f"_kcl_local({name!r}, {str(argument.size)!r}, {argument.size}, {dtype}.itemsize)"
     if isinstance(argument, Scalar):
         is_structure = dtype_of(argument).names
         return f"_kcl_structure({name!r}, {name}, {dtype})" if is_structure else f"{dtype}.type({name})"
