@@ -448,8 +448,10 @@ class Kernel:
 
     def _named(self) -> str:
         """Write the arguments of a call as far as they are known."""
+        from kcl.launch import refusals
+
         found = next(iter(self._ready.values()), None)
-        names = [argument.name for argument in found.code.invoker.arguments] if found is not None else ["name"]
+        names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
         return ", ".join(f"{name}=..." for name in names)
 
     def _missing(self, names: list[str], found: Ready | None) -> Exception:

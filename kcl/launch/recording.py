@@ -7,6 +7,7 @@ functions something that takes notes. Whatever an invoker does beyond that is `U
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Mapping
 from types import FunctionType
@@ -265,8 +266,8 @@ def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[s
     def allocator(_context: Any) -> Allocator:
         return Allocator("_kcl_allocator")
 
-    def integer(value: Any) -> Any:
-        return Mark(f"_kcl_int({value.text})") if isinstance(value, Mark) else int(value)
+    def index(value: Any) -> Any:
+        return Mark(f"_kcl_index({value.text})") if isinstance(value, Mark) else operator.index(value)
 
     stand_ins: dict[int, Any] = {
         id(cl): _Module(enqueue_nd_range_kernel=notes.enqueue, LocalMemory=cl.LocalMemory),
@@ -277,7 +278,7 @@ def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[s
     }
     own = invoke.__globals__
     namespace = {name: stand_ins.get(id(value), value) for name, value in own.items()}
-    namespace["int"] = integer
+    namespace["_kcl_index"] = index
     for name in passed:
         dtype = own.get(f"_kcl_dtype_{name}")
         if dtype is not None and not dtype.names:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import operator
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -67,7 +68,7 @@ class Call(NamedTuple):
 
 def at_fault(call: Call) -> str:
     """Name the first argument of a call that no call takes; empty where none is at fault."""
-    arguments = {argument.name: argument for argument in call.known}
+    arguments = given_in_calls(call.known)
     for name, value in call.given.items():
         if name in call.packed or value is None:
             continue
@@ -101,6 +102,11 @@ def unlike(call: Call) -> str:
     return f"kernel {call.kernel!r}: {says} in its place; declare the arguments as the OpenCL text does"
 
 
+def given_in_calls(known: Iterable[Known]) -> dict[str, Known]:
+    """Return the arguments that a call gives, by name: all but local memory."""
+    return {argument.name: argument for argument in known if argument.kind != "Local"}
+
+
 def near(missing: Iterable[str], given: Iterable[str]) -> str:
     """Say which of the names given may be meant for those that are missing; empty where none is near."""
     pairs = [(name, difflib.get_close_matches(name, list(given), 1)) for name in missing if name not in given]
@@ -119,7 +125,7 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
 
 def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known], is_source: bool) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of another dtype than it takes."""
-    arguments = {argument.name: argument for argument in known}
+    arguments = given_in_calls(known)
     for name, value in given.items():
         if name not in arguments:
             if is_source and name in _SIZES:
@@ -241,7 +247,8 @@ def _wrong(call: Call, name: str, value: Any, argument: Known | None) -> str:
     kind = argument.kind if argument is not None else ""
     if argument is not None and kind in _SCALARS:
         dtype = np.dtype(argument.dtype)
-        return "" if _is_number(call.error, value, dtype) else f"is a number of dtype {dtype}, not {_shown(value)}"
+        number = "a whole number" if dtype.kind in "iu" else "a number"
+        return "" if _is_number(call.error, value, dtype) else f"is {number} of dtype {dtype}, not {_shown(value)}"
     if kind == "Array" and _is_memory(value):
         return ""  # of a Source, whose sizes may be given
     is_array = _is_array(value)
@@ -293,7 +300,7 @@ def _is_number(error: Exception, value: Any, dtype: np.dtype[Any]) -> bool:
         return False
     if isinstance(error, (TypeError, OverflowError, RuntimeError)):
         try:
-            dtype.type(value)
+            dtype.type(operator.index(value) if dtype.kind in "iu" else value)
         except Exception:  # whatever numpy and the value raise
             return False
     return True

@@ -9,6 +9,7 @@ invoker's. Signatures hold numbers and no array.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from threading import get_ident
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -138,7 +139,7 @@ class _Signatures:
             **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
             **{
                 f"_kcl_{one.__name__}": one
-                for one in (Array, Exception, IndexError, Unusual, globals, int, len, map, type)
+                for one in (Array, Exception, IndexError, Unusual, globals, index, len, map, type)
             },
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,

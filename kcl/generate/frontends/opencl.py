@@ -76,7 +76,7 @@ class SourceResult:
             front_end="opencl",
             source=_write_invoker(source),
             function="invoke",
-            arguments=tuple(_known(argument) for argument in source.arguments if not isinstance(argument, Local)),
+            arguments=tuple(_known(argument) for argument in source.arguments),
             inferred={},
             packed={},
             dtypes=[],
@@ -91,12 +91,46 @@ def _fields(argument: Declaration) -> list[Any]:
     return [*argument._replace(dtype=None), layout_of(dtype_of(argument))]
 
 
-def _known(argument: Array | Scalar | Image | Sampler) -> Argument:
-    """Return what a call is told of an argument."""
-    if isinstance(argument, (Array, Scalar)):
+def _known(argument: Declaration) -> Argument:
+    """Return what a call is told of an argument; it gives no local memory."""
+    if isinstance(argument, (Array, Scalar, Local)):
         required = isinstance(argument, Array) and argument.direction != "out"
         return Argument(argument.name, type(argument).__name__, str(dtype_of(argument).str), required)
     return Argument(argument.name, type(argument).__name__, argument.type if isinstance(argument, Image) else "", True)
+
+
+# numpy makes a structure of nearly everything: of one number, of other fields by their position, of 2.7 for an integer.
+_STRUCTURE = """
+def _kcl_whole(value, dtype):
+    if dtype.names:
+        for part, name in zip(value, dtype.names):
+            _kcl_whole(part, dtype[name])
+    elif dtype.kind in "iu":
+        _kcl_index(value)
+
+def _kcl_structure(name, value, dtype):
+    reason = ""
+    if isinstance(value, tuple):
+        try:
+            _kcl_whole(value, dtype)
+            return _np.array(value, dtype)[()]
+        except (TypeError, ValueError, OverflowError) as error:
+            reason = " (%s)" % error
+    elif isinstance(value, (_np.void, _np.ndarray)) and value.dtype == dtype and value.size == 1:
+        return value.reshape(())[()]
+    says = "argument %r is one structure: a tuple of %d values (%s) or one element of dtype %s, not the %s %.80r%s"
+    given = (type(value).__name__, value, reason)
+    raise TypeError(says % (name, len(dtype.names), ", ".join(dtype.names), dtype, *given)) from None
+"""
+
+# Some drivers take local memory of no bytes, and the kernel then writes beside it.
+_LOCAL = """
+def _kcl_local(name, text, size, itemsize):
+    if isinstance(size, tuple) or size < 1:
+        says = "argument %r is local memory of %s = %r elements; write a size that is a number, 1 or more"
+        raise ValueError(says % (name, text, size))
+    return _cl.LocalMemory(int(size) * itemsize)
+"""
 
 
 class _Writer:
@@ -146,6 +180,7 @@ def _write_invoker(source: Source) -> str:
 def _write_head(write: _Writer, source: Source) -> None:
     for line in ("import numpy as _np", "import pyopencl as _cl", "import pyopencl.array as _cl_array"):
         write(line, 0)
+    write("from operator import index as _kcl_index", 0)
     write("from pyopencl.tools import DeferredAllocator as _DeferredAllocator", 0)
     write("_kcl_no_numbers = (str, bytes, list, tuple)", 0)
     write("_kcl_buffers = (_cl.MemoryObjectHolder, _cl.SVMPointer)", 0)
@@ -160,6 +195,10 @@ def _write_head(write: _Writer, source: Source) -> None:
     if any("round_up" in str(text) for text in (*sizes, source.global_size, source.local_size)):
         write("def round_up(n, multiple):", 0)
         write("return -(-n // multiple) * multiple")
+    if any(isinstance(argument, Scalar) and dtype_of(argument).names for argument in source.arguments):
+        write(_STRUCTURE, 0)
+    if any(isinstance(argument, Local) for argument in source.arguments):
+        write(_LOCAL, 0)
 
 
 def _dtype_expression(argument: Array | Scalar | Local) -> str:
@@ -244,8 +283,8 @@ def _write_scalar(write: _Writer, scalar: Scalar, arrays: list[Array]) -> None:
         write(f"if isinstance({name}, _kcl_no_numbers):")
         write.refuse("TypeError", 2, f"argument {name!r} is a number of dtype {dtype}, not %r", name)
     if dtype.kind in "iu":
-        # Sizes are computed from it, and numpy's small integers wrap around.
-        write(f"{name} = int({name})")
+        # Sizes are found from it, and small integers of numpy wrap around. Floats are refused, as by loopy's executor.
+        write(f"{name} = _kcl_index({name})")
 
 
 def _write_array(write: _Writer, array: Array, arrays: list[Array]) -> None:
@@ -338,9 +377,10 @@ def _passed(argument: Declaration) -> str:
     if isinstance(argument, Array):
         return f"{name}.base_data"
     if isinstance(argument, Local):
-        return f"_cl.LocalMemory(int({argument.size}) * {dtype}.itemsize)"
+        return f"_kcl_local({name!r}, {str(argument.size)!r}, {argument.size}, {dtype}.itemsize)"
     if isinstance(argument, Scalar):
-        return f"_np.array({name}, dtype={dtype})[()]" if dtype_of(argument).names else f"{dtype}.type({name})"
+        is_structure = dtype_of(argument).names
+        return f"_kcl_structure({name!r}, {name}, {dtype})" if is_structure else f"{dtype}.type({name})"
     return name
 
 

@@ -265,13 +265,13 @@ def _written(entry: str, argument: Declaration) -> Declaration:
     if isinstance(argument, Array):
         return argument._replace(shape=_text(entry, f"shape of {argument.name!r}", argument.shape))
     if isinstance(argument, Local):
-        given: Any = argument.size
-        if isinstance(given, (tuple, list)) and len(given) != 1:
+        size = _text(entry, f"size of {argument.name!r}", argument.size)
+        if isinstance(_parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple):
             raise RecipeError(
-                f"kcl.Source {entry!r}: size of {argument.name!r} is {given!r}; local memory has a number of "
+                f"kcl.Source {entry!r}: size of {argument.name!r} is {argument.size!r}; local memory has a number of "
                 "elements: write one number or text, such as '4*local_size[0]'"
             )
-        return argument._replace(size=_text(entry, f"size of {argument.name!r}", argument.size))
+        return argument._replace(size=size)
     return argument
 
 

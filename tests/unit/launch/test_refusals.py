@@ -398,6 +398,59 @@ class TestUnlike:
                 told()(queue, n=3)
 
 
+LOCAL = """
+kernel void shared(local float *part, global float *x, int n)
+{
+    part[get_local_id(0)] = x[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x[get_global_id(0)] = part[0];
+}
+"""
+
+
+@kcl.kernel
+def shared(size="n - 4", number=np.int32):
+    """Return a kernel that has local memory as its first parameter."""
+    arguments = [
+        kcl.Local("part", np.float32, size),
+        kcl.Array("x", np.float32, "n", "inout"),
+        kcl.Scalar("n", number),
+    ]
+    return kcl.Source(LOCAL, entry="shared", arguments=arguments, global_size="n", local_size=1)
+
+
+class TestLocal:
+    """Local memory is declared, and no call gives it."""
+
+    @pytest.mark.parametrize(("size", "number"), [("n - 4", "n - 4 = 0"), ("n - 5", "n - 5 = -1")])
+    def test_no_elements(self, queue, size, number):
+        """A size below one is refused on every driver, with its expression and its value."""
+        for _ in range(2):
+            with pytest.raises(ValueError, match=f"kernel 'shared': argument 'part' is local memory of {number} ele"):
+                shared(size)(queue, x=ONES.copy())
+
+    def test_tuple(self, queue):
+        """A size that is a tuple in the launch is refused with its value."""
+        with pytest.raises(ValueError, match=r"'part' is local memory of local_size = \(1,\) elements; write a size"):
+            shared("local_size")(queue, x=ONES.copy())
+
+    def test_size_of_another(self, queue):
+        """Behind local memory the parameter of another size is named, and not the one before it."""
+        with pytest.raises(cl.LogicError, match="kernel 'shared': argument 'n' is declared as int64 of 8 bytes"):
+            shared(4, np.int64)(queue, x=ONES.copy())
+
+    def test_not_given(self, queue):
+        """It is not listed among what a call gives."""
+        kernel = shared(4)
+        kernel(queue, x=ONES.copy())
+        with pytest.raises(TypeError, match=r"takes no argument 'part'; its arguments are x, n; "):
+            kernel(queue, x=ONES.copy(), part=cl.LocalMemory(4))
+        with pytest.raises(TypeError, match="takes no argument 'part'; it takes x, n"):
+            kernel.prepare(queue, part=np.float32)
+        with pytest.raises(TypeError, match=r"write kernel\(queue, x=..., n=...\)"):
+            kernel(queue, ONES)
+
+
 class TestWorded:
     def test_class_that_wants_more(self):
         """Of a class that wants more than words it is the nearest one above that does not."""

@@ -11,10 +11,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 import pytest
+from hot_calls import launcher_on
 from pyopencl import cltypes
 
 import kcl
-from kcl import option
+from kcl import launch, option
 from kcl.cache import layers
 from kcl.code import instantiate
 from kcl.drivers.pocl import client
@@ -173,7 +174,11 @@ class TestInvoker:
                 .invoker.source
             )
             imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
-            assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {"numpy", "pyopencl"}
+            assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {
+                "numpy",
+                "operator",
+                "pyopencl",
+            }
 
     def test_alone(self, queue):
         """Where nothing of kcl is at hand a wrong number of arguments is a TypeError with the same words."""
@@ -287,6 +292,8 @@ class TestErrors:
         ({"x": X, "b": B, "a": 2, "c": 3}, TypeError, "'c'"),
         ({"x": X, "b": B, "a": "two"}, TypeError, "'a' is a number of dtype float32, not the str 'two'"),
         ({"x": X, "b": B, "a": 2, "n": 2**40}, ValueError, "shape mismatch"),
+        ({"x": X, "b": B, "a": 2, "n": 4.5}, TypeError, "'n' is a whole number of dtype int32, not the float 4.5"),
+        ({"x": X, "b": B, "a": 2, "n": np.float32(4)}, TypeError, "'n' is a whole number of dtype int32, not the flo"),
     )
 
     @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
@@ -307,6 +314,43 @@ class TestErrors:
         for view, words in ((whole[::2], "strides mismatch"), (whole[2:7], "offsets")):
             with pytest.raises(ValueError, match=words):
                 affine()(queue, x=view, b=whole[:1], a=2)
+
+    @pytest.mark.parametrize("number", [np.int64(2**32 + 3), 2**32 + 3])
+    def test_too_large(self, queue, number):
+        """A number that the dtype of its argument has no room for is named with it."""
+        words = "kernel 'squares': argument 'n' is a whole number of dtype uint8, not the int.*4294967299"
+        with pytest.raises(OverflowError, match=words):
+            squares("4", "4")(queue, n=number)
+
+    def test_played(self, queue):
+        """A kernel that is called often refuses a float for a whole number, alone or bound."""
+        y, kernel = cl_array.zeros(queue, 4, np.int32), squares("4", "4")
+        for number in range(2 * launch.HOT):
+            kernel(queue, y=y, n=number)
+        assert launcher_on(queue).hot is not None
+        for launches in (lambda **given: kernel(queue, **given), kernel.bind(queue, y=y, n=3)):
+            with pytest.raises(TypeError, match="kernel 'squares': argument 'n' is a whole number of dtype uint8, not"):
+                launches(y=y, n=3.9)
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            3,
+            {"x": 1.5, "count": 2, "mass": 3.5},
+            [1.5, 2, 3.5],
+            (1.5, 2),
+            (1.5, 2.7, 3.5),
+            np.zeros(2, POINT),
+            np.zeros((), [("count", np.int32), ("x", np.float32), ("mass", np.float64)])[()],
+        ],
+        ids=["number", "dict", "list", "short", "fraction", "two", "other fields"],
+    )
+    def test_structures(self, queue, given):
+        """What is no tuple of its fields and no element of its dtype is refused in the place of a structure."""
+        v = np.zeros(1, cltypes.float4)
+        words = r"'structured': argument 'q' is one structure: a tuple of 3 values \(x, count, mass\) or one element of"
+        with pytest.raises(TypeError, match=words):
+            structured()(queue, p=np.zeros(1, POINT), q=given, z=1 + 2j, v=v, w=cltypes.make_float4(1, 2, 3, 4))
 
     def test_shape_of_itself(self, queue):
         """An output whose shape is its own must be given, and the error says so."""

@@ -183,8 +183,9 @@ class TestSizes:
         assert source(arguments=[part], global_size=1).arguments == (part,)
         with pytest.raises(kcl.RecipeError, match="shape of 'x'"):
             source(arguments=[kcl.Array("x", np.float32, "local_size")], global_size=1)
-        with pytest.raises(kcl.RecipeError, match=r"size of 'part' is .*write one number or text"):
-            source(arguments=[kcl.Local("part", np.float32, ("local_size[0]", 4))], global_size=1)
+        for size in (("local_size[0]", 4), (4,), ("local_size[0]",), "(4,)"):
+            with pytest.raises(kcl.RecipeError, match=r"size of 'part' is .*write one number or text"):
+                source(arguments=[kcl.Local("part", np.float32, size)], global_size=1)
 
     def test_taken(self):
         """No argument has the name of a size that a call gives."""
