@@ -78,9 +78,14 @@ def last_run(driver: str | None = None) -> Run | None:
         tuple(kernels.rows(looks, entries)),
         tuple(misses.told(missed[-EXPLAINED:], history)),
         max(0, len(missed) - EXPLAINED),
-        tuple(note.late.words for note in notes.read() if note.driver == run[0].driver),
+        tuple(dict.fromkeys([*(remark for one in run for remark in one.remarks), *_late(run[0].driver)])),
         held,
     )
+
+
+def _late(driver: str) -> list[str]:
+    """Return what is said of the switches that came too late in a driver."""
+    return [note.late.words for note in notes.read() if note.driver == driver]
 
 
 def _counted(run: Iterable[Ran], held: Held) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def _write_soon() -> None:
         journal.written = now
         from kcl.inspect.history import records
 
-        records.write()
+        records.write(_about_loopy())
 
 
 def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:
@@ -239,7 +239,7 @@ def _write_journal() -> None:
     spans.write()
     from kcl.inspect.history import records
 
-    if records.write():
+    if records.write(_about_loopy()):
         from kcl.inspect.history import journal
 
         journal.fold()
@@ -308,18 +308,7 @@ def _print(write: Callable[[], str]) -> None:
 
 
 def _remarks() -> list[str]:
-    remarks = []
-    stats = events.total()[settings.GENERATOR]
-    verified = any(layer.verify for layer in layers.opened().values())
-    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
-    made = events.total()["made"]
-    if made:
-        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
-        shown = [f"{question}: {count:.0f}" for question, count in frequent]
-        more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
-        remarks.append(f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}")
-    elif "loopy" in sys.modules and stats["hits"] and not (generated or verified or _is_unchanged()):
-        remarks.append(f"loopy was imported though nothing was generated: {_why_loopy()}")
+    remarks = _about_loopy()
     late: list[Late] = []
     if caches.changed():
         from kcl.caches import late_switches
@@ -332,6 +321,22 @@ def _remarks() -> list[str]:
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks
+
+
+def _about_loopy() -> list[str]:
+    """Say what had loopy imported where the generator layer held all code."""
+    stats = events.total()[settings.GENERATOR]
+    verified = any(layer.verify for layer in layers.opened().values())
+    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
+    made = events.total()["made"]
+    if made:
+        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
+        shown = [f"{question}: {count:.0f}" for question, count in frequent]
+        more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
+        return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
+    if "loopy" in sys.modules and stats["hits"] and not (generated or verified or _is_unchanged()):
+        return [f"loopy was imported though nothing was generated: {_why_loopy()}"]
+    return []
 
 
 def _why_loopy() -> str:

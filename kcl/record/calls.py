@@ -82,13 +82,13 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pl
             return value.real()
         return unmade.asked(value, name) if type(value) in unmade.KINDS else value
 
-    function = getattr(recorder.loopy(), name)
-    function = getattr(function, "__kcl_real__", function)
-    if name in table.CHANGING:
-        recorder.settle()
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
     arguments, keywords = _each(own, arguments, keywords)
+    function = getattr(recorder.loopy(name), name)
+    function = getattr(function, "__kcl_real__", function)
+    if name in table.CHANGING:
+        recorder.settle()
     return function(*arguments, **keywords)
 
 

@@ -224,7 +224,7 @@ def attribute(name: str) -> Any:
         return _function(name)
     if f"loopy.{name}" in FACED:
         return submodule(f"loopy.{name}")
-    return getattr(recorder.loopy(), name)
+    return getattr(recorder.loopy(name), name)
 
 
 # Constructors that are classes, which programs also ask for and extend.
@@ -236,7 +236,7 @@ def _attribute(name: str) -> Any:
 
 
 def _real(name: str) -> Any:
-    found = recorder.loopy()
+    found = recorder.loopy(name)
     for part in name.split("."):
         found = getattr(found, part)
     return getattr(found, "__kcl_real__", found)
@@ -250,7 +250,7 @@ def _may_be_loopys(value: Any) -> bool:
 def _module(name: str) -> ModuleType:
     import importlib
 
-    recorder.loopy()
+    recorder.loopy(name)
     return importlib.import_module(name)
 
 

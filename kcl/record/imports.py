@@ -87,7 +87,7 @@ def _faced_import(  # with the parameters of `builtins.__import__`
     from kcl.record import face, recorder
 
     if not face.has(name, fromlist):
-        recorder.loopy()
+        recorder.loopy(f"import of {name}")
         own = _import(name, globals, locals, fromlist, level)
         if fromlist and name not in face.FACED:
             return own

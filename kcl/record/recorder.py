@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kcl.base import events, process, spans
+from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import proofs
@@ -202,11 +202,31 @@ def asked(record: Record, question: str) -> None:
     """Note that a program asked what only loopy's own object can answer."""
     if thread.carrying:
         return
+    file, line = _line_of_program()
+    events.made(question if record.function == question else f"{question} of {record.function}", _place(file, line))
+
+
+def _imported_for(question: str) -> None:
+    """Note the line of the program that has loopy imported, unless a question was noted that is why."""
+    off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
+    if off or thread.carrying or thread.silent or events.total()["made"]:
+        return
+    from linecache import getline
+
+    file, line = _line_of_program()
+    events.made(getline(file, line).strip().rstrip(":") or question, _place(file, line))
+
+
+def _line_of_program() -> tuple[str, int]:
+    """Return the file and the line of the innermost call that is not kcl's."""
     frame: Any = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
         frame = frame.f_back
-    place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}" if frame is not None else "?"
-    events.made(question if record.function == question else f"{question} of {record.function}", place)
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
+
+
+def _place(file: str, line: int) -> str:
+    return f"{file.rpartition('/')[2]}:{line}" if file else "?"
 
 
 def unknown(name: str, error: Exception, place: CallSite) -> None:
@@ -223,8 +243,11 @@ def _fault(error: Exception) -> None:
     layers.generator().fault("record a call of loopy", error)
 
 
-def loopy() -> Any:
-    """Return the real loopy, imported also where its own cache directory cannot be used."""
+def loopy(question: str = "") -> Any:
+    """Return the real loopy, imported also where its own cache directory cannot be used.
+
+    `question` is what the program asks of loopy; without it kcl itself needs loopy.
+    """
     found = sys.modules.get("loopy")
     if found is None or not hasattr(found, "untag_inames"):
         from kcl import caches
@@ -232,4 +255,6 @@ def loopy() -> Any:
         with carrying(), spans.span("import loopy"):
             caches.import_anyway("loopy")
         found = importlib.import_module("loopy")  # waits for another thread that is importing it
+        if question:
+            _imported_for(question)
     return found

@@ -98,7 +98,8 @@ class _Fields:
     """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
-        return (recorder.loopy().TranslationUnit if unit is None else asked(unit, "fields")).__dataclass_fields__
+        found = recorder.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        return found.__dataclass_fields__
 
 
 class UnmadeUnit(Unmade):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import browser
 import pytest
 from printed import differs
 
+from conftest import PLATFORMS
 from kcl import option
 from kcl.cli.page import page
 from kcl.inspect.last_run import last_run
@@ -131,13 +134,37 @@ class TestAtExit:
     )
     def test_nothing(self, child, command):
         """A program that asks for no kernel is told so in one line; its children say nothing."""
-        import subprocess
-        import sys
-
         done = subprocess.run(
             [sys.executable, *command], env=child.environment(KCL_REPORT="kernels"), capture_output=True, text=True
         )
         assert done.stderr == "kcl: no kernel was asked for\n"
+
+    @pytest.mark.parametrize("line", ["class Mine(lp.PyOpenCLTarget)", "from loopy.types import NumpyType"])
+    def test_line_that_imports_loopy(self, child, platform_name, line):
+        """The line of the program that had loopy imported is named at exit, by `kcl report`, and in its JSON."""
+        (child.directory / "asking.py").write_text(
+            "import numpy as np\n"
+            "import pyopencl as cl\n"
+            "import kcl.loopy as lp\n"
+            f"{line}{': pass' if line.startswith('class') else ''}\n"
+            "knl = lp.make_kernel('{[i]: 0<=i<n}', 'y[i] = 5*x[i]', lang_version=(2018, 2))\n"
+            "context = cl.create_some_context(interactive=False)\n"
+            "knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))\n",
+            encoding="utf-8",
+        )
+        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
+
+        def run(*command, **variables):
+            env = child.environment(PYOPENCL_CTX=platform, **variables)
+            command = (sys.executable, *command)
+            return subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=True)
+
+        run("asking.py")
+        told = run("asking.py", KCL_STRICT="hit", KCL_REPORT="1").stderr
+        remarks = json.loads(run("-m", "kcl", "report", "--json").stdout)["remarks"]
+        assert any(line in one and "(asking.py:4): 1" in one for one in remarks)
+        for text in (told, run("-m", "kcl", "report").stdout):
+            assert " ".join(remarks) in " ".join(text.split())
 
     def test_own_import(self, child):
         """An unchanged program that imports loopy itself is not told to import it elsewhere."""

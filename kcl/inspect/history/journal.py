@@ -118,7 +118,8 @@ class _Lines(NamedTuple):
         tallies = runs.Tallies()
         for (_day, layer, kernel), row in self.rows().items():
             merge(tallies, {(layer, kernel): row})
-        return [runs.unpacked(fields, tallies, self.uses()) for fields in told]
+        remarks = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
+        return [runs.unpacked(fields, tallies, self.uses(), remarks.get(fields[0], ())) for fields in told]
 
 
 def flush() -> None:
@@ -261,7 +262,10 @@ def _fold(store: Directory) -> None:
         missed = sorted((one for lines in live.values() for one in lines.missed()), key=lambda one: one.time)
         ran = runs.kept([one for lines in live.values() for one in lines.ran()])
         sources = [digest_of(place) for place in live]
-        records.put(store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran))
+        remarks = {one.name: one.remarks for one in ran}
+        records.put(
+            store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), remarks
+        )
         for place in live:
             store.delete(place)
 

@@ -1,6 +1,6 @@
 """Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
 
-    record = head rows uses missed runs    one line of JSON each, so that a reader of totals parses the first alone
+    record = head rows uses missed runs remarks    one line of JSON each: a reader of totals parses the first alone
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
     rows   = [[day, layer, kernel, counter...]...]
     uses   = {first digits of an entry's digest: [number of hits, time of the last, seconds, seconds saved]}
@@ -9,6 +9,7 @@
 Keys are lists of indices into "parts". "texts" has parts of an entry for misses that stored none, by their index.
     runs   = [[name, driver, process id, begin, end]] of the process that wrote it; a record of many has those of the
              last runs, with counters and uses of their own (see `kcl.inspect.history.runs`)
+    remarks = {name of a run: [what its report said of loopy]}
 
 Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
 hence no classes here, which take long to make.
@@ -20,7 +21,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcl.base import events, process
@@ -52,9 +53,10 @@ class Run:
 _run = process.own(Run)
 
 
-def write() -> bool:
+def write(remarks: Sequence[str] = ()) -> bool:
     """Write what this process collected so far; tell whether there are many records now. Raises nothing.
 
+    `remarks` are those of its report that stand in no counter.
     Nothing is written where every layer that was asked is off.
     """
     found = events.taken()
@@ -68,7 +70,7 @@ def write() -> bool:
     uses = {digest[:DIGITS]: used for digest, used in found.uses.items()}
     try:
         kept = store()
-        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)])
+        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)], {_run().name: remarks})
         return sum(1 for _ in kept.scan()) > MANY
     except FAULTS as error:
         # Whatever hinders this hinders the layers too, which have said so.
@@ -89,6 +91,7 @@ def put(
     missed: Iterable[tuple[Any, ...]],
     sources: list[str],
     runs: Iterable[Iterable[Any]] = (),
+    remarks: Mapping[str, Sequence[str]] = {},
 ) -> None:
     """Write a record; `missed` has the fields of `kcl.inspect.history.journal.Missed`."""
     # Two records are never the same bytes, or one of them would not count.
@@ -100,7 +103,7 @@ def put(
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
         listed.append([*fields, parts, driver, pid, seconds])
     told = {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
-    lines = head, counted, uses, told, list(runs)
+    lines = head, counted, uses, told, list(runs), dict(remarks)
     blob = b"\n".join(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 

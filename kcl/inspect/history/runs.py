@@ -6,7 +6,7 @@ forked and spawned workers, and the ranks of MPI.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
@@ -31,7 +31,7 @@ class Ran(NamedTuple):
     """What one process did: its name in the journal, the file that it ran, its counters, and the entries that it used.
 
     `began`, with the first look-up, and `ended` are in seconds since the epoch. `uses` is by the first digits of the
-    digests of the entries.
+    digests of the entries. `remarks` is what its report said of loopy.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Ran(NamedTuple):
     ended: float
     tallies: Tallies
     uses: dict[str, Used]
+    remarks: Sequence[str] = ()
 
 
 def packed(ran: Ran) -> list[Any]:
@@ -49,13 +50,13 @@ def packed(ran: Ran) -> list[Any]:
     return [*ran[:5], tallies, ran.uses]
 
 
-def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used]) -> Ran:
+def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used], remarks: Sequence[str] = ()) -> Ran:
     """Read a process; where it has no counters and uses of its own it has the given ones."""
     if len(fields) > 5:
         tallies = {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in fields[5]}
         uses = {digest: Used(*used) for digest, used in fields[6].items()}
     name, driver, pid, began, ended = fields[:5]
-    return Ran(name, driver, pid, began, ended, tallies, uses)
+    return Ran(name, driver, pid, began, ended, tallies, uses, remarks)
 
 
 def merge_uses(into: dict[str, Used], found: Mapping[str, Used]) -> None:
@@ -108,5 +109,6 @@ def _whole(found: Iterable[Ran]) -> Iterable[Ran]:
         merge(tallies, one.tallies)
         merge_uses(uses, one.uses)
         began, ended = min(before.began, one.began), max(before.ended, one.ended)
-        whole[one.name] = Ran(*before[:3], began, ended, tallies, uses)
+        remarks = max(before, one, key=lambda each: each.ended).remarks
+        whole[one.name] = Ran(*before[:3], began, ended, tallies, uses, remarks)
     return whole.values()

@@ -401,4 +401,4 @@ def test_json(root):
     """A record is JSON, line by line."""
     end(HIT, MISS)
     (name,) = names(root)
-    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 5
+    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 6

@@ -46,6 +46,15 @@ class TestLast:
         assert whole.tallies["binary", "axpy"]["hits"] == 2
         assert whole.uses == {"d": Used(3, 9.0, 1.5, 7.0)}
 
+    def test_remarks(self):
+        """A process says last what it says when it ends; records that are folded keep it."""
+        for said in ("asked: 1", "asked: 2"):
+            events.emit(events.Event("binary", "axpy", "", "hit", "", 0.0, 1))
+            records.write([said])
+            journal.fold()
+            (found,) = journal.last_run()
+            assert found.remarks == [said]
+
 
 class TestKept:
     def test_of_each_driver(self):
