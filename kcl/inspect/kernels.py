@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ from kcl.inspect.inventory.listing import Summary
 
 HEAD = (Column("kernel", give="middle"), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _PARAMETER = "parameter "
+_MACRO = re.compile(r"-D *(\S+)")
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
 
@@ -48,7 +50,7 @@ class Look(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What lies in the cache of a look-up: the entry, and the digest of its OpenCL C."""
+    """What lies in the cache of a look-up: the entry, and a digest of its OpenCL C and macros."""
 
     summary: Summary
     entry: Entry
@@ -132,9 +134,12 @@ class Entries:
 
 
 def _source(entry: Entry) -> str:
-    """Return the digest of the OpenCL C, as the key of a program names it."""
+    """Return a digest of the OpenCL C and of the macros that build options define: what tells programs apart."""
     source = entry.parts.get("source.cl")
-    return hashlib.sha256(source).hexdigest() if source is not None else ""
+    if source is None:
+        return ""
+    options = " ".join([option for option in entry.metadata.get("options", ()) if isinstance(option, str)])
+    return hashlib.sha256(source + repr(sorted(_MACRO.findall(options))).encode()).hexdigest()
 
 
 def _dtypes(entry: Entry) -> dict[str, str]:

@@ -33,6 +33,25 @@ def stored(layer, kernel, source, **parameters):
     return Stored(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
 
 
+class TestSource:
+    @pytest.mark.parametrize(
+        ("one", "other", "is_same"),
+        [
+            (["-DN=2"], ["-D", "N=2"], True),
+            (["-DN=2", {"place": "x"}], ["-DN=2"], True),
+            (["-DN=2"], ["-DN=3"], False),
+            ([], ["-DN=3"], False),
+        ],
+    )
+    def test_macros(self, one, other, is_same):
+        """Programs of one text are told apart by the macros of their build options, however these are written."""
+        found = [
+            kernels._source(Entry(Key([("x", "y")]), {"options": options}, {"source.cl": b"text"}))
+            for options in (one, other)
+        ]
+        assert (found[0] == found[1]) is is_same
+
+
 class Entries:
     """Entries that are at hand."""
 
