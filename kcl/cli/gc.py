@@ -27,7 +27,7 @@ _PROGRAMS = "programs in PoCL's own cache that entries hold"
 def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry_run: bool) -> None:
     """Remove kernels where the entries are above their bounds, and the stores that an earlier kcl left.
 
-    The bounds are KCL_MAX_SIZE, 2 GiB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
+    The bounds are KCL_MAX_SIZE, 2.1 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
     seconds to make for their bytes, and were used long ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is
     free afterwards. The stores of an earlier kcl go a week after it wrote there last.
 
@@ -50,15 +50,18 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
         purge.take_away(old, Rows((), 0), choice.refusals)
         purge.take_programs(programs, choice.refusals)
     verb = "would be removed: this is a dry run" if dry_run else "{} removed"
-    for count, one, many, size in (
+    removed = (
         (choice.entries, "entry", "entries", choice.size),
         (len(old), "store of an earlier kcl", "stores of an earlier kcl", _size(old)),
         (len(programs), "program in PoCL's own cache that an entry holds", _PROGRAMS, _size(programs)),
-    ):
+    )
+    for count, one, many, size in removed:
         if count:
             output.say(
                 f"{counted(count, one, many)} with {output.size(size)} {verb.format('is' if count == 1 else 'are')}"
             )
+    if not any(count for count, *_others in removed):
+        click.echo("nothing to remove")
     for refusal in choice.refusals:
         output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
     raise SystemExit(output.FOUND if choice.refusals else output.FINE)

@@ -34,6 +34,14 @@ HEAD = (
     Column("partners", 9),
     Column("key"),
 )
+_TITLES = {"used": "last hit"}  # of columns that `--sort` calls otherwise
+_FIRST = {
+    "built": ", newest first",
+    "size": ", largest first",
+    "took": ", longest first",
+    "used": ", latest first",
+    "uses": ", most first",
+}
 _DIGITS = 12  # of a digest, for a person
 _LINES = 100  # on a terminal, where nothing else is asked for
 
@@ -80,7 +88,9 @@ def ls(
     if as_json:
         output.dump([one._asdict() for one in shown])
     elif shown:
-        output.table(HEAD, [cells(one) for one in shown])
+        head = output.table(HEAD, [cells(one) for one in shown])
+        if _TITLES.get(sort, sort) not in head:
+            click.echo(f"sorted by {sort}{_FIRST.get(sort, '')}")
         if len(shown) < len(found):
             click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
     else:

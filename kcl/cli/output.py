@@ -36,10 +36,12 @@ _COLOURS = {
 }
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of text under the titles of their columns."""
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """Print rows of text under the titles of their columns; returns the line of titles."""
     style = _styled if is_coloured() else tables.plain
-    click.echo("\n".join(tables.lines(columns, rows, width(), style)), color=is_coloured())
+    lines = tables.lines(columns, rows, width(), style)
+    click.echo("\n".join(lines), color=is_coloured())
+    return lines[0]
 
 
 def _styled(text: str, kind: str) -> str:

@@ -42,6 +42,9 @@ def unpin(kernel: tuple[str, ...]) -> None:
     before = pins.read()
     wanted = [_pinned(text) for text in kernel]
     pins.write([one for one in before if one not in wanted])
+    for text, one in zip(kernel, wanted, strict=True):
+        if one in before:
+            click.echo(f"{text} is not pinned any more")
     missing = [text for text, one in zip(kernel, wanted, strict=True) if one not in before]
     for text in missing:
         output.complain(f"{text} is not pinned; `kcl pin` lists the pins")

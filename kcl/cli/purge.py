@@ -60,6 +60,8 @@ def purge(
             shown = len(found.refusals)
             found = removing.carry_out(found, lambda: removing.planned(layer, everything, older, kernel))
             _complain(found, shown)
+            rest = len(found.refusals) > shown
+            click.echo("the rest is removed" if rest else f"{output.size(found.bytes)} are removed")
     raise SystemExit(output.FOUND if found.refusals else output.FINE)
 
 

@@ -134,7 +134,7 @@ def _print(checked: dict[str, int], faults: list[Fault], differing: list[str], r
     if any(fault.layer == "pocl" for fault in faults):
         output.say(_CURE_OF_POCL)
     if differing:
-        files = counted(len(differing), "file is", "files are")
-        output.say(f"PoCL's cache: {files} as PoCL wrote them; the next run puts those of the entries in their place")
+        one, many = "file is as PoCL wrote it", "files are as PoCL wrote them"
+        output.say(f"PoCL's cache: {counted(len(differing), one, many)}; the next run puts what the entries hold there")
     if rebuilt:
         output.table(_HEAD, [(one["kernel"], one["key"][:12], *(one[of.title] for of in _HEAD[2:])) for one in rebuilt])

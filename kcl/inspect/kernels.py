@@ -26,7 +26,7 @@ from kcl.inspect.history.journal import DIGITS, Missed
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory.listing import Summary
 
-HEAD = (Column("kernel", give="middle"), *map(Column, (*settings.LAYERS, "seconds", "saved")))
+HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _PARAMETER = "parameter "
 _MACRO = re.compile(r"-D *(\S+)")
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)

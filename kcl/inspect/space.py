@@ -64,10 +64,14 @@ class Whole(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What goes so that the rest fits, how many bytes there were, and what cannot be removed."""
+    """What goes so that the rest fits, how many bytes there were, and what cannot be removed.
+
+    `entries` is the number of those that go and that a listing shows; rows that lead to them go beside.
+    """
 
     items: list[removal.Item]
     rows: removal.Rows
+    entries: int
     before: int
     refusals: list[removal.Refusal]
 
@@ -75,11 +79,6 @@ class Choice(NamedTuple):
     def size(self) -> int:
         """The bytes that go."""
         return sum(item.size for item in self.items) + self.rows.size
-
-    @property
-    def entries(self) -> int:
-        """The number of entries that go."""
-        return len(self.items) + len(self.rows.addresses)
 
 
 class State:
@@ -128,10 +127,11 @@ def chosen(bounds: Limits, now: float | None = None) -> Choice:
     left = [one for one in kernels if id(one) not in going]
     gone += _above(left, bounds, before - sum(one.size for one in gone), now)
     parts = [part for one in gone for part in one.parts]
+    count = len(parts)
     parts += _leading_nowhere(listed, parts, now) if parts else []
     rows = [part for part in parts if part.layer == settings.GENERATOR]
     found = removal.Rows(tuple([row.address for row in rows]), sum(row.size for row in rows))
-    return Choice(list(removal.files(parts)), found, before, [removal.Refusal(*fault) for fault in faults])
+    return Choice(list(removal.files(parts)), found, count, before, [removal.Refusal(*fault) for fault in faults])
 
 
 def wholes(listed: Iterable[Listed]) -> list[Whole]:

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 
 _LEFT_OUT = "..."
+_LINES = 4  # of a word
 
 
 def columns_of(text: str) -> int:
@@ -52,6 +53,17 @@ def folded(line: str, width: int, hang: int = 2) -> list[str]:
         break_on_hyphens=False,
     )
     return found or [""]
+
+
+def broken(word: str, width: int) -> list[str]:
+    """Break a word that has no room: after one of "=,./", else anywhere; of a very long word the middle is left out."""
+    rest, found = shortened(word, _LINES * width), []
+    while columns_of(rest) > width:
+        end = next(at for at in range(min(len(rest), width), 0, -1) if at == 1 or columns_of(rest[:at]) <= width)
+        at = max(rest.rfind(mark, 0, end) for mark in "=,./") + 1 or end
+        found.append(rest[:at])
+        rest = rest[at:]
+    return [*found, rest]
 
 
 def is_numeric(cells: Iterable[str]) -> bool:

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.base.text.layout import columns_of, cut, folded, is_numeric, shortened
+from kcl.base.text.layout import broken, columns_of, cut, folded, is_numeric, shortened
 
 TITLE = "title"
 _GAP = "  "
@@ -20,7 +20,7 @@ class Column(NamedTuple):
     """A column of a table: its title, and how it gives way where there is no room.
 
     A column of rank 0 always stays. `give` tells how its cells become shorter, down to `least` characters: "end" and
-    "middle" leave characters out there, "words" goes on in the next line, and so does "names", which are never cut.
+    "middle" leave characters out there, "words" goes on in the next line, and so does "names", whose words stay whole.
     Without it they never give way: a key is to be pasted. The first word of a cell of `states` decides its style.
     """
 
@@ -115,7 +115,7 @@ def _lines(cells: Sequence[str], blank: Sequence[str]) -> list[str]:
 def _given(cell: str, give: str, room: int) -> list[str]:
     """Return the lines of a cell that gives way."""
     if give in ("words", "names"):
-        return [shortened(line, room) for line in folded(cell, room, 0)]
+        return [part for line in folded(cell, room, 0) for part in broken(line, room)]
     if give == "middle":
         return [shortened(cell, room)]
     return [cut(cell, room) if give else cell]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 import pytest
@@ -24,18 +25,22 @@ class TestGc:
         done = gc()
         assert done.exit_code == 0
         assert "of at most 2.1 GB" in done.output
+        assert "nothing to remove" in done.output
         assert "removed" not in done.output
 
     @pytest.mark.usefixtures("copy")
     def test_removes(self):
         """A dry run shows what would go; then it goes."""
+        listed = len(list(inventory.summaries()))
         shown = gc("--max-size", "20K", "--dry-run")
-        assert "would be removed" in shown.output
+        count = int(re.search(r"^(\d+) entr.* would be removed", shown.output, re.MULTILINE)[1])
+        assert "nothing to remove" not in shown.output
         files = sum(len(names) for _place, _folders, names in os.walk(places.binaries()))
         assert files > 1
         done = gc("--max-size", "20K")
         assert done.exit_code == 0, done.output
         assert "are removed" in done.output
+        assert len(list(inventory.summaries())) == listed - count
         assert sum(len(names) for _place, _folders, names in os.walk(places.binaries())) < files
 
     def test_wrong_size(self):

@@ -33,6 +33,7 @@ class TestAll:
         done = kcl(warm, "purge", "--all", "--yes")
         assert done.returncode == 0, done.stderr
         assert left(warm) == []
+        assert done.stdout.endswith("B are removed\n")
 
     def test_nothing_reappears(self, project):
         """Right after a run, while the helper works, --all ends it first: nothing is left, and nothing comes back."""

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from kcl.cli import verify as verify_command
+
 
 def verify(project, *options):
     """Run `kcl verify --json` beside a project's cache: (exit status, what it says)."""
@@ -89,6 +91,15 @@ class TestDigests:
         done = subprocess.run(command, env=warm.child.environment(), text=True, capture_output=True)
         assert f"pocl: {path}: it is no bitcode\n" in done.stdout
         assert "kcl purge pocl removes the rest" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("files", "words"),
+        [(["a"], "1 file is as PoCL wrote it;"), (["a", "b"], "2 files are as PoCL wrote them;")],
+    )
+    def test_differing(self, files, words, capsys):
+        """Files of PoCL's that differ from their entries are counted."""
+        verify_command._print({"binary": 2}, [], files, [])
+        assert f"PoCL's cache: {words}" in capsys.readouterr().out
 
     def test_empty(self, project):
         """An empty cache is fine, and stays empty."""

@@ -127,12 +127,16 @@ class TestLooks:
 
 class TestLines:
     def test_width(self):
-        """A long name leaves out its middle; no line is longer than 80 columns."""
-        code = stored("generator", "kernel" * 20, "a", block="16")
-        lines = kernels.lines(rows([look("generator", "kernel" * 20, digest=code.entry.key.digest)], code))
-        assert max(map(len, lines)) == 80
-        assert lines[1].startswith("kernel")
-        assert "kernel(block=16)" in lines[1]
+        """A long label goes on in the next lines, between parameters; no line is longer than 80 columns."""
+        code = stored("generator", "stencil", "a", width="64", order="2", dtype="numpy.float64", boundary="periodic")
+        lines = kernels.lines(rows([look("generator", "stencil", digest=code.entry.key.digest)], code))
+        assert max(map(len, lines)) <= 80
+        first, *others = [line[:45].strip() for line in lines[1:]]
+        assert first == "stencil(width=64, order=2,"
+        assert others == ["dtype=numpy.float64, boundary=periodic)"]
+        long = stored("generator", "kernel" * 20, "a", block="16")
+        lines = kernels.lines(rows([look("generator", "kernel" * 20, digest=long.entry.key.digest)], long))
+        assert max(map(len, lines)) <= 80
 
     def test_dtypes(self):
         """Where parameters do not tell rows apart, the dtypes that the caller chose do."""

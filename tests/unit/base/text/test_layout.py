@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcl.base.text.layout import columns_of, counted, cut, folded, is_numeric, shortened
+from kcl.base.text.layout import broken, columns_of, counted, cut, folded, is_numeric, shortened
 
 
 @pytest.mark.parametrize(("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")])
@@ -36,6 +36,25 @@ def test_folded():
     assert folded("  one two three", 80) == ["  one two three"]
     assert folded("  one two three", 9) == ["  one two", "    three"]
     assert folded("a " + "x" * 20, 9, hang=0) == ["a", "x" * 20]
+
+
+@pytest.mark.parametrize(
+    ("word", "lines"),
+    [
+        ("block=16", ["block=16"]),
+        ("dtype=numpy.float64", ["dtype=numpy.", "float64"]),
+        ("a" * 20, ["a" * 12, "a" * 8]),
+        ("漢字" * 4, ["漢字" * 3, "漢字"]),
+    ],
+)
+def test_broken(word, lines):
+    """A word that has no room is broken after a mark, else anywhere; nothing of it is lost."""
+    assert broken(word, 12) == lines
+
+
+def test_broken_long():
+    """Of a very long word the ends are left."""
+    assert "".join(broken("x" * 1000, 12)) == "x" * 13 + "..." + "x" * 32
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,12 @@ class TestRoom:
         assert re.search(r"/\S*\.\.\.\S*it  some", lines[1])
         assert "words" in " ".join(lines[2:])
 
+    def test_words(self):
+        """A word that has no room in a column of words goes on in the next line, and nothing of it is left out."""
+        columns = (Column("parameters", 0, "words", 12), Column("key"))
+        lines = tables.lines(columns, [("block=16, dtype=numpy.float64", "0123456789ab")], 26)
+        assert lines[1:] == ["block=16,     0123456789ab", "dtype=numpy.", "float64"]
+
     def test_letters(self):
         """Letters of two columns count twice, and what would steer a terminal is not printed."""
         row = ("\u6838" * 5, "/p", "w", "", "0123456789ab")
