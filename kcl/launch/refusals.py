@@ -22,6 +22,7 @@ from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
 _SIZES = ("global_size", "local_size", "global_offset")  # what a call of a Source gives beside its arguments
+_BESIDE = ("allocator", "wait_for", "out_host")  # what every call may give
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset)
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
 _INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
@@ -76,10 +77,9 @@ def at_fault(call: Call) -> str:
                 return f"kernel {call.kernel!r}: {said or f'loopy finds the sizes of its kernels; leave {name} out'}"
             continue
         if arguments and name not in arguments:
-            sizes = _SIZES if call.sized else ()
-            names = ", ".join(arguments)
-            beside = f"; a call also takes {', '.join(sizes)}" if sizes else ""
-            return f"{_unknown(call.kernel, name, [*arguments, *sizes])}; its arguments are {names}{beside}"
+            beside = (*_SIZES, *_BESIDE) if call.sized else _BESIDE
+            says = f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
+            return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
         said = _wrong(call, name, value, arguments.get(name))
         if said:
             return f"kernel {call.kernel!r}: argument {name!r} {said}"

@@ -313,6 +313,17 @@ class TestAsked:
         assert not hasattr(typed(), "others")
 
 
+class TestUnknown:
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_beside(self, queue, recipe):
+        """What every call may give beside arguments is listed, and may be what is meant."""
+        kernel = recipe()
+        kernel(queue, x=ONES, a=TWO)
+        words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host$"
+        with pytest.raises(TypeError, match=words):
+            kernel(queue, x=ONES, a=TWO, outhost=True)
+
+
 class TestMissing:
     @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
     def test_near(self, queue, recipe):
