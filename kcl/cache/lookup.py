@@ -255,10 +255,12 @@ def _forbidden(event: Event, key: Key | None) -> CacheMiss:
 
     sought = f" (key {key.digest[:12]})" if key is not None else ""
     hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
+    cure = f"{hint if event.outcome == 'miss' else ''}run once without it to fill the cache."
+    if event.outcome == "bypass":
+        cure = "nothing is stored as long as the reason holds: mend that first."
     return CacheMiss(
         f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
-        f"KCL_STRICT=hit allows hits only; {hint if event.outcome == 'miss' else ''}"
-        "run once without it to fill the cache."
+        f"KCL_STRICT=hit allows hits only; {cure}"
     )
 
 

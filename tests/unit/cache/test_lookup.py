@@ -267,7 +267,7 @@ class TestObtain:
         monkeypatch.setenv("KCL_STRICT", "hit")
         layers.reset()
         assert got(stage, "two") == [2]
-        with pytest.raises(CacheMiss, match="bypass: nobody knows"):
+        with pytest.raises(CacheMiss, match="bypass: nobody knows") as raised:
             got(stage, "unknown")
         assert outcomes(seen) == ["hit", "bypass"]
 
