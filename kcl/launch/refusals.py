@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import operator
 import os
 import re
@@ -143,12 +144,45 @@ def named(call: Call) -> Exception | None:
     if not _is_of_invoker(call.error):
         return None
     text = str(call.error)
+    misfit = _misfit(call.error) if call.sized else ""
+    if misfit:
+        return worded(call.error, f"kernel {call.kernel!r} with {misfit}")
     given = [f"{name}={call.given[name]!r}" for name in _SIZES if call.sized and call.given.get(name) is not None]
     where = f"kernel {call.kernel!r}" + (f" with {', '.join(given)}" if given else "")
     if isinstance(call.error, cl.Error):  # which writes routine and status before its words
         reason = text.partition(" - ")[2]
         return worded(call.error, f"{where}: {reason}" if reason else where)
     return worded(call.error, f"{where}: {text}")
+
+
+def _misfit(error: Exception) -> str:
+    """Write both sizes of a launch that OpenCL refused for its local size, and why, where that can be told."""
+    if not isinstance(error, cl.Error) or error.code != cl.status_code.INVALID_WORK_GROUP_SIZE:
+        return ""
+    trace = error.__traceback__
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_INVOKER):
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    found = trace.tb_frame.f_locals  # what the invoker has found, from the call or from what is declared
+    sizes = found["global_size"], found["local_size"]
+    reason = _why_misfit(found["_kcl_knl"], found["queue"].device, *sizes)
+    return f"global_size={sizes[0]!r}, local_size={sizes[1]!r}" + (f": {reason}" if reason else "")
+
+
+def _why_misfit(kernel: Any, device: Any, whole: tuple[int, ...], local: tuple[int, ...] | None) -> str:
+    info = cl.kernel_work_group_info
+    asked = tuple(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
+    if any(asked) and asked != (*(local or ()), 1, 1)[:3]:
+        return f"the OpenCL C asks for local_size={asked} (reqd_work_group_size)"
+    most, axes = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device), device.max_work_item_sizes
+    if local is None:
+        return ""
+    if math.prod(local) > most:
+        return f"a work-group of this kernel has at most {most} work-items on this device"
+    if any(size > limit for size, limit in zip(local, axes, strict=False)):
+        return f"local_size is at most {tuple(axes)} on this device"
+    return next((f"{n} is no multiple of {m}" for n, m in zip(whole, local, strict=True) if m and n % m), "")
 
 
 def untyped(call: Call, names: Iterable[str]) -> Exception | None:
