@@ -203,9 +203,10 @@ class _Scan:
         candidates = (os.path.join(directory, header) for directory in self.options.directories)
         path = next(filter(os.path.isfile, candidates), None)
         if os.path.isfile(header) and not (path and os.path.samefile(header, path)):
-            raise UnknownInput(
-                f"{where} includes {header!r}, which the working directory holds too: drivers differ in which they take"
-            )
+            says = "only the working directory holds: drivers differ in looking there; add it as an include directory"
+            if path:
+                says = "the working directory holds too: drivers differ in which they take; rename one of the two"
+            raise UnknownInput(f"{where} includes {header!r}, which {says}")
         return path
 
 

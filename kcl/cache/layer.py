@@ -171,7 +171,8 @@ class Layer:
         try:
             return flight.join(digest, kernel, before_waiting)
         except _FAULTS as error:
-            self.fault("wait for other processes", error)
+            is_unusable = isinstance(error, UnusableDirectory)
+            self.fault("use its directory" if is_unusable else "wait for other processes", error)
             return None
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:

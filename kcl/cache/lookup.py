@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from kcl.base import events, spans
 from kcl.base.events import Event
 from kcl.base.namedtuple import NamedTuple
-from kcl.errors import CacheMiss, UnknownInput, WrongEntry
+from kcl.errors import CacheMiss, UnknownInput, UnusableDirectory, WrongEntry
 from kcl.launch import MissingArguments
 
 if TYPE_CHECKING:
@@ -210,8 +210,9 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
             faults: list[Exception] = []
             size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
             look = look._replace(value=made.value, size=size)
-            if look.outcome == "miss" and any(map(stage.layer.is_full, faults)):
-                look = look._replace(outcome="error", reason=f"{look.reason}; there was no space to store it")
+            unstored = _unstored(stage, faults)
+            if look.outcome == "miss" and unstored:
+                look = look._replace(outcome="error", reason=f"{look.reason}; {unstored}")
     except MissingArguments:
         raise
     except BaseException as error:
@@ -224,6 +225,13 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     lead.passed(stage, job, look)
     lead.events.append(_emit(stage, job, look, time.perf_counter() - started))
     return look.value
+
+
+def _unstored(stage: Stage[Job], faults: list[Exception]) -> str:
+    """Say why later runs miss again: there is no space, or no usable directory; empty for other faults."""
+    if any(map(stage.layer.is_full, faults)):
+        return "there was no space to store it"
+    return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
 
 
 def _made(stage: Stage[Job], job: Job, look: Look, lead: Lead) -> Made:
@@ -255,10 +263,12 @@ def _forbidden(event: Event, key: Key | None) -> CacheMiss:
 
     sought = f" (key {key.digest[:12]})" if key is not None else ""
     hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
+    cure = f"{hint if event.outcome == 'miss' else ''}run once without it to fill the cache."
+    if event.outcome == "bypass":
+        cure = "nothing is stored as long as the reason holds: mend that first."
     return CacheMiss(
         f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
-        f"KCL_STRICT=hit allows hits only; {hint if event.outcome == 'miss' else ''}"
-        "run once without it to fill the cache."
+        f"KCL_STRICT=hit allows hits only; {cure}"
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import operator
 import os
 import re
@@ -22,6 +23,7 @@ from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
 _SIZES = ("global_size", "local_size", "global_offset")  # what a call of a Source gives beside its arguments
+_BESIDE = ("allocator", "wait_for", "out_host")  # what every call may give
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset)
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
 _INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
@@ -78,10 +80,9 @@ def at_fault(call: Call) -> str:
                 return f"kernel {call.kernel!r}: {said or f'loopy finds the sizes of its kernels; leave {name} out'}"
             continue
         if arguments and name not in arguments:
-            sizes = _SIZES if call.sized else ()
-            names = ", ".join(arguments)
-            beside = f"; a call also takes {', '.join(sizes)}" if sizes else ""
-            return f"{_unknown(call.kernel, name, [*arguments, *sizes])}; its arguments are {names}{beside}"
+            beside = (*_SIZES, *_BESIDE) if call.sized else _BESIDE
+            says = f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
+            return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
         said = _wrong(call, name, value, arguments.get(name))
         if said:
             return f"kernel {call.kernel!r}: argument {name!r} {said}"
@@ -145,6 +146,9 @@ def named(call: Call) -> Exception | None:
     if not _is_of_invoker(call.error):
         return None
     text = _of_axes(_NUMPY_DTYPE.sub(r"\1", str(call.error)))
+    misfit = _misfit(call.error) if call.sized else ""
+    if misfit:
+        return worded(call.error, f"kernel {call.kernel!r} with {misfit}")
     given = [f"{name}={call.given[name]!r}" for name in _SIZES if call.sized and call.given.get(name) is not None]
     where = f"kernel {call.kernel!r}" + (f" with {', '.join(given)}" if given else "")
     if isinstance(call.error, cl.Error):  # which writes routine and status before its words
@@ -176,6 +180,36 @@ def noted(error: Exception, kernel: str, recipe: Any) -> None:
     note = f"in the recipe of kernel {kernel}: {code.co_filename}, line {line or code.co_firstlineno}"
     if note not in getattr(error, "__notes__", ()):
         add(note)
+
+
+def _misfit(error: Exception) -> str:
+    """Write both sizes of a launch that OpenCL refused for its local size, and why, where that can be told."""
+    if not isinstance(error, cl.Error) or error.code != cl.status_code.INVALID_WORK_GROUP_SIZE:
+        return ""
+    trace = error.__traceback__
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_INVOKER):
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    found = trace.tb_frame.f_locals  # what the invoker has found, from the call or from what is declared
+    sizes = found["global_size"], found["local_size"]
+    reason = _why_misfit(found["_kcl_knl"], found["queue"].device, *sizes)
+    return f"global_size={sizes[0]!r}, local_size={sizes[1]!r}" + (f": {reason}" if reason else "")
+
+
+def _why_misfit(kernel: Any, device: Any, whole: tuple[int, ...], local: tuple[int, ...] | None) -> str:
+    info = cl.kernel_work_group_info
+    asked = tuple(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
+    if any(asked) and asked != (*(local or ()), 1, 1)[:3]:
+        return f"the OpenCL C asks for local_size={asked} (reqd_work_group_size)"
+    most, axes = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device), device.max_work_item_sizes
+    if local is None:
+        return ""
+    if math.prod(local) > most:
+        return f"a work-group of this kernel has at most {most} work-items on this device"
+    if any(size > limit for size, limit in zip(local, axes, strict=False)):
+        return f"local_size is at most {tuple(axes)} on this device"
+    return next((f"{n} is no multiple of {m}" for n, m in zip(whole, local, strict=True) if m and n % m), "")
 
 
 def untyped(call: Call, names: Iterable[str]) -> Exception | None:

@@ -334,7 +334,7 @@ class TestLaunchSizes:
                 r"takes no argument 'globl_size' \(did you mean 'global_size' or 'local_size'\?\); .*global_offset",
             ),
             ({"local_size": (1, 1)}, r"kernel 'numbered' with local_size=\(1, 1\): .*differing dimensions"),
-            ({"local_size": 3}, r"WORK_GROUP_SIZE - kernel 'numbered' with local_size=3"),
+            ({"local_size": 3}, r"kernel 'numbered' with global_size=\(4,\), local_size=\(3,\): 4 is no multiple"),
             ({"global_offset": (1, 1)}, r"kernel 'numbered' with global_offset=\(1, 1\)"),
         ],
     )

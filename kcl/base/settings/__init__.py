@@ -411,6 +411,9 @@ def _report(variable: str, rejected: list[str]) -> tuple[frozenset[str], str | N
     if path and not os.path.isabs(path):
         rejected.append(f"{_named(variable)}: {path!r} is not an absolute path and is ignored")
         path = ""
+    last = path.rpartition(",")[2].strip().lower()
+    if "," in path and last in _YES | {"explain", "kernels"}:
+        rejected.append(f"{_named(variable)}: json:PATH comes last, and the file is {path!r}; write {last},json:PATH")
     return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"}), path or None
 
 

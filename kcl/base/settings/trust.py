@@ -75,7 +75,11 @@ def make_trusted(path: str) -> None:
     """
     check_writer(path)
     if not check(path):
-        make_directory(path)
+        try:
+            make_directory(path)
+        except FileNotFoundError as error:  # a parent that lets nobody make anything, or that vanished
+            says = f"the cache directory {error.filename!r} cannot be made: {error.strerror}"
+            raise UnusableDirectory(f"{says}; {_ELSEWHERE}") from error
         if not check(path):  # before the first check somebody else may have made it
             raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {_ELSEWHERE}")
 

@@ -329,6 +329,13 @@ class TestUnknown:
         with pytest.raises(UnknownInput, match="working directory"):
             names(source, root / "one", root / "two")
 
+    def test_working_directory_alone(self, tree):
+        """A header that nothing but the working directory holds is refused with the cure."""
+        root = tree(a_h="1")
+        words = "only the working directory holds: .*; add it as an include directory"
+        with pytest.raises(UnknownInput, match=words):
+            names('#include "a.h"', root / "one")
+
     def test_beside(self, tree):
         """A header beside the one that includes it is taken whatever the working directory holds."""
         root = tree(one__a_h='#include "b.h"', one__b_h="1", b_h="2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 
@@ -267,9 +268,26 @@ class TestObtain:
         monkeypatch.setenv("KCL_STRICT", "hit")
         layers.reset()
         assert got(stage, "two") == [2]
-        with pytest.raises(CacheMiss, match="bypass: nobody knows"):
+        with pytest.raises(CacheMiss, match="bypass: nobody knows") as raised:
             got(stage, "unknown")
+        assert "fill the cache" not in str(raised.value)
+        assert str(raised.value).endswith("nothing is stored as long as the reason holds: mend that first.")
         assert outcomes(seen) == ["hit", "bypass"]
+
+    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a directory in which nobody can make anything")
+    def test_unusable_directory(self, stage, seen, monkeypatch):
+        """Where no directory can be made the look-up is an error, and directory and variable are named."""
+        monkeypatch.setenv("KCL_CACHE_DIR", "/proc/no-cache")
+        row = layers.Row("numbers", {}, lambda: "/proc", lambda: ([Directory("/proc/no-cache/numbers")], []))
+        monkeypatch.setitem(layers.TABLE, "numbers", row)
+        layers.reset()
+        words = "could not use its directory: the cache directory '/proc/no-cache' cannot be made: .*set KCL_CACHE_DIR"
+        with pytest.warns(CacheWarning, match=words) as warned:
+            assert got(stage, "two") == [2]
+        assert len(warned) == 1
+        assert outcomes(seen) == ["error"]
+        assert "'/proc/no-cache' cannot be made" in seen[0].reason
+        assert stage.layer.stores == []
 
     def test_error_of_the_user(self, stage, seen):
         """What a search raises before anything was found is the caller's, and the look-up is counted as a miss."""

@@ -375,6 +375,17 @@ class TestNoted:
         assert not hasattr(raised.value, "__notes__")
 
 
+class TestUnknown:
+    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
+    def test_beside(self, queue, recipe):
+        """What every call may give beside arguments is listed, and may be what is meant."""
+        kernel = recipe()
+        kernel(queue, x=ONES, a=TWO)
+        words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host$"
+        with pytest.raises(TypeError, match=words):
+            kernel(queue, x=ONES, a=TWO, outhost=True)
+
+
 class TestMissing:
     @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
     def test_near(self, queue, recipe):
@@ -449,6 +460,32 @@ class TestLocal:
             kernel.prepare(queue, part=np.float32)
         with pytest.raises(TypeError, match=r"write kernel\(queue, x=..., n=...\)"):
             kernel(queue, ONES)
+
+
+@kcl.kernel
+def grouped(attribute="", local=None):
+    """Return a kernel that may ask for its local size."""
+    text = f"kernel {attribute} void grouped(global float *x) {{ x[get_global_id(0)] += 1; }}"
+    arguments = [kcl.Array("x", np.float32, "x.size", "inout")]
+    return kcl.Source(text, entry="grouped", arguments=arguments, global_size="x.size", local_size=local)
+
+
+class TestLocalSize:
+    """A local size that OpenCL refuses is told of with the global size and the reason."""
+
+    @pytest.mark.parametrize(
+        ("declared", "given", "words"),
+        [
+            ({}, {"local_size": 3}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
+            ({"local": 3}, {}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
+            ({}, {"local_size": 2**20}, r"local_size=\(1048576,\): a work-group .* has at most \d+ work-items"),
+            ({"attribute": "__attribute__((reqd_work_group_size(2, 1, 1)))"}, {"local_size": 4}, r"asks for .*\(2, 1"),
+        ],
+    )
+    def test_reason(self, queue, declared, given, words):
+        """The reason is one of the device, of the kernel, or of both sizes."""
+        with pytest.raises(cl.LogicError, match=f"INVALID_WORK_GROUP_SIZE - kernel 'grouped' with .*{words}"):
+            grouped(**declared)(queue, x=ONES.copy(), **given)
 
 
 class TestWorded:
