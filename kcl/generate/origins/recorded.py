@@ -80,7 +80,8 @@ class Recorded:
     @property
     def recipe(self) -> str:
         """File and name of the recipe; empty for a unit without one, and for OpenCL C of a file, which is edited."""
-        if self._task is None or (not self._row.uses_loopy and getattr(self._value, "path", "")):
+        path = None if self._row.uses_loopy else getattr(self._value, "path", None)
+        if self._task is None or path:
             return ""
         return f"{self._task.written.__code__.co_filename} {self._task.function.__qualname__}"
 
