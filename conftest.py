@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 
 import browser
+import hypothesis
 import pytest
 import slow
 
@@ -43,6 +44,10 @@ SCRUBBED = (
     ),
 )
 PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL"}
+
+# How fast examples are made is a matter of what else the machine does.
+hypothesis.settings.register_profile("kcl", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("kcl")
 
 # `fault`: every test sees KCL_STRICT=fault, unless it has the mark `faults` or sets the variable itself.
 STRICT = os.environ.get("KCL_TEST_STRICT", "")

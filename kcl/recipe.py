@@ -70,12 +70,13 @@ class Recipe(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
 
-        Raises TypeError for parameters that the function does not take, and for a queue or a context.
+        Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
+        device takes that, or a context.
         """
         from kcl.handle import Kernel
 
         arguments = _bind(self.function, args, kwargs)
-        if _are_for_launch(arguments.values()):
+        if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
         return Kernel(self.function.__name__, self.function, copied, self.declared)
@@ -238,7 +239,7 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
     """Say which parameters a recipe has; a queue among those given is meant for the kernel that the recipe makes."""
     name, known = function.__name__, list(inspect.signature(function).parameters)
-    if _are_for_launch((*args, *kwargs.values())):
+    if _has_queue((*args, *kwargs.values())):
         return _called_as_kernel(name)
     takes = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
     unknown = next((given for given in kwargs if given not in known), None)
@@ -247,11 +248,11 @@ def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, An
     return TypeError(f"recipe {name!r}: {error}; {takes}")
 
 
-def _are_for_launch(values: Iterable[Any]) -> bool:
-    """Tell whether a queue or a context is among the parameters of a recipe, which takes neither."""
+def _has_queue(values: Iterable[Any]) -> bool:
+    """Tell whether a queue is among the parameters of a recipe, which is meant for the kernel."""
     import pyopencl as cl
 
-    return any(isinstance(value, (cl.CommandQueue, cl.Context)) for value in values)
+    return any(isinstance(value, cl.CommandQueue) for value in values)
 
 
 def _called_as_kernel(name: str) -> TypeError:

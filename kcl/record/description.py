@@ -11,6 +11,7 @@ from kcl.record import unmade
 from kcl.record.declarations import Task
 from kcl.record.evidence import Evidence, site_of
 from kcl.record.record import Record
+from kcl.record.table import CONSTRUCTORS
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options")  # no path is in a key
 _CONTENT = frozenset({"record", "unit", "source"})
@@ -50,10 +51,21 @@ def _parameters(function: str, count: int) -> list[str]:
     found: Any = sys.modules.get("loopy")
     for name in function.split("."):
         found = getattr(found, name, None)
+    named = _positional(found)
+    if named:
+        return named[:count]
+    made = getattr(sys.modules.get("loopy"), CONSTRUCTORS.get(function, ""), object)  # it passes all on to its bases
+    names = (_positional(vars(base).get("__init__"))[1:] for base in made.__mro__)
+    return next(filter(None, names), [])[:count]
+
+
+def _positional(function: Any) -> list[str]:
+    """Name the parameters that a function takes by their position."""
     try:
-        return [*inspect.signature(found).parameters][:count] if found is not None else []
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
+    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 
 
 def _text(function: Any) -> str:

@@ -201,8 +201,9 @@ class TestParameters:
             plain()
 
     def test_called_as_a_kernel(self, queue):
-        """A queue or a context among the parameters is meant for the kernel that the recipe makes."""
-        for given, named in ((queue, {"x": 1}), (queue, {}), (1, {"third": queue}), (queue.context, {})):
+        """A queue among the parameters is meant for the kernel that the recipe makes; a context is a value."""
+        assert plain(queue.context).name == "plain"
+        for given, named in ((queue, {"x": 1}), (queue, {}), (1, {"third": queue})):
             with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
                 plain(given, **named)
 

@@ -55,6 +55,12 @@ class TestPlaces:
         assert "def recipe" in place.texts["code recipe"]
         assert place.origins == {"code recipe": (__name__, recipe.__code__.co_firstlineno)}
 
+    def test_arguments_of_bases(self):
+        """A class of loopy that passes its arguments on has the names of the base that takes them."""
+        unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = i", [lp.GlobalArg("a", np.float32, ("n",)), "..."], **VERSION)
+        calls = description.place(unmade.record_of(unit), unit, None, None).record["calls"]
+        assert [name for name, _text in calls[0]["arguments"]] == ["name", "dtype", "shape"]
+
     def test_of_a_unit_outside_of_recipes(self):
         """Without a recipe there are calls and what stands beside them."""
         unit = recipe()
