@@ -53,7 +53,10 @@ class TestRows:
         """A program belongs to the code with its OpenCL C, also where two sets of parameters share the name."""
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
-        looks = [look(one.summary.layer, "mm", digest=one.entry.key.digest) for one in [*code, *built]]
+        looks = [
+            look(one.summary.layer, "mm", digest=one.entry.key.digest, parameters=tuple(one.parameters.items()))
+            for one in [*code, *built]
+        ]
         found = rows(looks, *code, *built)
         assert [row.label for row in found] == ["mm(block=a)", "mm(block=b)"]
         assert [[one.source for one in row.stored] for row in found] == [[code[0].source] * 2, [code[1].source] * 2]
@@ -110,7 +113,8 @@ class TestLines:
     def test_width(self):
         """A long name leaves out its middle; no line is longer than 80 columns."""
         code = stored("generator", "kernel" * 20, "a", block="16")
-        lines = kernels.lines(rows([look("generator", "kernel" * 20, digest=code.entry.key.digest)], code))
+        asked = look("generator", "kernel" * 20, digest=code.entry.key.digest, parameters=(("block", "16"),))
+        lines = kernels.lines(rows([asked], code))
         assert max(map(len, lines)) == 80
         assert lines[1].startswith("kernel")
         assert "kernel(block=16)" in lines[1]
