@@ -172,7 +172,7 @@ class Kernel:
         >>> given.get().tolist()
         [2.0, 2.0, 2.0, 2.0]
         """
-        with Lead(self.name, self._described) as lead:
+        with self._lead() as lead:
             return self._bound(queue, arguments, lead)
 
     def _bound(self, queue: cl.CommandQueue, arguments: dict[str, Any], lead: Lead) -> Callable[..., cl.Event]:
@@ -205,7 +205,7 @@ class Kernel:
         >>> kernel
         <kcl.Kernel doubled(factor=2): 1 variant(s) generated>
         """
-        with Lead(self.name, self._described) as lead:
+        with self._lead() as lead:
             ready = self._asked(context_or_queue, arguments, lead)
             launcher = self._launcher(_bindings(context_or_queue), ready, lead)
             launcher.program.note_launch(ready.code.text.kernels)
@@ -216,7 +216,7 @@ class Kernel:
         >>> doubled(factor=3).source(context)
         'kernel void doubled(global float *x) { x[get_global_id(0)] *= 3; }'
         """
-        with Lead(self.name, self._described) as lead:
+        with self._lead() as lead:
             return self._asked(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
@@ -226,7 +226,7 @@ class Kernel:
         >>> [difference.name for difference in one["binary"].diff(other["binary"])]
         ['source']
         """
-        with Lead(self.name, self._described) as lead:
+        with self._lead() as lead:
             ready = self._asked(context_or_queue, arguments, lead)
         try:
             slots = slots_of(_bindings(context_or_queue).build, ready.code.text)
@@ -291,6 +291,9 @@ class Kernel:
     def _described(self) -> str:
         return f"{self.name}({', '.join(f'{name}={unmade.shown(value)}' for name, value in self._parameters.items())})"
 
+    def _lead(self) -> Lead:
+        return Lead(self.name, self._parameters, unmade.shown)
+
     def _first(
         self, queue: cl.CommandQueue, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
     ) -> tuple[Any, Any]:
@@ -299,7 +302,7 @@ class Kernel:
             raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
-        with spans.span("first launch", self.name), Lead(self.name, self._described) as lead:
+        with spans.span("first launch", self.name), self._lead() as lead:
             ready = self._code(queue, spoken, lead, launch=True)
             if self._packed:
                 arguments = unpack(self._packed, arguments)
@@ -471,7 +474,7 @@ def described(kernel: Kernel) -> str:
 
 def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without what a launch makes the driver do."""
-    with Lead(kernel.name, kernel._described) as lead:
+    with kernel._lead() as lead:
         ready = kernel._asked(holder, arguments, lead)
         kernel._launcher(_bindings(holder), ready, lead).program.note_prepared()
 

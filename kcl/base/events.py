@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
@@ -44,32 +44,53 @@ class Event(NamedTuple):
     saved: float = 0.0
 
 
+class Asking(Protocol):
+    """The kernel that a look-up is for, with the parameters of its recipe."""
+
+    parameters: Mapping[str, Any]
+
+    def texts(self) -> dict[str, str]:
+        """Return the parameters as people read them."""
+
+
+class Asked(NamedTuple):
+    """The kernel that an entry was a hit for, and the names of its parameters: another program may have stored it."""
+
+    kernel: str
+    parameters: tuple[str, ...]
+
+
 class Noted(NamedTuple):
     """A look-up that was no hit, when it was, and the key that was looked for, where that is known.
 
-    `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there.
+    `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
+    the texts of those of the recipe, None where they are not known.
     """
 
     time: float
     event: Event
     key: Any  # kcl.cache.key.Key, or None
     texts: Mapping[str, bytes] = {}
+    parameters: Mapping[str, str] | None = None
 
 
 class Collected(NamedTuple):
     """What a process has to say when it ends.
 
     `tallies` has the counters by layer and kernel. `uses` has for an entry, by its digest, the number of its hits, the
-    time of the last one, and the seconds that they took and saved.
+    time of the last one, and the seconds that they took and saved. `asked` says by digest what the first of them was
+    for.
     """
 
     tallies: dict[tuple[str, str], dict[str, float]]
     uses: dict[str, Use]
     noted: tuple[Noted, ...]
+    asked: dict[str, Asked]
 
 
 Use = tuple[int, float, float, float]
-Kept = tuple[float, Event, str]  # when a look-up ended, and the digest of its entry
+# When a look-up ended, the digest of its entry, and the texts of the parameters.
+Kept = tuple[float, Event, str, Mapping[str, str] | None]
 Hook = Callable[[Event], object]
 
 _beginnings: list[Callable[[], object]] = []  # one at most; every cache has the same
@@ -90,6 +111,7 @@ class State:
         self.counters: dict[str, dict[str, float]] = {}
         self.tallies: dict[tuple[str, str], dict[str, float]] = {}
         self.uses: dict[str, Use] = {}
+        self.asked: dict[str, Asked] = {}
         self.kept: list[Kept] | None = None
         self.noted: deque[Noted] = deque(maxlen=1024)
         self.follow: Callable[[], object] | None = None  # called with every event
@@ -129,13 +151,14 @@ class State:
     def collected(self) -> Collected:
         """Return a copy of what was collected; the caller holds the lock."""
         tallies = {place: dict(row) for place, row in self.tallies.items()}
-        return Collected(tallies, dict(self.uses), tuple(self.noted))
+        return Collected(tallies, dict(self.uses), tuple(self.noted), dict(self.asked))
 
     def take(self) -> Collected:
         """Return what was collected, and forget it; the caller holds the lock."""
         found = self.collected()
         self.tallies.clear()
         self.uses.clear()
+        self.asked.clear()
         self.noted.clear()
         return found
 
@@ -174,12 +197,21 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     return remove
 
 
-def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapping[str, bytes] = _NO_TEXTS) -> None:
+def emit(
+    event: Event,
+    key: Any = None,
+    entries: Iterable[str] = (),
+    texts: Mapping[str, bytes] = _NO_TEXTS,
+    asking: Asking | None = None,
+) -> None:
     """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests.
 
     `texts` explain a miss that stores nothing (see `Noted`); they are collected once a key, while there is room.
+    `asking` is the kernel that the look-up is for; its parameters are written on a hit only where a report asks.
     """
     now, state = time.time(), _state()
+    written = asking if event.outcome != "hit" or state.kept is not None else None
+    parameters = None if written is None else written.texts()
     uses = state.uses
     with state.lock:
         is_first = not state.tallies
@@ -188,11 +220,13 @@ def emit(event: Event, key: Any = None, entries: Iterable[str] = (), texts: Mapp
         for digest in entries:
             if digest in uses or len(uses) < _PLACES:
                 count, _last, seconds, saved = uses.get(digest, _UNUSED)
+                if not count and asking is not None:
+                    state.asked[digest] = Asked(event.kernel, tuple(asking.parameters))
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
-            state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts))
+            state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts, parameters))
         if state.kept is not None and len(state.kept) < _PLACES:
-            state.kept.append((now, event, event.key if key is None else key.digest))
+            state.kept.append((now, event, event.key if key is None else key.digest, parameters))
         hooks = tuple(state.hooks)
     if is_first:
         for begin in tuple(_beginnings):

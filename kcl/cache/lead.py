@@ -6,7 +6,7 @@ nothing that generates code. So a thread lets go of the lead for code when it ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,17 +19,27 @@ if TYPE_CHECKING:
 class Lead:
     """The leads that a thread has taken for a kernel; they end with the `with` block. For one thread.
 
-    `events` are those of the look-ups so far.
+    `events` are those of the look-ups so far. `parameters` are those of the recipe, which `shown` writes for people.
     """
 
-    __slots__ = ("_earlier", "_flights", "_kernel", "described", "events")
+    __slots__ = ("_earlier", "_flights", "_kernel", "_shown", "events", "parameters")
 
-    def __init__(self, kernel: str, described: Callable[[], str] | None = None) -> None:
+    def __init__(self, kernel: str, parameters: Mapping[str, Any] = {}, shown: Callable[[Any], str] = repr) -> None:
         self.events: list[Event] = []
+        self.parameters = parameters
         self._kernel = kernel
-        self.described = described or (lambda: kernel)  # the kernel with its parameters, for people
+        self._shown = shown
         self._flights: list[Flight] = []
         self._earlier: tuple[Stage[Any], Any, Look] | None = None
+
+    def texts(self) -> dict[str, str]:
+        """Return the parameters as people read them."""
+        return {name: self._shown(value) for name, value in self.parameters.items()}
+
+    def described(self) -> str:
+        """Return the kernel with its parameters, for people."""
+        listed = ", ".join(f"{name}={text}" for name, text in self.texts().items())
+        return f"{self._kernel}({listed})" if listed else self._kernel
 
     def take(self, layer: Layer, digest: str) -> str:
         """Take the lead for what has this digest, or wait for the thread or process that has it; name that one.

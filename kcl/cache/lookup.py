@@ -129,12 +129,12 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     """
     started = time.perf_counter()
     with stage.guard(job):
-        look = _first(stage, job, started)
+        look = _first(stage, job, lead, started)
         if look.outcome != "miss":
             return _settled(stage, job, look, lead, started)
     by = lead.take(stage.layer, stage.together(job, look))  # nothing that another thread may want is held
     with stage.guard(job):
-        look = _first(stage, job, started)
+        look = _first(stage, job, lead, started)
         if look.outcome == "hit" and by:
             look = look._replace(reason=look.reason or f"{by} {stage.verb} it meanwhile")
         return _settled(stage, job, look, lead, started)
@@ -182,18 +182,18 @@ def disprove(stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEnt
             stage.layer.set_aside(slot.address, entry.pack(), error)
 
 
-def _first(stage: Stage[Job], job: Job, started: float) -> Look:
+def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
     """Find; count the look-up where what the user wrote raises, and demand a hit where only that will do."""
     try:
         look = find(stage, job)
         if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
-            events.emit(_event(stage, job, look), look.key, texts=stage.texts(look))
+            events.emit(_event(stage, job, look), look.key, texts=stage.texts(look), asking=lead)
             raise _forbidden(_event(stage, job, look), look.key)
     except (CacheMiss, MissingArguments):
         raise
     except BaseException:
         failed = Look("miss", "the recipe raised an error")
-        events.emit(_event(stage, job, failed, time.perf_counter() - started))
+        events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
         raise
     return look
 
@@ -218,12 +218,12 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     except BaseException as error:
         if isinstance(error, WrongEntry):
             look = look._replace(outcome="error", reason=str(error))
-        _emit(stage, job, look, time.perf_counter() - started, stage.texts(look))
+        _emit(stage, job, look, lead, time.perf_counter() - started, stage.texts(look))
         raise
     if not promised:
         lead.land()
     lead.passed(stage, job, look)
-    lead.events.append(_emit(stage, job, look, time.perf_counter() - started))
+    lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
 
 
@@ -278,13 +278,15 @@ def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Eve
     return Event(stage.layer.name, stage.name(job), digest, look.outcome, look.reason, seconds, look.size, saved)
 
 
-def _emit(stage: Stage[Job], job: Job, look: Look, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS) -> Event:
+def _emit(
+    stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS
+) -> Event:
     """Emit the event of a look-up, and a hit for every other slot whose entry was there; return the first."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
     used = [look.key.digest] if hit and look.key is not None else []
-    events.emit(event, look.key, used, texts)
+    events.emit(event, look.key, used, texts, lead)
     reason = "" if hit else "another device of the context missed: built from source with it"
     others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there.difference(used)}
     for digest, key in others.items():
-        events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), key, [digest])
+        events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), key, [digest], asking=lead)
     return event

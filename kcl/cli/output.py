@@ -19,6 +19,7 @@ from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import folded
 from kcl.base.text.tables import Column
+from kcl.cache import layers
 
 T = TypeVar("T")
 
@@ -83,6 +84,13 @@ def dump(value: Any) -> None:
 def complain(message: str) -> None:
     """Print a line on stderr."""
     say(message, err=True)
+
+
+def complain_of_off() -> None:
+    """Say that runs in this environment leave nothing to show, where every layer is off."""
+    found = [layers.unopened(name) for name in settings.LAYERS]
+    if all(layer.state.startswith("off: ") for layer in found):
+        complain(f"{found[0].off()} is set here: a run with it writes nothing, and is not shown")
 
 
 def size(count: float) -> str:

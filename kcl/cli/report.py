@@ -29,6 +29,7 @@ def report(driver: str | None, html: str | None, as_json: bool) -> None:
 
     Exits with 0; with 1 where no such run is known.
     """
+    output.complain_of_off()
     run = last_run(driver)
     if run is None:
         fault = journal.fault()

@@ -14,11 +14,10 @@ from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers, places
-from kcl.cache.stores.directory import Directory
 from kcl.caches import contents, presence
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins
+from kcl.inspect import pins
 from kcl.inspect.history import journal, notes
 from kcl.inspect.inventory import tally
 
@@ -95,18 +94,8 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
     if trust.is_network(layer.place) and name == settings.GENERATOR:
         row["remark"] = "a file for each entry: SQLite is not safe on a network file system"
     if on and not row["fault"]:  # a layer that is off opens no file
-        row |= _own(name, layer.place)._asdict()
+        row |= tally.of_layer(name)._asdict()
     return row
-
-
-def _own(name: str, directory: str) -> contents.Contents:
-    """Count a layer's entries, as a listing does, and all bytes: the rows and files of all Python versions."""
-    if name == settings.BINARY:
-        return tally.of(Directory(directory))
-    names = os.listdir(directory) if os.path.isdir(directory) else []
-    mine = [os.path.join(directory, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]
-    beside = contents.of([path for path in mine if not (path.endswith(places.DATABASE) or os.path.isdir(path))], "")
-    return contents.total([beside, *map(tally.of_code, inventory.stores(name, []))])
 
 
 def _adapter(name: str) -> dict[str, Any]:

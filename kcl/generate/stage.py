@@ -177,7 +177,7 @@ class Generate:
         """Make stored code ready to launch."""
         (entry,) = look.entries
         ready = self._origin.adapted(rows.ready(entry, self._origin.directory))
-        ready = ready._replace(choice=self.choice(given.values))
+        ready = ready._replace(code=self._named(ready.code), choice=self.choice(given.values))
         return look._replace(value=ready, reason=self._origin.remark)
 
     def refusal(self, error: Exception) -> str:
@@ -283,9 +283,14 @@ class Generate:
         if unit is not None:
             found, fault = rows.of_unit(self.layer, unit)
             if found is not None:
-                return found._replace(text=found.text._replace(kernel=self._origin.name)), made.refused, unit, True, ""
+                return self._named(found), made.refused, unit, True, ""
         code, unfit, alone = self._origin.generate(used)
         return code, made.refused or unfit, unit if alone else None, False, fault
+
+    def _named(self, code: Code) -> Code:
+        """Return stored code under the name that the kernel has here: another program may have stored it."""
+        name = self._origin.name
+        return code if code.text.kernel == name else code._replace(text=code.text._replace(kernel=name))
 
     def _entries(
         self, look: Look, code: Code, used: Dtypes, refused: str, unit: Key | None, reused: bool, seconds: float

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcl.base import events, settings
-from kcl.base.events import Kept
+from kcl.base.events import Asked, Kept
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text import tables
 from kcl.base.text.names import dtype, of_value
@@ -36,6 +36,7 @@ class Look(NamedTuple):
     """Look-ups of one kernel in one layer with the same end; `moment` is when the last one ended.
 
     `digest` is that of the entry, empty where it is not known. `seconds` and `saved` are those of all of them.
+    `parameters` are the texts of those of the recipe that asked, None where they are not known.
     """
 
     layer: str
@@ -47,6 +48,7 @@ class Look(NamedTuple):
     moment: float
     seconds: float
     saved: float
+    parameters: tuple[tuple[str, str], ...] | None = None
 
 
 class Stored(NamedTuple):
@@ -69,7 +71,7 @@ class Row(NamedTuple):
     @property
     def parameters(self) -> Mapping[str, str]:
         """The parameters of the recipe as text; empty where they are not known."""
-        return next((one.parameters for one in self.stored if one.parameters), {})
+        return dict(next((look.parameters for look in self.looks if look.parameters is not None), ()))
 
     @property
     def dtypes(self) -> Mapping[str, str]:
@@ -151,9 +153,13 @@ def _dtypes(entry: Entry) -> dict[str, str]:
 def of_process(kept: Iterable[Kept]) -> list[Look]:
     """Return what this process looked up."""
     return _added(
-        Look(one.layer, one.kernel, one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved))
-        for moment, one, digest in kept
+        Look(*one[:2], one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters))
+        for moment, one, digest, parameters in kept
     )
+
+
+def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
+    return None if parameters is None else tuple((name, of_value(text)) for name, text in parameters.items())
 
 
 def of_this_process() -> list[Row]:
@@ -200,7 +206,7 @@ def of_run(run: Iterable[Ran], missed: Iterable[Missed], entries: Entries) -> li
     run = list(run)
     names = {one.name for one in run}
     looks = [
-        Look(one.layer, one.kernel, one.outcome, one.reason, one.key.digest if one.key else "", 1, *_when(one))
+        Look(*one[2:6], one.key.digest if one.key else "", 1, one.time, one.seconds, 0.0, _texts(one.parameters))
         for one in missed
         if one.process in names
     ]
@@ -208,13 +214,23 @@ def of_run(run: Iterable[Ran], missed: Iterable[Missed], entries: Entries) -> li
         for digest, used in one.uses.items():
             stored = entries.get(digest)
             if stored is not None:
-                layer, kernel = stored.summary.layer, stored.summary.kernel
-                looks.append(Look(layer, kernel, "hit", "", stored.entry.key.digest, *used))
+                kernel, parameters = _asked(one.asked.get(digest), stored)
+                looks.append(Look(stored.summary.layer, kernel, "hit", "", stored.entry.key.digest, *used, parameters))
     return _added(looks) + _untold(run, looks)
 
 
-def _when(one: Missed) -> tuple[float, float, float]:
-    return one.time, one.seconds, 0.0
+def _asked(by: Asked | None, stored: Stored) -> tuple[str, tuple[tuple[str, str], ...] | None]:
+    """Return the kernel that an entry was used for, with the parameters that are stored, if it is the one stored.
+
+    None stands for parameters that are not known: those of a program, and those of another recipe.
+    """
+    held = tuple(stored.parameters.items())
+    if by is None:  # an earlier kcl did not say
+        return stored.summary.kernel, held or None
+    if not by.parameters:
+        return by.kernel, ()
+    is_stored = by.kernel == stored.summary.kernel and stored.parameters.keys() <= set(by.parameters)
+    return by.kernel, held if held and is_stored else None
 
 
 def _untold(run: Iterable[Ran], looks: Iterable[Look]) -> list[Look]:
@@ -237,13 +253,14 @@ def _untold(run: Iterable[Ran], looks: Iterable[Look]) -> list[Look]:
 
 def _added(looks: Iterable[Look]) -> list[Look]:
     """Add up look-ups of the same entry with the same end."""
-    found: dict[tuple[str, ...], Look] = {}
+    found: dict[tuple[Any, ...], Look] = {}
     for look in looks:
-        before = found.setdefault(look[:5], look)
+        same = *look[:5], look.parameters
+        before = found.setdefault(same, look)
         if before is not look:
-            moment = max(before.moment, look.moment)
-            sums = (one + other for one, other in zip(before[7:], look[7:], strict=True))
-            found[look[:5]] = Look(*look[:5], before.times + look.times, moment, *sums)
+            times, moment = before.times + look.times, max(before.moment, look.moment)
+            seconds, saved = before.seconds + look.seconds, before.saved + look.saved
+            found[same] = look._replace(times=times, moment=moment, seconds=seconds, saved=saved)
     return list(found.values())
 
 
@@ -266,12 +283,17 @@ def rows(looks: Iterable[Look], entries: Entries) -> list[Row]:
 def _is_akin(row: tuple[str, list[Look], list[Stored]], look: Look, stored: Stored | None) -> bool:
     """Tell whether a look-up belongs to the look-ups of a row."""
     kernel, looks, held = row
-    if any(one.layer == look.layer and one.digest == look.digest and one.kernel == look.kernel for one in looks):
+    same = look.layer, look.kernel, look.digest, look.parameters
+    if any((one.layer, one.kernel, one.digest, one.parameters) == same for one in looks):
         return True
     if look.layer == settings.GENERATOR:
         return False
-    if stored is not None and held:
-        return any(one.source == stored.source for one in held)
+    code = [one for one in looks if one.layer == settings.GENERATOR]
+    known = [one for one in held if one.summary.layer == settings.GENERATOR] if code else held
+    if stored is not None and known:
+        return any(one.source == stored.source for one in known)
+    if code and None not in (code[0].parameters, look.parameters):
+        return (kernel, code[0].parameters) == (look.kernel, look.parameters)
     return kernel == look.kernel and not (held and look.layer in {one.layer for one in looks})
 
 

@@ -13,13 +13,14 @@ from kcl.inspect.explain.misses import Told
 from kcl.inspect.history import journal, notes
 from kcl.inspect.history.records import COUNTERS
 from kcl.inspect.history.runs import Ran
+from kcl.inspect.inventory import tally
 from kcl.inspect.kernels import Entries, Row
 
 EXPLAINED = 40  # misses of a run
 
 
 class Held(NamedTuple):
-    """What lies in a layer: how many entries of how many kernels, their bytes, and when they were made."""
+    """What lies in a layer: how many entries of how many kernels, all bytes, and when the entries were made."""
 
     layer: str
     places: tuple[str, ...]
@@ -103,7 +104,7 @@ def _held(layer: str) -> Held:
         tuple(store.location for store in inventory.stores(layer, [])),
         len(found),
         len({one.kernel for one in found}),
-        sum(one.size for one in found),
+        tally.of_layer(layer).bytes,
         min(built, default=0.0),
         max(built, default=0.0),
     )

@@ -49,6 +49,82 @@ return {
 """
 
 
+SCALED = """
+import numpy as np
+import pyopencl as cl
+import kcl
+
+@kcl.kernel
+def scaled(block):
+    import loopy as lp
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name=f"inner{block}", lang_version=(2018, 2))
+    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
+
+context = cl.create_some_context(interactive=False)
+for block in (32, 64):
+    scaled(block=block)(cl.CommandQueue(context), x=np.ones(100))
+"""
+UNITS = """
+import numpy as np
+import pyopencl as cl
+import kcl.loopy as lp
+
+context = cl.create_some_context(interactive=False)
+for block in (32, 64):
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name=f"inner{block}", lang_version=(2018, 2))
+    knl = lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
+    knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
+"""
+
+
+def runner(child, platform_name):
+    """Return what runs Python on the platform, in the folder of `child`; it must end well."""
+    platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
+
+    def run(*command, **variables):
+        env = child.environment(PYOPENCL_CTX=platform, **variables)
+        command = (sys.executable, *command)
+        return subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=True)
+
+    return run
+
+
+def told(text):
+    """Return the rows of kernels in a text: label, generator, binary."""
+    lines = text.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("kernel "))
+    rows = [line.split()[:-2] for line in lines[head + 1 :]]
+    return [tuple(row) for row in rows[: rows.index([]) if [] in rows else None]]
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        ("off", "outcomes"),
+        [("KCL_NO_CACHE=generator", ("bypass", "hit")), ("KCL_NO_CACHE=binary", ("hit", "bypass"))],
+    )
+    def test_layer_off(self, child, platform_name, off, outcomes):
+        """Where a layer is off each set of parameters has its row, at exit and in `kcl report`."""
+        run = runner(child, platform_name)
+        (child.directory / "driver.py").write_text(SCALED, encoding="utf-8")
+        run("driver.py")
+        name, _, value = off.partition("=")
+        expected = [("scaled(block=32)", *outcomes), ("scaled(block=64)", *outcomes)]
+        assert told(run("driver.py", KCL_REPORT="kernels", **{name: value}, **SILENT).stderr) == expected
+        assert told(run("-m", "kcl", "report").stdout) == expected
+
+    def test_entries_of_another_program(self, child, platform_name):
+        """Rows have the names of the program that ran, whoever stored the entries; each kernel has one row."""
+        run = runner(child, platform_name)
+        for file, text in (("recipe.py", SCALED), ("units.py", UNITS)):
+            (child.directory / file).write_text(text, encoding="utf-8")
+        run("recipe.py")
+        expected = [("inner32", "hit", "hit"), ("inner64", "hit", "hit")]
+        assert told(run("units.py", KCL_REPORT="kernels", **SILENT).stderr) == expected
+        assert told(run("-m", "kcl", "report").stdout) == expected
+        run("recipe.py")
+        assert [row[0] for row in told(run("-m", "kcl", "report").stdout)] == ["scaled(block=32)", "scaled(block=64)"]
+
+
 @pytest.fixture
 def shown(warm):
     """The page of a run in which a kernel missed."""
@@ -152,18 +228,12 @@ class TestAtExit:
             "knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))\n",
             encoding="utf-8",
         )
-        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
-
-        def run(*command, **variables):
-            env = child.environment(PYOPENCL_CTX=platform, **variables)
-            command = (sys.executable, *command)
-            return subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=True)
-
+        run = runner(child, platform_name)
         run("asking.py")
-        told = run("asking.py", KCL_STRICT="hit", KCL_REPORT="1").stderr
+        at_exit = run("asking.py", KCL_STRICT="hit", KCL_REPORT="1").stderr
         remarks = json.loads(run("-m", "kcl", "report", "--json").stdout)["remarks"]
         assert any(line in one and "(asking.py:4): 1" in one for one in remarks)
-        for text in (told, run("-m", "kcl", "report").stdout):
+        for text in (at_exit, run("-m", "kcl", "report").stdout):
             assert " ".join(remarks) in " ".join(text.split())
 
     def test_own_import(self, child):

@@ -72,7 +72,8 @@ class Missed(NamedTuple):
     """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
 
     The key is that of the row that was made; where none was, the one that was looked for. `texts` are the parts of an
-    entry that explain a miss, where it stored none. `seconds` is what the look-up and the work took.
+    entry that explain a miss, where it stored none. `seconds` is what the look-up and the work took. `parameters` are
+    the texts of those of the recipe, None where they are not known.
     """
 
     time: float
@@ -86,6 +87,7 @@ class Missed(NamedTuple):
     pid: int = 0
     texts: Mapping[str, bytes] = {}
     seconds: float = 0.0
+    parameters: Mapping[str, str] | None = None
 
 
 class _Lines(NamedTuple):
@@ -108,8 +110,8 @@ class _Lines(NamedTuple):
         for number, fields in enumerate(document["missed"]):
             key = None if fields[6] is None else Key(parts[index] for index in fields[6])
             texts = {name: text.encode() for name, text in told.get(str(number), {}).items()}
-            seconds = fields[9] if len(fields) > 9 else 0.0  # an earlier kcl left none
-            found.append(Missed._make([*fields[:6], key, *fields[7:9], texts, seconds]))
+            late = [*fields[9:11], *(0.0, None)[len(fields[9:11]) :]]  # an earlier kcl left none, or the first alone
+            found.append(Missed._make([*fields[:6], key, *fields[7:9], texts, *late]))
         return found
 
     def ran(self) -> list[Ran]:
@@ -118,8 +120,8 @@ class _Lines(NamedTuple):
         tallies = runs.Tallies()
         for (_day, layer, kernel), row in self.rows().items():
             merge(tallies, {(layer, kernel): row})
-        remarks = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
-        return [runs.unpacked(fields, tallies, self.uses(), remarks.get(fields[0], ())) for fields in told]
+        more = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
+        return [runs.unpacked(fields, tallies, self.uses(), more.get(fields[0], ((), {}))) for fields in told]
 
 
 def flush() -> None:
@@ -262,9 +264,9 @@ def _fold(store: Directory) -> None:
         missed = sorted((one for lines in live.values() for one in lines.missed()), key=lambda one: one.time)
         ran = runs.kept([one for lines in live.values() for one in lines.ran()])
         sources = [digest_of(place) for place in live]
-        remarks = {one.name: one.remarks for one in ran}
+        told = {one.name: runs.told(one) for one in ran}
         records.put(
-            store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), remarks
+            store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), told
         )
         for place in live:
             store.delete(place)

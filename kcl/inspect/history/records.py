@@ -1,6 +1,6 @@
 """Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
 
-    record = head rows uses missed runs remarks    one line of JSON each: a reader of totals parses the first alone
+    record = head rows uses missed runs told    one line of JSON each, so that a reader of totals parses the first alone
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
     rows   = [[day, layer, kernel, counter...]...]
     uses   = {first digits of an entry's digest: [number of hits, time of the last, seconds, seconds saved]}
@@ -9,7 +9,7 @@
 Keys are lists of indices into "parts". "texts" has parts of an entry for misses that stored none, by their index.
     runs   = [[name, driver, process id, begin, end]] of the process that wrote it; a record of many has those of the
              last runs, with counters and uses of their own (see `kcl.inspect.history.runs`)
-    remarks = {name of a run: [what its report said of loopy]}
+    told   = {name of a run: [[what its report said of loopy], {first digits: [kernel, [name of a parameter]]}]}
 
 Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
 hence no classes here, which take long to make.
@@ -60,17 +60,18 @@ def write(remarks: Sequence[str] = ()) -> bool:
     Nothing is written where every layer that was asked is off.
     """
     found = events.taken()
-    asked = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
-    if not asked and all(noted.event.reason.startswith("off: ") for noted in found.noted):
+    counts = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
+    if not counts and all(noted.event.reason.startswith("off: ") for noted in found.noted):
         return False
     day, totals = time.strftime("%Y-%m-%d"), dict[str, Counters]()
     for (layer, _kernel), row in found.tallies.items():
         merge(totals, {layer: row})
     rows = {(day, *place): row for place, row in found.tallies.items()}
     uses = {digest[:DIGITS]: used for digest, used in found.uses.items()}
+    asked = {digest[:DIGITS]: by for digest, by in found.asked.items()}
     try:
         kept = store()
-        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)], {_run().name: remarks})
+        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)], {_run().name: [remarks, asked]})
         return sum(1 for _ in kept.scan()) > MANY
     except FAULTS as error:
         # Whatever hinders this hinders the layers too, which have said so.
@@ -91,7 +92,7 @@ def put(
     missed: Iterable[tuple[Any, ...]],
     sources: list[str],
     runs: Iterable[Iterable[Any]] = (),
-    remarks: Mapping[str, Sequence[str]] = {},
+    told: Mapping[str, Sequence[Any]] = {},
 ) -> None:
     """Write a record; `missed` has the fields of `kcl.inspect.history.journal.Missed`."""
     # Two records are never the same bytes, or one of them would not count.
@@ -99,11 +100,11 @@ def put(
     counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
     indices: dict[tuple[str, str], int] = {}
     missed, listed = [*missed], []
-    for *fields, key, driver, pid, _texts, seconds in missed:
+    for *fields, key, driver, pid, _texts, seconds, parameters in missed:
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
-        listed.append([*fields, parts, driver, pid, seconds])
-    told = {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
-    lines = head, counted, uses, told, list(runs), dict(remarks)
+        listed.append([*fields, parts, driver, pid, seconds, parameters])
+    misses = {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
+    lines = head, counted, uses, misses, list(runs), dict(told)
     blob = b"\n".join(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
@@ -114,9 +115,9 @@ def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
     return [
         (
             *(moment, run.name, event.layer, event.kernel, event.outcome, event.reason, key, driver, run.process),
-            *(texts, event.seconds),
+            *(texts, event.seconds, parameters),
         )
-        for moment, event, key, texts in noted
+        for moment, event, key, texts, parameters in noted
     ]
 
 
@@ -132,7 +133,7 @@ def _texts_of(missed: list[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
     """Return the texts of the last misses by their index, as many as there is room for."""
     found, room = {}, events.TEXTS
     for index in reversed(range(len(missed))):
-        texts: Mapping[str, bytes] = missed[index][-2]
+        texts: Mapping[str, bytes] = missed[index][-3]
         size = sum(map(len, texts.values()))
         if texts and size <= room:
             found[str(index)] = {name: text.decode() for name, text in texts.items()}

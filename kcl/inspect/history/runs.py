@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kcl.base.events import Asked
 from kcl.base.namedtuple import NamedTuple
 from kcl.inspect.history.records import COUNTERS, Counters, merge
 
@@ -31,7 +32,8 @@ class Ran(NamedTuple):
     """What one process did: its name in the journal, the file that it ran, its counters, and the entries that it used.
 
     `began`, with the first look-up, and `ended` are in seconds since the epoch. `uses` is by the first digits of the
-    digests of the entries. `remarks` is what its report said of loopy.
+    digests of the entries. `remarks` is what its report said of loopy. `asked` says by the same digits what an entry
+    was used for.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Ran(NamedTuple):
     tallies: Tallies
     uses: dict[str, Used]
     remarks: Sequence[str] = ()
+    asked: Mapping[str, Asked] = {}
 
 
 def packed(ran: Ran) -> list[Any]:
@@ -50,13 +53,20 @@ def packed(ran: Ran) -> list[Any]:
     return [*ran[:5], tallies, ran.uses]
 
 
-def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used], remarks: Sequence[str] = ()) -> Ran:
+def told(ran: Ran) -> list[Any]:
+    """Write what a process says beside its counters as a value of JSON."""
+    return [ran.remarks, ran.asked]
+
+
+def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used], told: Sequence[Any] = ((), {})) -> Ran:
     """Read a process; where it has no counters and uses of its own it has the given ones."""
     if len(fields) > 5:
         tallies = {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in fields[5]}
         uses = {digest: Used(*used) for digest, used in fields[6].items()}
     name, driver, pid, began, ended = fields[:5]
-    return Ran(name, driver, pid, began, ended, tallies, uses, remarks)
+    remarks, asked = told
+    named = {digest: Asked(kernel, tuple(parameters)) for digest, (kernel, parameters) in asked.items()}
+    return Ran(name, driver, pid, began, ended, tallies, uses, remarks, named)
 
 
 def merge_uses(into: dict[str, Used], found: Mapping[str, Used]) -> None:
@@ -110,5 +120,5 @@ def _whole(found: Iterable[Ran]) -> Iterable[Ran]:
         merge_uses(uses, one.uses)
         began, ended = min(before.began, one.began), max(before.ended, one.ended)
         remarks = max(before, one, key=lambda each: each.ended).remarks
-        whole[one.name] = Ran(*before[:3], began, ended, tallies, uses, remarks)
+        whole[one.name] = Ran(*before[:3], began, ended, tallies, uses, remarks, {**one.asked, **before.asked})
     return whole.values()

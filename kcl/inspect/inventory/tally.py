@@ -34,6 +34,18 @@ _CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 _ADDRESS = address("0" * 64, label="tally")
 
 
+def of_layer(name: str) -> Contents:
+    """Count a layer's entries, as a listing does, and all bytes: the rows and files of all Python versions."""
+    stores = inventory.stores(name, [])
+    if name == settings.BINARY:
+        return contents.total(list(map(of, stores)))
+    folder = places.dictionaries()
+    names = os.listdir(folder) if stores else []
+    mine = [os.path.join(folder, each) for each in names if each.startswith(places.DICTIONARY + places.GENERATED)]
+    beside = contents.of([path for path in mine if not (path.endswith(places.DATABASE) or os.path.isdir(path))], "")
+    return contents.total([beside, *map(of_code, stores)])
+
+
 def of(store: Reader) -> Contents:
     """Count the entries of a store; where none of its folders has changed, it is not asked. Raises nothing."""
     known, stamps = _load(), _stamps(store.location)

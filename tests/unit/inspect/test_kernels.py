@@ -72,7 +72,10 @@ class TestRows:
         """A program belongs to the code with its OpenCL C, also where two sets of parameters share the name."""
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
-        looks = [look(one.summary.layer, "mm", digest=one.entry.key.digest) for one in [*code, *built]]
+        looks = [
+            look(one.summary.layer, "mm", digest=one.entry.key.digest, parameters=tuple(one.parameters.items()))
+            for one in [*code, *built]
+        ]
         found = rows(looks, *code, *built)
         assert [row.label for row in found] == ["mm(block=a)", "mm(block=b)"]
         assert [[one.source for one in row.stored] for row in found] == [[code[0].source] * 2, [code[1].source] * 2]
@@ -128,14 +131,17 @@ class TestLooks:
 class TestLines:
     def test_width(self):
         """A long label goes on in the next lines, between parameters; no line is longer than 80 columns."""
-        code = stored("generator", "stencil", "a", width="64", order="2", dtype="numpy.float64", boundary="periodic")
-        lines = kernels.lines(rows([look("generator", "stencil", digest=code.entry.key.digest)], code))
+        given = {"width": "64", "order": "2", "dtype": "numpy.float64", "boundary": "periodic"}
+        code = stored("generator", "stencil", "a", **given)
+        asked = look("generator", "stencil", digest=code.entry.key.digest, parameters=tuple(given.items()))
+        lines = kernels.lines(rows([asked], code))
         assert max(map(len, lines)) <= 80
         first, *others = [line[:45].strip() for line in lines[1:]]
         assert first == "stencil(width=64, order=2,"
         assert others == ["dtype=numpy.float64, boundary=periodic)"]
         long = stored("generator", "kernel" * 20, "a", block="16")
-        lines = kernels.lines(rows([look("generator", "kernel" * 20, digest=long.entry.key.digest)], long))
+        asked = look("generator", "kernel" * 20, digest=long.entry.key.digest, parameters=(("block", "16"),))
+        lines = kernels.lines(rows([asked], long))
         assert max(map(len, lines)) <= 80
 
     def test_dtypes(self):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from kcl import option
+import pytest
+from click.testing import CliRunner
+
+from kcl import cli, option
 from kcl.inspect.last_run import last_run
 
 
@@ -25,6 +28,13 @@ class TestRun:
         assert run.total("misses") == 0
         assert run.told == ()
         assert all(held.entries and held.size and held.places for held in run.held)
+
+    def test_sizes(self, filled):
+        """A layer has the size that `kcl status` says: all bytes of its files."""
+        option.cache_dir(filled.project.child.cache)
+        rows = json.loads(CliRunner().invoke(cli.main, ["status", "--json"]).output)["layers"]
+        sizes = {row["layer"]: row["bytes"] for row in rows if row["kind"] == "kcl"}
+        assert {held.layer: held.size for held in last_run("driver.py").held} == sizes
 
     def test_missed(self, warm):
         """A run that missed says why, as `kcl explain` does."""
