@@ -1,7 +1,8 @@
 """Records of calls: what differs between two of them, in words.
 
-    record    = {"calls": [call...], "result": number, "beside": [[name, text]...]}
+    record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...}}
     call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...]}
+    reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
     reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
 
 A record lies in the generator entry as the part `record.json`. The numbers and the places in a line are those of the
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +22,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache.key import Difference
+from kcl.cache.key import Difference, Key
 from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
 from kcl.inspect.explain.words import About, arrow, sentence, shortened, telling, value
 
@@ -38,6 +40,7 @@ _SHORT = 60  # characters: shorter values are shown whole
 _WIDTH = 110  # of a line of a diff
 _BEFORE = 40  # characters of a long line before the first that differs
 _COMPARED = 400  # elements
+_REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
 
 
 class Stored(dict[str, Any]):
@@ -74,6 +77,7 @@ def read(part: bytes | None) -> Record | None:
         calls_of(record)
         _result(record)
         _beside(record)
+        _reached(record)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
     return Stored(record) if isinstance(record, dict) else None
@@ -162,6 +166,12 @@ def names_beside(record: Record) -> set[str]:
 
 def _beside(record: Record) -> dict[str, str]:
     return {str(name): str(text) for name, text in record.get("beside", ())}
+
+
+def _reached(record: Record) -> dict[str, Key]:
+    """Return what objects lead to, by the digests in their texts."""
+    listed = record.get("reached", {})
+    return {digest: Key([(str(name), str(text)) for name, text in parts]) for digest, parts in listed.items()}
 
 
 def _result(record: Record) -> int:
@@ -285,7 +295,25 @@ def _argument(
         return [], []
     one = written(before, old + 1, lambda index: _former(match, index))
     other = written(after, new + 1, lambda index: f"call {index + 1}")
-    return _elements(name, one, other) or ([_values(name, one, other)], [])
+    label, led = _label(name), _led(match, one, other)
+    bare, other_bare = _REACHED.sub("", one), _REACHED.sub("", other)
+    if bare == other_bare:
+        return [f"{label}: {led}" if led else f"{label} changed"], []
+    sentences, diff = _elements(name, bare, other_bare) or ([_values(name, bare, other_bare)], [])
+    return [*sentences, *([f"{label}: {led}"] if led else [])], diff
+
+
+def _led(match: Match, before: str, after: str) -> str:
+    """Say what differs in what the objects of an argument lead to, but for what the lines beside the calls say."""
+    told = {one.name for one in beside(match.before.record, match.after.record)}
+    old, new = _REACHED.findall(before), _REACHED.findall(after)
+    if "python" in told or len(old) != len(new):  # another Python has other digests for the same code
+        return ""
+    known, found = _reached(match.before.record), _reached(match.after.record)
+    pairs = [(known[one], found[other]) for one, other in zip(old, new, strict=True) if one in known and other in found]
+    said = [sentence(one) for pair in pairs for one in pair[0].diff(pair[1]) if one.name not in told]
+    more = [f"{len(said) - _PLACES} more"] if len(said) > _PLACES else []
+    return ", ".join([*filter(None, said[:_PLACES]), *more])
 
 
 def _one_sided(name: str, after: str | None) -> str:

@@ -42,9 +42,10 @@ class Graph:
     meanings have equal numbers in all graphs that share `numbers`.
     """
 
-    __slots__ = ("calls", "forms", "meanings", "pieces", "references", "surroundings")
+    __slots__ = ("calls", "forms", "meanings", "pieces", "record", "references", "surroundings")
 
     def __init__(self, record: Mapping[str, Any], numbers: dict[object, int]) -> None:
+        self.record = record
         self.calls = calls_of(record)
         self.references: list[tuple[int, ...]] = []
         self.forms: list[int] = []
