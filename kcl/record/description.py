@@ -11,6 +11,7 @@ from kcl.record import unmade
 from kcl.record.declarations import Task
 from kcl.record.evidence import Evidence, site_of
 from kcl.record.record import Record
+from kcl.record.table import CONSTRUCTORS
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options")  # no path is in a key
 _CONTENT = frozenset({"record", "unit", "source"})
@@ -48,12 +49,22 @@ def _plain(value: Any) -> str:
 def _parameters(function: str, count: int) -> list[str]:
     """Name the first parameters of a function of loopy, where that is imported."""
     found: Any = sys.modules.get("loopy")
-    for name in function.split("."):
+    for name in CONSTRUCTORS.get(function, function).split("."):
         found = getattr(found, name, None)
     try:
-        return [*inspect.signature(found).parameters][:count] if found is not None else []
+        return _positional(found)[:count] if found is not None else []
     except (TypeError, ValueError):
         return []
+
+
+def _positional(function: Any) -> list[str]:
+    """Name the parameters that a call may give by position; a class that takes `*args` hands them to a base class."""
+    bases = function.__mro__[1:] if isinstance(function, type) else ()
+    makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
+    listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
+    named = next((one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0])
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in named if one.kind in by_position and one.name != "self"]
 
 
 def _text(function: Any) -> str:

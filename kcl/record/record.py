@@ -216,6 +216,7 @@ class Record(Standing):
             "function": self.function,
             "place": str(self.place),
             "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
+            "positional": len(positional),
         }
 
 

@@ -1,7 +1,7 @@
 """Records of calls: what differs between two of them, in words.
 
     record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...}}
-    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...]}
+    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...], "positional": number}
     reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
     reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
 
@@ -25,6 +25,7 @@ from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Difference, Key
 from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
 from kcl.inspect.explain.words import About, arrow, sentence, shortened, telling, value
+from kcl.record.table import CONSTRUCTORS
 
 PART = "record.json"
 
@@ -225,11 +226,17 @@ def _arrived(match: Match, new: int) -> str:
 
 def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Said:
     place = f" ({call.place})" if call.place else ""
-    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {call.function}{what}", tuple(diff))
+    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff))
 
 
 def _gone(call: Call) -> Said:
-    return Said(f"call {call.number}", "", f"call {call.number}, {call.function} is gone", ())
+    return Said(f"call {call.number}", "", f"call {call.number}, {_titled(call)} is gone", ())
+
+
+def _titled(call: Call) -> str:
+    """Name the function of a call, and the argument or variable of a kernel that it makes."""
+    names = [text for name, text in call.arguments if name == "name"] if call.function in CONSTRUCTORS else []
+    return f"{call.function} {shortened(names[0])}" if names else call.function
 
 
 def _returned(match: Match, before: Record, after: Record) -> list[Said]:
@@ -269,10 +276,19 @@ def _changed(match: Match, old: int, new: int) -> Iterator[Said]:
         said, diff = _argument(match, old, new, place[0], ours.get(place), theirs.get(place))
         sentences += said
         diffs += diff
+    if not sentences:
+        sentences = _passed(match.before.calls[old], match.after.calls[new])
     if not sentences and list(ours) != list(theirs):
         sentences = ["arguments in another order"]
     if sentences:
         yield _said(match.after.calls[new], f": {', '.join(sentences)}", diffs)
+
+
+def _passed(before: Call, after: Call) -> list[str]:
+    """Say which arguments are passed by position in one of two calls, and by name in the other."""
+    more, by = (before, "name") if before.positional > after.positional else (after, "position")
+    names = [name for name, _text in more.arguments[min(before.positional, after.positional) : more.positional]]
+    return [f"{', '.join(map(_label, names))} passed by {by}"] if names else []
 
 
 def _by_name(call: Call) -> dict[tuple[str, int], str]:

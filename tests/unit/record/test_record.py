@@ -198,6 +198,7 @@ class TestDescription:
                     "function": "f",
                     "place": "driver.py:7",
                     "arguments": [["first", "1"], ["second", "'x'"], ["option", "[2]"]],
+                    "positional": 2,
                 }
             ],
             "result": 1,

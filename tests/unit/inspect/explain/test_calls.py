@@ -75,6 +75,19 @@ class TestArguments:
         before, after = (record(("f", [("2", f"dtype('<f{size}')")])) for size in (4, 8))
         assert differences(before, after) == ["call 1 (driver.py:10), f: argument 2 float32 -> float64"]
 
+    def test_arrays(self):
+        """The argument of a kernel is named."""
+        before, after = (record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")])) for size in (8, 4))
+        assert differences(before, after) == ["call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32"]
+        assert differences(before, record()) == ["call 1, GlobalArg 'x' is gone"]
+
+    def test_by_position(self):
+        """An argument that is the same, but is passed by name now, is named."""
+        before, after = record(split(1, 16)), record(split(1, 16))
+        before["calls"][0]["positional"], after["calls"][0]["positional"] = 3, 2
+        assert differences(before, after) == ["call 1 (driver.py:10), split_iname: inner_length passed by name"]
+        assert differences(after, before) == ["call 1 (driver.py:10), split_iname: inner_length passed by position"]
+
     @pytest.mark.parametrize(
         ("before", "after", "said"),
         [
