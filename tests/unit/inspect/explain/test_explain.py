@@ -353,6 +353,22 @@ class TestRecorded:
         assert "    + w[i] = 2*z[i]\n" in text
         assert "parameter factor: 1 -> 2\n" in text
 
+    def test_parameters(self, context):
+        """A miss is headed by the kernel with its parameters, in both layers."""
+        for factor in (3, 4):
+            shifted(factor=factor).prepare(context)
+        heads = [miss.words[0] for miss in kcl.explain("shifted")]
+        names = ("generator", "binary")
+        assert heads == [f"shifted(factor={number}), {layer} layer: miss" for number in (3, 4) for layer in names]
+
+    def test_parameters_of_what_is_not_stored(self, context, monkeypatch):
+        """A miss that stores no entry is headed by the parameters of its record."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        with pytest.raises(kcl.errors.CacheMiss):
+            shifted(factor=5).prepare(context)
+        (miss,) = kcl.explain("shifted")
+        assert miss.words[0].startswith("shifted(factor=5), generator layer: ")
+
     def test_specialised(self, context):
         """The base row holds the record for the rows of its dtypes."""
         kernel = shifted(factor=7)
