@@ -8,6 +8,7 @@ Of several the youngest is taken. Records and texts come from the entries themse
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -370,15 +371,21 @@ def short_diff(before: str, after: str) -> list[str]:
     end = min(_same(one[::-1], other[::-1]), len(one) - start, len(other) - start)
     end = max(0, end - 1)  # one line around
     one, other = (lines[start : max(start, len(lines) - end)][:_COMPARED_LINES] for lines in (one, other))
-    lines = [_cut(line.rstrip()) for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
-    lines = [line for line in lines if line and not line.startswith("@@")]
+    lines = [line.rstrip() for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
+    lines = _cut([line for line in lines if line and not line.startswith("@@")])
     if len(lines) > _DIFF_LINES:
         lines[_DIFF_LINES:] = [f"... {len(lines) - _DIFF_LINES} more lines"]
     return lines
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..."
+def _cut(lines: list[str]) -> list[str]:
+    """Cut the long lines of a diff; of a line that was exchanged the part stays that differs."""
+    signs = "".join(line[0] for line in lines)
+    for run in re.finditer(r"(-+)(\++)", signs):
+        for old, new in zip(range(*run.span(1)), range(*run.span(2)), strict=False):
+            gone, added = calls.from_where_they_part(lines[old][1:], lines[new][1:])
+            lines[old], lines[new] = f"-{gone}", f"+{added}"
+    return [line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..." for line in lines]
 
 
 def _same(one: list[str], other: list[str]) -> int:

@@ -450,19 +450,19 @@ def _shown(found: Sequence[Hunk]) -> list[str]:
         _cut(f"{sign} {line}")
         for hunk in found
         for pair in zip_longest(hunk.gone, hunk.added)
-        for sign, text in zip("-+", _from_where_they_part(*pair), strict=True)
+        for sign, text in zip("-+", from_where_they_part(*pair), strict=True)
         if text is not None
         for line in text.splitlines() or [""]
     ]
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
 
 
-def _from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
-    """Leave out what begins two long lines alike, so that the difference stays where the rest is cut."""
+def from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
+    """Leave out what begins two long lines alike, where the difference would be cut off with the rest."""
     if gone is None or added is None or max(len(gone), len(added)) <= _WIDTH or "\n" in gone + added:
         return gone, added
     start = _same(gone, added) - _BEFORE
-    return (gone, added) if start <= len("...") else (f"...{gone[start:]}", f"...{added[start:]}")
+    return (gone, added) if start + 2 * _BEFORE <= _WIDTH else (f"...{gone[start:]}", f"...{added[start:]}")
 
 
 def _cut(line: str) -> str:

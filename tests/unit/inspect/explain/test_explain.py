@@ -414,6 +414,15 @@ class TestDiff:
         assert len(lines) == 9
         assert lines[-1] == "... 32 more lines"
 
+    def test_long_lines(self):
+        """Of a long line that changed the part is shown that differs, also behind the width."""
+        before = f"void f({'global double *restrict a, ' * 6}int n)"
+        lines = short_diff(before, before.replace("int n", "long n"))
+        assert [line[-8:] for line in lines] == [", int n)", " long n)"]
+        assert all(line[1:4] == "..." and len(line) <= 110 for line in lines)
+        early = [f"void f(int n{size}, {'global double *restrict a, ' * 6})" for size in (4, 8)]
+        assert [line[:14] for line in short_diff(*early)] == ["-void f(int n4", "+void f(int n8"]
+
     def test_large(self):
         """One line of a long text is found at once, with one line around it."""
         lines = [f"line {i}" for i in range(100_000)]
