@@ -116,7 +116,7 @@ class Shelf:
         """Compare a key that was missed at a moment, in a run that began at another.
 
         `made` tells when digests were missed first. `source` is the digest of the OpenCL C to compare with, if entries
-        have it.
+        have it. Where that is the key's own, its row was new, and other programs of the same run do not count.
         """
         own = [one for one in self.entries if one.digest == key.digest]
         if own and _PENDING in own[0].metadata and made.get(key.digest, 0.0) < begun:
@@ -127,6 +127,8 @@ class Shelf:
         paired = [one for one in known if source and part in one.key.parts]
         if source and not paired:  # a program has one entry, under the kernel that asked first
             paired = [one for one in self._others(made) if part in one.key.parts and one.written < moment]
+        if part in key.parts:
+            known = [one for one in known if one.written < begun]
         found = compared(key, texts, paired or known, begun, lambda: self._others(made))
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
@@ -270,9 +272,10 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
             partner = partners.get((one.process, one.kernel, digest), "")
             explanation = shelf.explain(one.key, texts, one.time, begun[one.process], made, partner)
             parameters = found[settings.GENERATOR, one.kernel].parameters(one.key, texts.record)
-            if one.layer == settings.GENERATOR and explanation.nearest is not None:
+            if one.layer == settings.GENERATOR:
                 own = shelf.source_digest(one.key)
-                partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
+                near = explanation.nearest
+                partners[one.process, one.kernel, own] = own if near is None else shelf.source_digest(near.key)
         explained.append(Told(one, counted[place], explanation, parameters))
     return explained
 
