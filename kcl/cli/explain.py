@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -44,7 +44,7 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
         of = "" if kernel is None else f" of kernel {kernel!r}"
         click.echo(f"no miss{of} is known{near}")
     else:
-        output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
+        output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found, ends(asked))]))
         if left_out > 0:
             output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
     raise SystemExit(output.FOUND if kernel is not None and not found else output.FINE)
@@ -62,14 +62,21 @@ def hits(asked: Sequence[Missed], kernel: str | None) -> list[str]:
     return [said, f"The last misses before are of {output.date(asked[-1].time)}:"]
 
 
-def lines(found: Sequence[Miss]) -> list[str]:
-    """Write runs, and what missed in each."""
+def ends(asked: Sequence[Missed]) -> dict[tuple[str, int, float], float]:
+    """Return when the process of each look-up ended, by driver, process and time; where that is forgotten, its time."""
+    ended = journal.ended()
+    return {(one.driver, one.pid, one.time): ended.get(one.process, one.time) for one in asked}
+
+
+def lines(found: Sequence[Miss], ended: Mapping[tuple[str, int, float], float]) -> list[str]:
+    """Write runs, when each ended, and what missed in it."""
     said: list[str] = []
     run = None
     for one in found:
         if (one.driver, one.process) != run:
             run = one.driver, one.process
-            said.append(f"{one.driver or 'python'}, process {one.process}, {output.ago(one.time)}")
+            past = output.ago(ended[one.driver, one.process, one.time])
+            said.append(f"{one.driver or 'python'}, process {one.process}, {past}")
         said += [f"  {line}" for line in one.words]
     return said
 

@@ -52,7 +52,7 @@ def report(driver: str | None, html: str | None, as_json: bool) -> None:
 def lines(run: Run) -> list[str]:
     """Write a run for a terminal."""
     many = f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}"
-    said = [f"{run.driver or 'python'}, {many}, {output.ago(run.ended)}", *tables.layer_lines(run.layers)]
+    said = [f"{run.driver or 'python'}, {many}, {output.ago(run.over)}", *tables.layer_lines(run.layers)]
     said += ["", *kernels.lines(run.rows)]
     if run.told:
         said += ["", *(line for one in run.told for line in misses.lines(one))]

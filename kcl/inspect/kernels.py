@@ -15,7 +15,7 @@ from kcl.base import events, settings
 from kcl.base.events import Asked, Kept
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text import tables
-from kcl.base.text.names import dtype, of_value
+from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.base.text.tables import Column
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -81,8 +81,7 @@ class Row(NamedTuple):
     @property
     def label(self) -> str:
         """The kernel with its parameters: `matmul(block=16)`."""
-        listed = ", ".join(f"{name}={text}" for name, text in self.parameters.items())
-        return f"{self.kernel}({listed})" if listed else self.kernel
+        return of_kernel(self.kernel, self.parameters)
 
     @property
     def seconds(self) -> float:

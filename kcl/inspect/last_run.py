@@ -35,7 +35,8 @@ class Run(NamedTuple):
     """The processes of one run, what they looked up, what explains their misses, and what is in the cache now.
 
     `began` and `ended` are the times of the first and of the last look-up, in seconds since the epoch. `layers` has
-    the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many.
+    the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many. `over`
+    is when the last process ended.
     """
 
     driver: str
@@ -48,6 +49,7 @@ class Run(NamedTuple):
     untold: int
     remarks: tuple[str, ...]
     held: tuple[Held, ...]
+    over: float = 0.0
 
     def total(self, column: str) -> float:
         """Add up a counter over the layers."""
@@ -81,6 +83,7 @@ def last_run(driver: str | None = None) -> Run | None:
         max(0, len(missed) - EXPLAINED),
         tuple(dict.fromkeys([*(remark for one in run for remark in one.remarks), *_late(run[0].driver)])),
         held,
+        run[0].ended,
     )
 
 

@@ -49,23 +49,22 @@ def _plain(value: Any) -> str:
 def _parameters(function: str, count: int) -> list[str]:
     """Name the first parameters of a function of loopy, where that is imported."""
     found: Any = sys.modules.get("loopy")
-    for name in function.split("."):
+    for name in CONSTRUCTORS.get(function, function).split("."):
         found = getattr(found, name, None)
-    named = _positional(found)
-    if named:
-        return named[:count]
-    made = getattr(sys.modules.get("loopy"), CONSTRUCTORS.get(function, ""), object)  # it passes all on to its bases
-    names = (_positional(vars(base).get("__init__"))[1:] for base in made.__mro__)
-    return next(filter(None, names), [])[:count]
+    try:
+        return _positional(found)[:count] if found is not None else []
+    except (TypeError, ValueError):
+        return []
 
 
 def _positional(function: Any) -> list[str]:
-    """Name the parameters that a function takes by their position."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    """Name the parameters that a call may give by position; a class that takes `*args` hands them to a base class."""
+    bases = function.__mro__[1:] if isinstance(function, type) else ()
+    makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
+    listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
+    named = next((one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0])
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in named if one.kind in by_position and one.name != "self"]
 
 
 def _text(function: Any) -> str:

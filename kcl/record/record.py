@@ -192,15 +192,18 @@ class Record(Standing):
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
         """Return the record as JSON has it: calls in their order, each with its place and the texts of its arguments.
 
-        `names` gives the names of a function's parameters.
+        `names` gives the names of a function's parameters. `reached` has what the digests in the arguments stand for.
         """
         numbers: dict[str, int] = {}
         calls: list[dict[str, Any]] = []
+        reached: dict[str, list[list[str]]] = {}
         for record in _ordered(self, lambda record: record.inputs):
             if record.digest not in numbers:
                 calls.append(record._call(numbers, names))
                 numbers[record.digest] = len(calls)
-        return {"calls": calls, "result": len(calls), "beside": []}
+                for thing, text in record.kept:
+                    reached |= {digest: [*map(list, parts)] for digest, parts in texts.reached(thing, text).items()}
+        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached}
 
     def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
         first = 3 + len(self.arguments)
@@ -213,6 +216,7 @@ class Record(Standing):
             "function": self.function,
             "place": str(self.place),
             "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
+            "positional": len(positional),
         }
 
 

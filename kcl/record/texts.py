@@ -274,11 +274,36 @@ def current(value: Any) -> str:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
+    text, parts = _walk(value)
+    return _with(text, Key(parts)) if parts else text
+
+
+def reached(value: Any, text: str) -> dict[str, list[Part]]:
+    """Return by its digest what a value leads to that had this text; nothing where it has another one now.
+
+    This is done on a miss, so that a hit keeps no parts.
+    """
+    if text.startswith(_UNIT):
+        return {}
+    try:
+        found, parts = _walk(value)
+    except (UnknownInput, RecursionError):
+        return {}
+    key = Key(parts)
+    return {key.digest: parts} if text == _with(found, key) else {}
+
+
+def _walk(value: Any) -> tuple[str, list[Part]]:
+    """Return the text of a value, and what the walk found beside it."""
     from kcl.record.callables.walk import Walk
 
     walk = Walk("an argument of loopy", "")
     text = walk.encoder.encode(value)
-    parts = [*walk.parts, *(Part("distribution", f"{name} {distributions.reached(name)}") for name in walk.reached)]
+    parts = [*walk.parts, *(Part(f"distribution {name}", distributions.reached(name)) for name in walk.reached)]
     if walk.encoder.shared:
         parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
-    return f"{text} with {Key(sorted(parts)).digest}" if parts else text
+    return text, sorted(parts)
+
+
+def _with(text: str, key: Key) -> str:
+    return f"{text} with {key.digest}"

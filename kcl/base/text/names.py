@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _PLAIN = re.compile(r"[<>=|]?([biufc])(\d+)")
@@ -26,3 +27,9 @@ def of_value(text: str) -> str:
     if "<class" in text:
         text = _CLASS.sub(r"\1", text)
     return _DTYPE.sub(lambda match: dtype(match[1]), text) if "dtype(" in text else text
+
+
+def of_kernel(name: str, parameters: Mapping[str, str]) -> str:
+    """Write a kernel with the parameters of its recipe: `matmul(block=16)`."""
+    listed = ", ".join([f"{parameter}={of_value(text)}" for parameter, text in parameters.items()])
+    return f"{name}({listed})" if listed else name

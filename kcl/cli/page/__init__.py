@@ -166,10 +166,10 @@ def _misses(run: Run) -> Html:
 
 
 def _missed(one: Told) -> Html:
-    missed, times, explanation = one
+    missed, times, explanation, _parameters = one
     often = f", {times} times" if times > 1 else ""
     outcome = element("span", missed.outcome, class_=f"outcome {missed.outcome}")
-    title = element("h3", element("code", missed.kernel), f", {missed.layer} layer: ", outcome, often)
+    title = element("h3", element("code", one.label), f", {missed.layer} layer: ", outcome, often)
     if explanation is None:
         return element("article", title, element("p", missed.reason))
     if not explanation.changes:

@@ -8,6 +8,7 @@ Of several the youngest is taken. Records and texts come from the entries themse
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -85,12 +86,13 @@ def explain(
     `begun` is the moment at which the run that missed began, in seconds since the epoch. Where no entry of the kernel
     is older, `others` gives those of other kernels: recipes that make the same calls share their entries. It does so
     too where the older ones have other parameters: the program may have launched the unit before it had the recipe.
+    Of the run itself only entries with equal parameters count: the others are no reason why this one was missed.
     """
     known = list(known)
     found = nearest(key, [one for one in known if one.written < begun], texts.record)
     if texts.record is not None and (found is None or _is_other_variant(found, key, texts.record)):
         found = _shared(key, [one for one in others() if one.written < begun], texts.record, found)
-    found = found or nearest(key, known, texts.record)
+    found = found or nearest(key, [one for one in known if _is_for(one, key, texts.record)], texts.record)
     if found is None:
         return FIRST_TIME
     return Explanation(found, tuple(changes(found, key, texts)))
@@ -163,6 +165,14 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
 def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
     """Tell whether an entry is for other parameters, dtypes or another device."""
     return bool(_variants([*found.key.diff(key), *_beside(found.texts(), record)]))
+
+
+def _is_for(one: Known, key: Key, record: Record | None) -> bool:
+    """Tell whether an entry is for the parameters of a missed key; of long ones an entry tells the starts."""
+    given = {str(name): str(text) for name, text in [*key.parts, *(record or {}).get("beside", ())]}
+    recipe = one.metadata.get("recipe") or {}
+    same = all(given.get(PARAMETER + name, text).startswith(text) for name, text in recipe.get("parameters", ()))
+    return same and not is_base(one.metadata)
 
 
 def _beside(before: Texts, record: Record) -> list[Difference]:
@@ -370,15 +380,21 @@ def short_diff(before: str, after: str) -> list[str]:
     end = min(_same(one[::-1], other[::-1]), len(one) - start, len(other) - start)
     end = max(0, end - 1)  # one line around
     one, other = (lines[start : max(start, len(lines) - end)][:_COMPARED_LINES] for lines in (one, other))
-    lines = [_cut(line.rstrip()) for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
-    lines = [line for line in lines if line and not line.startswith("@@")]
+    lines = [line.rstrip() for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
+    lines = _cut([line for line in lines if line and not line.startswith("@@")])
     if len(lines) > _DIFF_LINES:
         lines[_DIFF_LINES:] = [f"... {len(lines) - _DIFF_LINES} more lines"]
     return lines
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..."
+def _cut(lines: list[str]) -> list[str]:
+    """Cut the long lines of a diff; of a line that was exchanged the part stays that differs."""
+    signs = "".join(line[0] for line in lines)
+    for run in re.finditer(r"(-+)(\++)", signs):
+        for old, new in zip(range(*run.span(1)), range(*run.span(2)), strict=False):
+            gone, added = calls.from_where_they_part(lines[old][1:], lines[new][1:])
+            lines[old], lines[new] = f"-{gone}", f"+{added}"
+    return [line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..." for line in lines]
 
 
 def _same(one: list[str], other: list[str]) -> int:

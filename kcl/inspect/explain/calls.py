@@ -1,7 +1,8 @@
 """Records of calls: what differs between two of them, in words.
 
-    record    = {"calls": [call...], "result": number, "beside": [[name, text]...]}
-    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...]}
+    record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...}}
+    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...], "positional": number}
+    reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
     reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
 
 A record lies in the generator entry as the part `record.json`. The numbers and the places in a line are those of the
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +22,10 @@ from itertools import zip_longest
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache.key import Difference
+from kcl.cache.key import Difference, Key
 from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
 from kcl.inspect.explain.words import About, arrow, sentence, shortened, telling, value
+from kcl.record.table import CONSTRUCTORS
 
 PART = "record.json"
 
@@ -38,6 +41,7 @@ _SHORT = 60  # characters: shorter values are shown whole
 _WIDTH = 110  # of a line of a diff
 _BEFORE = 40  # characters of a long line before the first that differs
 _COMPARED = 400  # elements
+_REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
 
 
 class Stored(dict[str, Any]):
@@ -74,6 +78,7 @@ def read(part: bytes | None) -> Record | None:
         calls_of(record)
         _result(record)
         _beside(record)
+        _reached(record)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
     return Stored(record) if isinstance(record, dict) else None
@@ -164,6 +169,12 @@ def _beside(record: Record) -> dict[str, str]:
     return {str(name): str(text) for name, text in record.get("beside", ())}
 
 
+def _reached(record: Record) -> dict[str, Key]:
+    """Return what objects lead to, by the digests in their texts."""
+    listed = record.get("reached", {})
+    return {digest: Key([(str(name), str(text)) for name, text in parts]) for digest, parts in listed.items()}
+
+
 def _result(record: Record) -> int:
     """Return the index of the call whose result the recipe returns; -1 where the record names none."""
     number = record.get("result")
@@ -215,11 +226,17 @@ def _arrived(match: Match, new: int) -> str:
 
 def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Said:
     place = f" ({call.place})" if call.place else ""
-    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {call.function}{what}", tuple(diff))
+    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff))
 
 
 def _gone(call: Call) -> Said:
-    return Said(f"call {call.number}", "", f"call {call.number}, {call.function} is gone", ())
+    return Said(f"call {call.number}", "", f"call {call.number}, {_titled(call)} is gone", ())
+
+
+def _titled(call: Call) -> str:
+    """Name the function of a call, and the argument or variable of a kernel that it makes."""
+    names = [text for name, text in call.arguments if name == "name"] if call.function in CONSTRUCTORS else []
+    return f"{call.function} {shortened(names[0])}" if names else call.function
 
 
 def _returned(match: Match, before: Record, after: Record) -> list[Said]:
@@ -259,10 +276,19 @@ def _changed(match: Match, old: int, new: int) -> Iterator[Said]:
         said, diff = _argument(match, old, new, place[0], ours.get(place), theirs.get(place))
         sentences += said
         diffs += diff
+    if not sentences:
+        sentences = _passed(match.before.calls[old], match.after.calls[new])
     if not sentences and list(ours) != list(theirs):
         sentences = ["arguments in another order"]
     if sentences:
         yield _said(match.after.calls[new], f": {', '.join(sentences)}", diffs)
+
+
+def _passed(before: Call, after: Call) -> list[str]:
+    """Say which arguments are passed by position in one of two calls, and by name in the other."""
+    more, by = (before, "name") if before.positional > after.positional else (after, "position")
+    names = [name for name, _text in more.arguments[min(before.positional, after.positional) : more.positional]]
+    return [f"{', '.join(map(_label, names))} passed by {by}"] if names else []
 
 
 def _by_name(call: Call) -> dict[tuple[str, int], str]:
@@ -285,7 +311,25 @@ def _argument(
         return [], []
     one = written(before, old + 1, lambda index: _former(match, index))
     other = written(after, new + 1, lambda index: f"call {index + 1}")
-    return _elements(name, one, other) or ([_values(name, one, other)], [])
+    label, led = _label(name), _led(match, one, other)
+    bare, other_bare = _REACHED.sub("", one), _REACHED.sub("", other)
+    if bare == other_bare:
+        return [f"{label}: {led}" if led else f"{label} changed"], []
+    sentences, diff = _elements(name, bare, other_bare) or ([_values(name, bare, other_bare)], [])
+    return [*sentences, *([f"{label}: {led}"] if led else [])], diff
+
+
+def _led(match: Match, before: str, after: str) -> str:
+    """Say what differs in what the objects of an argument lead to, but for what the lines beside the calls say."""
+    told = {one.name for one in beside(match.before.record, match.after.record)}
+    old, new = _REACHED.findall(before), _REACHED.findall(after)
+    if "python" in told or len(old) != len(new):  # another Python has other digests for the same code
+        return ""
+    known, found = _reached(match.before.record), _reached(match.after.record)
+    pairs = [(known[one], found[other]) for one, other in zip(old, new, strict=True) if one in known and other in found]
+    said = [sentence(one) for pair in pairs for one in pair[0].diff(pair[1]) if one.name not in told]
+    more = [f"{len(said) - _PLACES} more"] if len(said) > _PLACES else []
+    return ", ".join([*filter(None, said[:_PLACES]), *more])
 
 
 def _one_sided(name: str, after: str | None) -> str:
@@ -406,19 +450,19 @@ def _shown(found: Sequence[Hunk]) -> list[str]:
         _cut(f"{sign} {line}")
         for hunk in found
         for pair in zip_longest(hunk.gone, hunk.added)
-        for sign, text in zip("-+", _from_where_they_part(*pair), strict=True)
+        for sign, text in zip("-+", from_where_they_part(*pair), strict=True)
         if text is not None
         for line in text.splitlines() or [""]
     ]
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
 
 
-def _from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
-    """Leave out what begins two long lines alike, so that the difference stays where the rest is cut."""
+def from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
+    """Leave out what begins two long lines alike, where the difference would be cut off with the rest."""
     if gone is None or added is None or max(len(gone), len(added)) <= _WIDTH or "\n" in gone + added:
         return gone, added
     start = _same(gone, added) - _BEFORE
-    return (gone, added) if start <= len("...") else (f"...{gone[start:]}", f"...{added[start:]}")
+    return (gone, added) if start + 2 * _BEFORE <= _WIDTH else (f"...{gone[start:]}", f"...{added[start:]}")
 
 
 def _cut(line: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.names import of_kernel
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -27,9 +28,12 @@ from kcl.inspect.explain import (
     texts_of,
 )
 from kcl.inspect.explain import explain as compared
+from kcl.inspect.explain.calls import Record
+from kcl.inspect.explain.words import shortened
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
+from kcl.record.evidence import PARAMETER
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
 _BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry", ())
@@ -40,11 +44,20 @@ _SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
 
 
 class Told(NamedTuple):
-    """A look-up that was no hit, how often it was so in that run, and what explains it, None where no miss."""
+    """A look-up that was no hit, how often it was so in that run, and what explains it, None where no miss.
+
+    `parameters` are those of the recipe as text, as far as they are known.
+    """
 
     missed: Missed
     times: int
     explanation: Explanation | None
+    parameters: Mapping[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters."""
+        return of_kernel(self.missed.kernel, self.parameters)
 
 
 class Miss(NamedTuple):
@@ -103,7 +116,7 @@ class Shelf:
         """Compare a key that was missed at a moment, in a run that began at another.
 
         `made` tells when digests were missed first. `source` is the digest of the OpenCL C to compare with, if entries
-        have it.
+        have it. Where that is the key's own, its row was new, and other programs of the same run do not count.
         """
         own = [one for one in self.entries if one.digest == key.digest]
         if own and _PENDING in own[0].metadata and made.get(key.digest, 0.0) < begun:
@@ -114,6 +127,8 @@ class Shelf:
         paired = [one for one in known if source and part in one.key.parts]
         if source and not paired:  # a program has one entry, under the kernel that asked first
             paired = [one for one in self._others(made) if part in one.key.parts and one.written < moment]
+        if part in key.parts:
+            known = [one for one in known if one.written < begun]
         found = compared(key, texts, paired or known, begun, lambda: self._others(made))
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
@@ -133,6 +148,16 @@ class Shelf:
         own = next((one for one in entries if one.digest == key.digest), None)
         source = self._source(own) if own is not None else b""
         return hashlib.sha256(source).hexdigest() if source else ""
+
+    def parameters(self, key: Key, record: Record | None) -> Mapping[str, str]:
+        """Return the parameters of the recipe of a row or a program: as the rows of its code have them, else a miss."""
+        program = next((part.value for part in key.parts if part.name == "source"), "")
+        rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
+        rows = rows or [one.recipe for one in self.entries if program and one.metadata.get("program") == program]
+        if rows:
+            return inventory.common(rows).parameters
+        named = [*key.parts, *(record or {}).get("beside", ())]
+        return {name[len(PARAMETER) :]: shortened(text) for name, text in named if name.startswith(PARAMETER)}
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry, none where that is not there."""
@@ -237,6 +262,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
     explained = []
     for place, one in first.items():
         explanation = None
+        parameters: Mapping[str, str] = {}
         if _is_explained(one) and one.key is not None:
             shelf = found[one.layer, one.kernel]
             texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
@@ -245,10 +271,12 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
                 texts = found[settings.GENERATOR, one.kernel].source(digest)
             partner = partners.get((one.process, one.kernel, digest), "")
             explanation = shelf.explain(one.key, texts, one.time, begun[one.process], made, partner)
-            if one.layer == settings.GENERATOR and explanation.nearest is not None:
+            parameters = found[settings.GENERATOR, one.kernel].parameters(one.key, texts.record)
+            if one.layer == settings.GENERATOR:
                 own = shelf.source_digest(one.key)
-                partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
-        explained.append(Told(one, counted[place], explanation))
+                near = explanation.nearest
+                partners[one.process, one.kernel, own] = own if near is None else shelf.source_digest(near.key)
+        explained.append(Told(one, counted[place], explanation, parameters))
     return explained
 
 
@@ -278,10 +306,10 @@ def in_words(explanation: Explanation) -> list[str]:
 
 def lines(one: Told) -> list[str]:
     """Write one look-up and what explains it as lines for a person."""
-    missed, times, explanation = one
+    missed, times, explanation, _parameters = one
     often = f" ({times} times)" if times > 1 else ""
     words = [missed.reason] if explanation is None else in_words(explanation)
-    return [f"{missed.kernel}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
+    return [f"{one.label}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
 
 
 def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) -> list[Miss]:
@@ -293,9 +321,9 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     >>> event, outputs = doubled()(queue, x=x)
     >>> for miss in kcl.explain("doubled"):
     ...     print(miss)
-    doubled, generator layer: miss
+    doubled(factor=2), generator layer: miss
       first time seen
-    doubled, binary layer: miss
+    doubled(factor=2), binary layer: miss
       first time seen
 
     Reads files of the cache directory; where these cannot be read the list is empty. Raises nothing. Thread-safe.
@@ -317,7 +345,7 @@ def described(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Miss]
 
 
 def _miss(one: Told) -> Miss:
-    missed, times, explanation = one
+    missed, times, explanation, _parameters = one
     nearest = explanation.nearest if explanation is not None else None
     return Miss(
         missed.time,

@@ -27,12 +27,16 @@ _APART = 2.0  # the cost of a call that is gone and one that is inserted
 
 
 class Call(NamedTuple):
-    """One call of a record; `number` counts from 1, `place` is the file and the line of the user's code."""
+    """One call of a record; `number` counts from 1, `place` is the file and the line of the user's code.
+
+    The first `positional` arguments are passed by position.
+    """
 
     number: int
     function: str
     place: str
     arguments: tuple[tuple[str, str], ...]
+    positional: int = 0
 
 
 class Graph:
@@ -42,9 +46,10 @@ class Graph:
     meanings have equal numbers in all graphs that share `numbers`.
     """
 
-    __slots__ = ("calls", "forms", "meanings", "pieces", "references", "surroundings")
+    __slots__ = ("calls", "forms", "meanings", "pieces", "record", "references", "surroundings")
 
     def __init__(self, record: Mapping[str, Any], numbers: dict[object, int]) -> None:
+        self.record = record
         self.calls = calls_of(record)
         self.references: list[tuple[int, ...]] = []
         self.forms: list[int] = []
@@ -109,10 +114,12 @@ class Match:
 
 def calls_of(record: Mapping[str, Any]) -> list[Call]:
     """Return the calls of a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
-    return [
-        Call(number, str(call["function"]), str(call.get("place", "")), _arguments(call))
-        for number, call in enumerate(record["calls"], 1)
-    ]
+    return [_call(number, call) for number, call in enumerate(record["calls"], 1)]
+
+
+def _call(number: int, call: Mapping[str, Any]) -> Call:
+    place, positional = str(call.get("place", "")), int(call.get("positional", 0))
+    return Call(number, str(call["function"]), place, _arguments(call), positional)
 
 
 def _arguments(call: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

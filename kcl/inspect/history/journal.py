@@ -42,6 +42,7 @@ __all__ = [
     "Missed",
     "Row",
     "Used",
+    "ended",
     "fault",
     "flush",
     "fold",
@@ -170,7 +171,15 @@ def last_misses() -> list[Missed]:
 
 def last_run(driver: str | None = None) -> list[Ran]:
     """Return the processes of the last run of a driver, or of any; empty where none is known."""
-    return runs.last([one for lines in _read() for one in lines.ran()], driver)
+    return runs.last(_ran(), driver)
+
+
+def ended() -> dict[str, float]:
+    """Return when each process that is known of ended, by its name."""
+    found: dict[str, float] = {}
+    for one in _ran():
+        found[one.name] = max(one.ended, found.get(one.name, 0.0))
+    return found
 
 
 def of_this_run() -> list[Missed]:
@@ -195,6 +204,10 @@ def reset() -> None:
         with _alone(store.location, patience=1.0):
             for place in list(store.scan()):
                 store.delete(place)
+
+
+def _ran() -> list[Ran]:
+    return [one for lines in _read() for one in lines.ran()]
 
 
 def _read() -> list[_Lines]:

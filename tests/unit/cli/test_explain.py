@@ -9,10 +9,15 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from kcl.base import events
+from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cli import main, output
 from kcl.drivers.pocl import client
+from kcl.inspect.history import journal
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -126,7 +131,7 @@ class TestExplain:
         assert (first["changes"], first["nearest"]) == ([], None)
         assert sentences(second) == ["argument a: float32 -> float64", "argument x: float32 -> float64"]
         said = kcl(warm, "explain").stdout
-        assert "  typed, generator layer: miss\n    first time seen\n" in said
+        assert "  typed(block=16), generator layer: miss\n    first time seen\n" in said
 
     def test_hits(self, warm):
         """A later run that missed nothing is told first, then the date of the misses; not for a kernel it left out."""
@@ -255,3 +260,15 @@ class TestNothingStored:
 
 def _entry(store, address):
     return Entry.unpack(store.get(address))
+
+
+def test_ago(monkeypatch):
+    """A run is as long ago as the end of its process, which `kcl report` counts from as well."""
+    key = Key([("source", "1")])
+    events.emit(Event("binary", "axpy", key.digest, "miss", "not in the cache", 0.5, 10), key)
+    journal.flush()
+    (ran,) = journal.last_run()
+    monkeypatch.setattr(output, "ago", lambda moment: "now" if moment == ran.ended else f"at {moment}")
+    for command in ("explain", "report"):
+        said = CliRunner().invoke(main, [command]).stdout.splitlines()[0]
+        assert said == f"{ran.driver}, process {ran.pid}, now"

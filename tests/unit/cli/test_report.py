@@ -56,7 +56,7 @@ class TestReport:
         copy.edit("driver.py", "parameter(9)", "parameter(10)")
         copy.run("inputs")
         said = kcl("report")
-        assert "parameter, generator layer: miss\n  nearest earlier entry: " in said
+        assert "parameter(factor=10), generator layer: miss\n  nearest earlier entry: " in said
         assert "  parameter factor: 9 -> 10\n" in said
         assert differs("report", json.loads(kcl("report", "--json"))) == []
         monkeypatch.setenv("COLUMNS", "50")

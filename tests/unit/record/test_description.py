@@ -55,11 +55,15 @@ class TestPlaces:
         assert "def recipe" in place.texts["code recipe"]
         assert place.origins == {"code recipe": (__name__, recipe.__code__.co_firstlineno)}
 
-    def test_arguments_of_bases(self):
-        """A class of loopy that passes its arguments on has the names of the base that takes them."""
-        unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = i", [lp.GlobalArg("a", np.float32, ("n",)), "..."], **VERSION)
-        calls = description.place(unmade.record_of(unit), unit, None, None).record["calls"]
-        assert [name for name, _text in calls[0]["arguments"]] == ["name", "dtype", "shape"]
+    def test_names_of_parameters(self):
+        """Arguments are named as a class or its base names them; those that loopy passes on as `*args` are numbered."""
+        arguments = [lp.GlobalArg("a", np.int32), lp.ConstantArg("b", np.int32), lp.ValueArg("n", np.int32)]
+        unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = b[i]", arguments, **VERSION)
+        unit = lp.set_options(unit, "return_dict")
+        place = description.place(unmade.record_of(unit), unit, None, None)
+        names = [[name for name, _text in call["arguments"]] for call in place.record["calls"]]
+        assert names[:3] == [["name", "dtype"]] * 3
+        assert names[-1] == ["kernel", "2"]
 
     def test_of_a_unit_outside_of_recipes(self):
         """Without a recipe there are calls and what stands beside them."""

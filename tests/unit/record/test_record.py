@@ -198,16 +198,28 @@ class TestDescription:
                     "function": "f",
                     "place": "driver.py:7",
                     "arguments": [["first", "1"], ["second", "'x'"], ["option", "[2]"]],
+                    "positional": 2,
                 }
             ],
             "result": 1,
             "beside": [],
+            "reached": {},
         }
 
     def test_more_arguments_than_names(self):
         """Arguments without a known name are numbered."""
         (found,) = call("f", 1, 2, 3).described(lambda _function, _count: ["first"])["calls"]
         assert [label for label, _text in found["arguments"]] == ["first", "2", "3"]
+
+    def test_reached(self, monkeypatch):
+        """What an object of the user leads to is described by its digest, unless it changed since the call."""
+        one = call("f", [Limiter(), Limiter()])
+        (text,) = {text for _thing, text in one.kept}
+        (digest, parts), *_ = one.described()["reached"].items()
+        assert text.endswith(f" with {digest}")
+        assert ["global LIMIT in Limiter.code", "0.75"] in parts
+        monkeypatch.setitem(globals(), "LIMIT", 0.5)
+        assert one.described()["reached"] == {}
 
     def test_strings_stay_as_they_are(self):
         """What looks like a reference in a string of the user is not replaced."""
@@ -218,6 +230,17 @@ class TestDescription:
         assert texts[0] == f"[call 1, {words!r}]"
         assert texts[1] == repr(words[1].encode())
         assert texts[2] == f"{{{words[2]!r}: call 1}}"
+
+
+LIMIT = 0.75
+
+
+class Limiter:
+    """A callable's class."""
+
+    def code(self):
+        """Return code that depends on a global."""
+        return f"x > {LIMIT}"
 
 
 class Held:

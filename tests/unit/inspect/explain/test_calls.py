@@ -75,6 +75,19 @@ class TestArguments:
         before, after = (record(("f", [("2", f"dtype('<f{size}')")])) for size in (4, 8))
         assert differences(before, after) == ["call 1 (driver.py:10), f: argument 2 float32 -> float64"]
 
+    def test_arrays(self):
+        """The argument of a kernel is named."""
+        before, after = (record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")])) for size in (8, 4))
+        assert differences(before, after) == ["call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32"]
+        assert differences(before, record()) == ["call 1, GlobalArg 'x' is gone"]
+
+    def test_by_position(self):
+        """An argument that is the same, but is passed by name now, is named."""
+        before, after = record(split(1, 16)), record(split(1, 16))
+        before["calls"][0]["positional"], after["calls"][0]["positional"] = 3, 2
+        assert differences(before, after) == ["call 1 (driver.py:10), split_iname: inner_length passed by name"]
+        assert differences(after, before) == ["call 1 (driver.py:10), split_iname: inner_length passed by position"]
+
     @pytest.mark.parametrize(
         ("before", "after", "said"),
         [
@@ -99,6 +112,52 @@ class TestArguments:
         """Long values show both ends, or where they part; digests show nothing."""
         found = differences(record(("f", [("x", before)])), record(("f", [("x", after)])))
         assert found == [f"call 1 (driver.py:10), f: {said}"]
+
+
+class TestReached:
+    """What an object of the user leads to is compared part by part."""
+
+    def said(self, before, after, name="Limiter", beside=((), ())):
+        """Return what differs between records of one callable that leads to other parts, and has other attributes."""
+        described = []
+        for digit, (parts, attribute), facts in zip("12", (before, after), beside, strict=True):
+            text = f"class {name}(order={attribute}) with {digit * 64}"
+            one = record(("register_callable", [("callable_", text)]), beside=facts)
+            described.append({**one, "reached": {digit * 64: parts}} if parts is not None else one)
+        return differences(*described)
+
+    def test_value(self):
+        """A global and a helper are named as in the key of a pure recipe."""
+        before = [["code preamble", "1" * 64], ["global LIMIT in preamble", "0.75"]]
+        after = [["code preamble", "2" * 64], ["global LIMIT in preamble", "0.5"]]
+        assert self.said((before, 2), (after, 2)) == [
+            "call 1 (driver.py:10), register_callable: callable_: "
+            "helper `preamble` changed, global LIMIT in `preamble`: 0.75 -> 0.5"
+        ]
+
+    def test_attribute_too(self):
+        """Attributes of the object that differ stand before that."""
+        parts = [[["global LIMIT in preamble", value]] for value in ("0.75", "0.5")]
+        assert self.said((parts[0], 2), (parts[1], 4)) == [
+            "call 1 (driver.py:10), register_callable: "
+            "callable_ class Limiter(order=2) -> class Limiter(order=4), "
+            "callable_: global LIMIT in `preamble`: 0.75 -> 0.5"
+        ]
+
+    def test_earlier_format(self):
+        """Against a record that does not hold the parts it is said that something differs."""
+        parts = [["global LIMIT in preamble", "0.5"]]
+        assert self.said((None, 2), (parts, 2)) == ["call 1 (driver.py:10), register_callable: callable_ changed"]
+
+    def test_beside(self):
+        """A distribution that is told beside the calls is not told again; another Python digests code otherwise."""
+        for name in ("distribution loopy", "python"):
+            facts = [[(name, f"{number} {'1' * 64}")] for number in (1, 2)]
+            before, after = ([["code preamble", digit * 64], *facts[0]] for digit in "12")
+            parts = (before, 2), ([*after[:1], *map(list, facts[1])], 2)
+            (line, _beside) = self.said(*parts, beside=facts)
+            told = "callable_: helper `preamble` changed" if name != "python" else "callable_ changed"
+            assert line == f"call 1 (driver.py:10), register_callable: {told}"
 
 
 class TestStatements:

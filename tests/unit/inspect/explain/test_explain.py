@@ -227,6 +227,18 @@ class TestRecorded:
         assert nearest(keyed(missed), [bare, near], missed) is near
         assert nearest(keyed(missed), [bare], missed) is bare
 
+    def test_same_run(self):
+        """Of the run itself an entry with equal parameters counts, one with others does not."""
+        one, missed = recorded(16), recorded(32)
+        missed["beside"] = [*missed["beside"], ["parameter block", "32"]]
+        for block, is_near in (("16", False), ("32", True)):
+            metadata = {"function": "f", "recipe": {"parameters": [["block", block]]}}
+            of_run = known(keyed(one), 2.0, metadata, Texts(record=one))
+            base = known(keyed(one), 2.0, {"base": {}}, Texts(record=one))
+            found = explain(keyed(missed), texts(missed), [of_run, base], begun=1.0)
+            assert found.nearest is (of_run if is_near else None)
+            assert explain(keyed(missed), texts(missed), [of_run, base], begun=3.0).nearest is not None
+
     def test_converted(self):
         """A unit that was launched before it had a recipe is nearer than the recipe with another parameter."""
         unit, other, missed = recorded(16), recorded(16, "l.1"), recorded(32)
@@ -353,6 +365,24 @@ class TestRecorded:
         assert "    + w[i] = 2*z[i]\n" in text
         assert "parameter factor: 1 -> 2\n" in text
 
+    def test_parameters(self, context):
+        """A miss is headed by the kernel with its parameters, in both layers; no others of the run count."""
+        for factor in (3, 4):
+            shifted(factor=factor).prepare(context)
+        found = kcl.explain("shifted")
+        assert [miss.words[1:] for miss in found] == [("  first time seen",)] * 4
+        heads = [miss.words[0] for miss in found]
+        names = ("generator", "binary")
+        assert heads == [f"shifted(factor={number}), {layer} layer: miss" for number in (3, 4) for layer in names]
+
+    def test_parameters_of_what_is_not_stored(self, context, monkeypatch):
+        """A miss that stores no entry is headed by the parameters of its record."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        with pytest.raises(kcl.errors.CacheMiss):
+            shifted(factor=5).prepare(context)
+        (miss,) = kcl.explain("shifted")
+        assert miss.words[0].startswith("shifted(factor=5), generator layer: ")
+
     def test_specialised(self, context):
         """The base row holds the record for the rows of its dtypes."""
         kernel = shifted(factor=7)
@@ -397,6 +427,15 @@ class TestDiff:
         lines = short_diff(one, other)
         assert len(lines) == 9
         assert lines[-1] == "... 32 more lines"
+
+    def test_long_lines(self):
+        """Of a long line that changed the part is shown that differs, also behind the width."""
+        before = f"void f({'global double *restrict a, ' * 6}int n)"
+        lines = short_diff(before, before.replace("int n", "long n"))
+        assert [line[-8:] for line in lines] == [", int n)", " long n)"]
+        assert all(line[1:4] == "..." and len(line) <= 110 for line in lines)
+        early = [f"void f(int n{size}, {'global double *restrict a, ' * 6})" for size in (4, 8)]
+        assert [line[:14] for line in short_diff(*early)] == ["-void f(int n4", "+void f(int n8"]
 
     def test_large(self):
         """One line of a long text is found at once, with one line around it."""
