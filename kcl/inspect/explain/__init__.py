@@ -1,8 +1,9 @@
-"""Why a look-up missed: the nearest earlier entry of the same kernel, and what of its key differs, in words.
+"""Why a look-up missed: the nearest earlier entry, and what of its key differs, in words.
 
-The nearest entry is one of an earlier run, then one with equal parameters, dtypes and device, then the one whose record
-of calls differs least from that of the missed key. Without records it is the one whose key differs in the fewest parts.
-Of several the youngest is taken. Records and texts come from the entries themselves.
+The nearest entry is one of the same kernel, else of another one that makes most of the same calls. It is one of an
+earlier run, then one with equal parameters, dtypes and device, then the one whose record of calls differs least from
+that of the missed key. Without records it is the one whose key differs in the fewest parts. Of several the youngest is
+taken. Records and texts come from the entries themselves.
 """
 
 from __future__ import annotations
@@ -86,13 +87,12 @@ def explain(
     `begun` is the moment at which the run that missed began, in seconds since the epoch. Where no entry of the kernel
     is older, `others` gives those of other kernels: recipes that make the same calls share their entries. It does so
     too where the older ones have other parameters: the program may have launched the unit before it had the recipe.
-    Of the run itself only entries with equal parameters count: the others are no reason why this one was missed.
     """
     known = list(known)
     found = nearest(key, [one for one in known if one.written < begun], texts.record)
     if texts.record is not None and (found is None or _is_other_variant(found, key, texts.record)):
         found = _shared(key, [one for one in others() if one.written < begun], texts.record, found)
-    found = found or nearest(key, [one for one in known if _is_for(one, key, texts.record)], texts.record)
+    found = found or nearest(key, known, texts.record)
     if found is None:
         return FIRST_TIME
     return Explanation(found, tuple(changes(found, key, texts)))
@@ -165,14 +165,6 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
 def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
     """Tell whether an entry is for other parameters, dtypes or another device."""
     return bool(_variants([*found.key.diff(key), *_beside(found.texts(), record)]))
-
-
-def _is_for(one: Known, key: Key, record: Record | None) -> bool:
-    """Tell whether an entry is for the parameters of a missed key; of long ones an entry tells the starts."""
-    given = {str(name): str(text) for name, text in [*key.parts, *(record or {}).get("beside", ())]}
-    recipe = one.metadata.get("recipe") or {}
-    same = all(given.get(PARAMETER + name, text).startswith(text) for name, text in recipe.get("parameters", ()))
-    return same and not is_base(one.metadata)
 
 
 def _beside(before: Texts, record: Record) -> list[Difference]:

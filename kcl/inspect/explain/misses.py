@@ -29,7 +29,7 @@ from kcl.inspect.explain import (
 )
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.calls import Record
-from kcl.inspect.explain.words import shortened
+from kcl.inspect.explain.words import shortened, value
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
@@ -116,7 +116,7 @@ class Shelf:
         """Compare a key that was missed at a moment, in a run that began at another.
 
         `made` tells when digests were missed first. `source` is the digest of the OpenCL C to compare with, if entries
-        have it. Where that is the key's own, its row was new, and other programs of the same run do not count.
+        have it.
         """
         own = [one for one in self.entries if one.digest == key.digest]
         if own and _PENDING in own[0].metadata and made.get(key.digest, 0.0) < begun:
@@ -127,8 +127,6 @@ class Shelf:
         paired = [one for one in known if source and part in one.key.parts]
         if source and not paired:  # a program has one entry, under the kernel that asked first
             paired = [one for one in self._others(made) if part in one.key.parts and one.written < moment]
-        if part in key.parts:
-            known = [one for one in known if one.written < begun]
         found = compared(key, texts, paired or known, begun, lambda: self._others(made))
         if found == FIRST_TIME and len(own) > 1:
             return Explanation(None, (_OTHER_PYTHON,))
@@ -154,10 +152,10 @@ class Shelf:
         program = next((part.value for part in key.parts if part.name == "source"), "")
         rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
         rows = rows or [one.recipe for one in self.entries if program and one.metadata.get("program") == program]
-        if rows:
-            return inventory.common(rows).parameters
         named = [*key.parts, *(record or {}).get("beside", ())]
-        return {name[len(PARAMETER) :]: shortened(text) for name, text in named if name.startswith(PARAMETER)}
+        of_miss = {name[len(PARAMETER) :]: text for name, text in named if name.startswith(PARAMETER)}
+        texts = inventory.common(rows).parameters if rows else of_miss
+        return {name: shortened(value(text)) for name, text in texts.items()}
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry, none where that is not there."""
@@ -272,10 +270,9 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
             partner = partners.get((one.process, one.kernel, digest), "")
             explanation = shelf.explain(one.key, texts, one.time, begun[one.process], made, partner)
             parameters = found[settings.GENERATOR, one.kernel].parameters(one.key, texts.record)
-            if one.layer == settings.GENERATOR:
+            if one.layer == settings.GENERATOR and explanation.nearest is not None:
                 own = shelf.source_digest(one.key)
-                near = explanation.nearest
-                partners[one.process, one.kernel, own] = own if near is None else shelf.source_digest(near.key)
+                partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
         explained.append(Told(one, counted[place], explanation, parameters))
     return explained
 

@@ -227,18 +227,6 @@ class TestRecorded:
         assert nearest(keyed(missed), [bare, near], missed) is near
         assert nearest(keyed(missed), [bare], missed) is bare
 
-    def test_same_run(self):
-        """Of the run itself an entry with equal parameters counts, one with others does not."""
-        one, missed = recorded(16), recorded(32)
-        missed["beside"] = [*missed["beside"], ["parameter block", "32"]]
-        for block, is_near in (("16", False), ("32", True)):
-            metadata = {"function": "f", "recipe": {"parameters": [["block", block]]}}
-            of_run = known(keyed(one), 2.0, metadata, Texts(record=one))
-            base = known(keyed(one), 2.0, {"base": {}}, Texts(record=one))
-            found = explain(keyed(missed), texts(missed), [of_run, base], begun=1.0)
-            assert found.nearest is (of_run if is_near else None)
-            assert explain(keyed(missed), texts(missed), [of_run, base], begun=3.0).nearest is not None
-
     def test_converted(self):
         """A unit that was launched before it had a recipe is nearer than the recipe with another parameter."""
         unit, other, missed = recorded(16), recorded(16, "l.1"), recorded(32)
@@ -366,12 +354,10 @@ class TestRecorded:
         assert "parameter factor: 1 -> 2\n" in text
 
     def test_parameters(self, context):
-        """A miss is headed by the kernel with its parameters, in both layers; no others of the run count."""
+        """A miss is headed by the kernel with its parameters, in both layers."""
         for factor in (3, 4):
             shifted(factor=factor).prepare(context)
-        found = kcl.explain("shifted")
-        assert [miss.words[1:] for miss in found] == [("  first time seen",)] * 4
-        heads = [miss.words[0] for miss in found]
+        heads = [miss.words[0] for miss in kcl.explain("shifted")]
         names = ("generator", "binary")
         assert heads == [f"shifted(factor={number}), {layer} layer: miss" for number in (3, 4) for layer in names]
 
