@@ -183,8 +183,9 @@ def _keep_journal() -> None:
 
 def _watch() -> None:
     """See that a process that publishes much keeps the bounds on space while it runs."""
-    growth = sys.modules.get("kcl.cache.growth")  # it has published
-    if growth is not None and growth.unwritten() > growth.STEP:
+    growth: Any = sys.modules.get("kcl.cache.growth")  # it has published
+    unwritten = getattr(growth, "unwritten", None)  # another thread may be importing it
+    if unwritten is not None and unwritten() > growth.STEP:
         with suppress(ImportError):  # a signal handler may interrupt this import, and launch
             from kcl.inspect.space import keep_soon
 

@@ -131,6 +131,13 @@ class TestAtExit:
 
 
 class TestWatch:
+    def test_half_imported(self, monkeypatch):
+        """A module that another thread is importing says nothing yet."""
+        half = types.ModuleType("kcl.cache.growth")
+        half.STEP = 1
+        monkeypatch.setitem(sys.modules, "kcl.cache.growth", half)
+        report._watch()
+
     def test_import_that_was_interrupted(self, monkeypatch):
         """A launch from a signal handler may find the module that bounds the space half imported: it goes on."""
         monkeypatch.setattr(growth, "STEP", -1)
