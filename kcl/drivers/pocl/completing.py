@@ -134,6 +134,11 @@ def start() -> None:
         layers.binary().fault("start the helper", error)
 
 
+def promised() -> list[Entry]:
+    """Return the entries, without their binaries, that no helper was asked for yet."""
+    return [one.entry for one in list(_state().promises.values())]
+
+
 def reset() -> None:
     """Forget what was launched and loaded."""
     state = _state()

@@ -35,6 +35,13 @@ FLUSH = """
     done = kcl.flush(progress=lambda done, total: shown.append([done, total]))
     print(json.dumps([done, shown[-1], kcl.flush()]))
 """
+UNCHANGED = """
+    import sys
+    import pyopencl as cl
+
+    context = cl.create_some_context(interactive=False)
+    cl.Program(context, f"kernel void filled(global int *x) {{ x[0] = {sys.argv[1]}; }}").build()
+"""
 ON_POCL = {"PYOPENCL_CTX": "portable"}
 
 
@@ -110,3 +117,15 @@ class TestPartialHits:
         partial = pocl.child.run(code, "32", KCL_REPORT="1", **ON_POCL)
         assert partial.stderr.count("partial hit") == 1
         assert "which its entry lacks (3 programs)" in " ".join(partial.stderr.split())
+
+
+def test_explained(pocl):
+    """A miss is explained at exit with the text of a program that is handed to a helper then."""
+    for number in "12":
+        run = pocl.child.run(UNCHANGED, number, options=("-m", "kcl", "run", "--explain"), **ON_POCL)
+        assert run.returncode == 0, run.stderr
+    assert run.stderr.splitlines()[2:] == [
+        "  OpenCL C changed",
+        "    -kernel void filled(global int *x) { x[0] = 1; }",
+        "    +kernel void filled(global int *x) { x[0] = 2; }",
+    ]
