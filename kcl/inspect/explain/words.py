@@ -253,8 +253,9 @@ def _target(_rest: str, difference: Difference, _about: About) -> str:
     return f"default target: {arrow(*map(value, sides))}" if told else "default target changed"
 
 
-def _source(_rest: str, _difference: Difference, _about: About) -> str:
-    return "OpenCL C changed"
+def _source(_rest: str, _difference: Difference, about: About) -> str:
+    """Name what the digest stands for: in the key of a recipe that is a whole kcl.Source."""
+    return "OpenCL C changed" if about.binary else "OpenCL C, declarations or build options changed"
 
 
 def _result(_rest: str, _difference: Difference, _about: About) -> str:

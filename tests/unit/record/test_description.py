@@ -79,10 +79,11 @@ class TestPlaces:
         (call,) = description.place(None, own, None, KEY).record["calls"]
         assert call == {"function": "a unit that loopy made", "place": "", "arguments": []}
         code, array = "kernel void f(global int *a) { a[0] = 1; }", kcl.Array("a", np.int32, "(1,)")
-        source = kcl.Source(code, arguments=[array], global_size="(1,)", entry="f")
+        source = kcl.Source(code, arguments=[array], global_size="(1,)", entry="f", include_dirs=["/somewhere"])
         (call,) = description.place(None, source, None, KEY).record["calls"]
         assert call["function"] == "kcl.Source"
         assert dict(call["arguments"])["code"] == repr(source.code)
+        assert "/somewhere" not in str(call)  # include directories are in no key
 
     def test_a_recipe_without_a_text(self):
         """A recipe whose source is not to be found has none, and is described all the same."""

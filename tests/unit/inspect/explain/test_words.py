@@ -138,6 +138,11 @@ class TestSentences:
         """Parts of the program key."""
         assert sentence(Difference(name, before, after), PROGRAM) == said
 
+    def test_source_of_a_recipe(self):
+        """In the key of a recipe the digest of a kcl.Source stands for more than its text."""
+        said = "OpenCL C, declarations or build options changed"
+        assert sentence(Difference("source", ONE, OTHER)) == said
+
     def test_unknown_name(self):
         """A name that is in no table stands for itself."""
         assert sentence(Difference("something", "1", "2")) == "something: 1 -> 2"
