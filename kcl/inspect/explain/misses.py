@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -222,8 +221,9 @@ def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, st
 
 def _pending() -> list[Entry]:
     """Return the entries that a helper still writes, or that this process asks one for at its end."""
-    completing = sys.modules.get("kcl.drivers.pocl.completing")
-    found: list[Entry] = completing.promised() if completing is not None else []
+    from kcl.drivers.pocl import completing
+
+    found = completing.promised()
     if os.path.isdir(places.own(places.PENDING)):
         from kcl.drivers.pocl.jobs import Queue
 

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from recorded_units import VERSION, make, waits
 
 import kcl.loopy as lp
 from kcl.base import events
@@ -18,8 +19,6 @@ from kcl.errors import CacheFault
 from kcl.record import calls, recorder, unmade
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
-
-VERSION = {"lang_version": (2018, 2)}
 
 
 @pytest.fixture(autouse=True)
@@ -31,17 +30,6 @@ def recorded():
     recorder._waiting().records.clear()
     yield
     proofs.reset()
-
-
-def make(text="a[i] = i", **keywords):
-    """Make a unit through the face."""
-    return lp.make_kernel("{[i]: 0<=i<16}", text, **{**VERSION, **keywords})
-
-
-def waits(value):
-    """Tell whether nothing was carried out for a value."""
-    record = unmade.record_of(value)
-    return record is not None and not record.is_made
 
 
 def questions():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 
 import pytest
+from recorded_units import VERSION, make, waits
 
 import kcl.loopy as lp
-from kcl.record import proofs, recorder, unmade
+from kcl.record import proofs, recorder
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
-
-VERSION = {"lang_version": (2018, 2)}
 
 
 @pytest.fixture(autouse=True)
@@ -21,17 +20,6 @@ def recorded():
     recorder._waiting().records.clear()
     yield
     proofs.reset()
-
-
-def make(text="a[i] = i", **keywords):
-    """Make a unit through the face."""
-    return lp.make_kernel("{[i]: 0<=i<16}", text, **{**VERSION, **keywords})
-
-
-def waits(value):
-    """Tell whether nothing was carried out for a value."""
-    record = unmade.record_of(value)
-    return record is not None and not record.is_made
 
 
 class TestWaiting:
