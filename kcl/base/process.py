@@ -38,12 +38,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 S = TypeVar("S")
+
+STARTED = time.time_ns()  # when kcl was imported here, or in the process that forked this one
 
 
 class Process:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from kcl.base import process
 from kcl.code import Code, file_name
 from kcl.errors import WrongEntry
 
@@ -24,10 +24,9 @@ _INVOKER = {
     "packed": "packed arguments",
     "dtypes": "structure dtypes",
 }
-_STARTED = time.time_ns()
 
 
-def chosen(fraction: float, digest: str, started: int = _STARTED) -> bool:
+def chosen(fraction: float, digest: str, started: int = process.STARTED) -> bool:
     """Tell whether the look-up of a key is verified in a process that began at `started`; the same all through it."""
     if fraction in (0.0, 1.0):
         return fraction == 1.0

@@ -2,8 +2,8 @@
 
 A kernel is a recipe with its parameters. For each of those that missed last, one file holds in how many runs in a row
 it was new, the rows that its last runs left, and its last record. The file is read and written on a miss only. A kernel
-that was new in `TOLERATED` runs in a row is told, once. The row of runs ends where one of the rows is a hit, or where
-the user edits the recipe or another module that is loaded.
+that was new in `TOLERATED` runs in a row is told, once. Processes that run at the same time are one run. The row of
+runs ends where one of the rows is a hit, or where the user edits the recipe or another module that is loaded.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 TOLERATED = 5  # runs
 _ROWS = 32
 
-_STARTED = time.time_ns()
-
 
 def missed(stored: Stored) -> None:
     """Note that the code of a kernel was made in this run; raises nothing."""
@@ -42,16 +41,16 @@ def missed(stored: Stored) -> None:
 def _missed(stored: Stored) -> None:
     parts = [Part("recipe", stored.recipe), *(Part(f"parameter {name}", text) for name, text in stored.parameters)]
     remembered = Remembered(places.RESTLESS, Key(parts))
-    left, process = remembered.read(), f"{os.getpid()} {_STARTED}"
+    left = remembered.read()
     text = hashlib.sha256(repr(sorted(stored.texts.items())).encode()).hexdigest()
     runs, rows = 1, [*left.get("rows", ()), *stored.places][-_ROWS:]
-    if left.get("process") == process:  # other dtypes of the kernel
+    if left and left["time"] > process.STARTED / 1e9:  # other dtypes of the kernel, or another process of a crowd
         runs = int(left["runs"])
     elif left.get("text") == text and not _was_hit_since(left["time"], rows) and not _edited_since(left["time"]):
         runs = int(left["runs"]) + 1
         if runs == TOLERATED:
             advice.on_restless_recipe(stored.kernel, runs, _differences(left["record"], stored.record))
-    now = {"text": text, "process": process, "time": time.time(), "runs": runs, "rows": rows, "record": stored.record}
+    now = {"text": text, "time": time.time(), "runs": runs, "rows": rows, "record": stored.record}
     remembered.write(now)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import time
@@ -11,6 +10,7 @@ import warnings
 import pytest
 
 import kcl
+from kcl.base import process
 from kcl.cache import layers
 from kcl.inspect.history import journal, restless
 from kcl.record import proofs
@@ -37,11 +37,14 @@ def of_file():
 
 @pytest.fixture
 def run(context, monkeypatch):
-    """Go on as a new process with another number: returns its look-up, how many rows there are, and what was said."""
-    started = itertools.count()
+    """Go on as a new process with another number: returns its look-up, how many rows there are, and what was said.
 
-    def run(number, kernel=recipe, **parameters):
-        monkeypatch.setattr(restless, "_STARTED", next(started))
+    The process begins after the last one has ended, or beside it.
+    """
+
+    def run(number, kernel=recipe, beside=False, **parameters):
+        if not beside:
+            monkeypatch.setattr(process, "STARTED", time.time_ns())
         monkeypatch.setitem(globals(), "NUMBER", number)
         looks = []
         remove = kcl.add_hook(lambda event: looks.append(event.outcome))
@@ -78,6 +81,13 @@ def test_parameters(run):
     runs = [run(1, factor=number) for number in range(3 * restless.TOLERATED)]
     assert [said for _looks, _rows, said in runs] == [[]] * len(runs)
     assert [run(1, factor=number)[0] for number in range(len(runs))] == [["hit"]] * len(runs)
+
+
+def test_processes_at_once(run):
+    """Processes that begin together and all miss are one run."""
+    for number in range(3 * restless.TOLERATED):
+        looks, _rows, said = run(number, beside=number > 0)
+        assert (looks, said) == (["miss"], [])
 
 
 def test_a_hit_ends_the_row(run):
