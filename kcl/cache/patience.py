@@ -3,7 +3,8 @@
 A maker that works is waited for. A maker that is stopped is left behind after a tenth of a second, a maker that uses no
 processor time after a second, and every maker after a minute. These bounds hold for the whole process: the time of a
 wait that ended without a result is taken from the next ones. A maker that was left behind is waited for again when it
-has worked in between. Waits are shown after two seconds.
+has worked in between. Waits are shown after two seconds. Waits for a file that others use have bounds of their own
+(`kcl.cache.stores.busy`).
 
 A compiler may serve one thread of a process at a time, and so does loopy. A thread that waits for its turn uses no
 processor time. It works as long as one of the threads does that take turns with it (`Turn`).
@@ -48,14 +49,14 @@ def signs_of(maker: str) -> Signs:
 
 
 class State:
-    """The seconds that this process waited in vain, the makers it left behind, and how many waits each thread is in.
+    """The seconds waited in vain, by kind, the makers this process left behind, and how many waits each thread is in.
 
     `turns` holds the threads that take turns, by what they take turns with: the system's number of each by Python's.
     """
 
     def __init__(self) -> None:
         self.turns: dict[str, dict[int, int]] = {}
-        self.in_vain = 0.0
+        self.in_vain: dict[str, float] = {}
         self.left_behind: dict[str, Signs] = {}
         self.waits: dict[int, int] = {}
 
@@ -73,12 +74,15 @@ _state = process.own(State)
 
 
 class Patience:
-    """The patience of one wait, from the `with` statement on; `what` names the kernel to people. For one thread."""
+    """The patience of one wait, from the `with` statement on; `what` names the kernel to people. For one thread.
 
-    __slots__ = ("_alive", "_begin", "_maker", "_shown", "_spent", "_what", "gave_up")
+    Waits of one kind share their bounds.
+    """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    __slots__ = ("_alive", "_begin", "_kind", "_maker", "_shown", "_spent", "_what", "gave_up")
+
+    def __init__(self, what: str, kind: str = "makers") -> None:
+        self._what, self._kind = what, kind
         self._begin = self._alive = time.monotonic()
         self._shown = SHOWN_SECONDS
         self._maker = ""
@@ -97,10 +101,11 @@ class Patience:
         if before is not None and before == signs:
             self.gave_up = True
             return True
-        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - state.in_vain)
-        self.gave_up = now - self._alive > bound or now - self._begin > max(0.0, LONGEST_SECONDS - state.in_vain)
+        in_vain = state.in_vain.get(self._kind, 0.0)
+        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - in_vain)
+        self.gave_up = now - self._alive > bound or now - self._begin > max(0.0, LONGEST_SECONDS - in_vain)
         if self.gave_up:
-            state.in_vain += now - self._begin
+            state.in_vain[self._kind] = in_vain + now - self._begin
             if signs.spent:
                 state.left_behind[maker] = signs
         return self.gave_up

@@ -23,6 +23,7 @@ from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option, trust
 from kcl.cache import places
+from kcl.cache.stores import busy
 from kcl.drivers.pocl.jobs import STATES, Queue, node
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -156,22 +157,22 @@ def remove_rows(rows: Rows) -> None:
         path = os.path.join(folder, name)
         if not name.endswith(places.DATABASE) or trust.special_file(path):
             continue
-        with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+        with closing(busy.connect(path, "rw")) as connection:
+            connection.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
             for start in range(0, len(rows.addresses), _AT_ONCE):  # one statement each: nobody waits for this thread
-                some = rows.addresses[start : start + _AT_ONCE]
-                connection.execute(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", some)
+                some = tuple(rows.addresses[start : start + _AT_ONCE])
+                connection.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", some)
             with suppress(sqlite3.OperationalError):  # somebody reads: the space is used again later
                 _give_back(connection)
 
 
-def _give_back(connection: sqlite3.Connection) -> None:
+def _give_back(connection: busy.Connection) -> None:
     """Make the file smaller; one that an earlier kcl made is written anew, once."""
-    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
-        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-        connection.execute("VACUUM")
-    while connection.execute("PRAGMA freelist_count").fetchone()[0]:
-        connection.execute(f"PRAGMA incremental_vacuum({_AT_ONCE})").fetchall()
+    if connection.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:
+        connection.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        connection.ask("VACUUM")
+    while connection.ask("PRAGMA freelist_count") != [(0,)]:
+        connection.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 
 
 def sweep() -> None:

@@ -48,6 +48,7 @@ WARM_MODULES = [
     "kcl.cache.run_memo",
     "kcl.cache.stores",
     "kcl.cache.stores.base",
+    "kcl.cache.stores.busy",
     "kcl.cache.stores.directory",
     "kcl.cache.stores.generatordict",
     "kcl.cache.stores.memory",

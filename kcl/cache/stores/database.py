@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from kcl.base.settings import trust
+from kcl.cache.stores import busy
 from kcl.cache.stores.base import ROW_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
-_PATIENCE = 1.0  # seconds
 _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash=?"
 
 
@@ -26,7 +25,7 @@ class Database:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.location = os.path.abspath(path)
-        self._rows: sqlite3.Connection | None = None
+        self._rows: busy.Connection | None = None
 
     def __del__(self) -> None:
         if self._rows is not None:
@@ -78,15 +77,11 @@ class Database:
         if self._rows is None:
             self._rows = self._opened()
         trust.check_sidecars(self.location)
-        return self._rows.execute(command, values).fetchall()
+        return self._rows.ask(command, values)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> busy.Connection:
         trust.check(os.path.dirname(self.location))
         trust.check_database(self.location)
-        path = self.location
-        for character in "%?#":
-            path = path.replace(character, f"%{ord(character):02x}")
-        uri = f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        connection = busy.connect(self.location, "ro")
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         return connection

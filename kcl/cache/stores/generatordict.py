@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import RLock, get_ident
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -20,13 +19,13 @@ from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
 from kcl.base import process
 from kcl.base.settings import trust
+from kcl.cache.stores import busy
 from kcl.cache.stores.base import ROW_LIMIT
 from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-PATIENCE = 1.0  # seconds
-_BUSY = ("database is locked", "database table is locked", "database schema is locked")
+_FORK_SECONDS = 1.0
 # of a row that is too long the length, so that it is not read
 _FETCH = (
     f"SELECT CASE WHEN length(key_value) > {ROW_LIMIT} THEN length(key_value) ELSE key_value END "
@@ -44,9 +43,9 @@ _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, k
 class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
     """Bytes by address in the table of a PersistentDict; the address itself is the row's key.
 
-    Nothing is opened before the first operation, and only `store` makes a file. A busy database is waited for at
-    most `PATIENCE` seconds in all, until an operation succeeds again; then `sqlite3.OperationalError` is raised.
-    A forked child must make its own: `usable` tells. Safe to use from several threads.
+    Nothing is opened before the first operation, and only `store` makes a file. A busy database is waited for while
+    others work on it (`kcl.cache.stores.busy`); then `sqlite3.OperationalError` is raised. A forked child must make its
+    own: `usable` tells. Safe to use from several threads.
     """
 
     def __init__(self, identifier: str, container_dir: str, filename: str) -> None:
@@ -56,10 +55,9 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self.filename = filename
         self.key_builder = None
         self.mutex = RLock()  # a signal handler may launch in the same thread
-        self.conn: sqlite3.Connection | None = None
+        self.conn: busy.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
-        self._patience = PATIENCE
         self._writable = False
         _state().alive[id(self)] = self
 
@@ -92,17 +90,11 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
     def store(self, key: str, value: bytes, _skip_if_present: bool = False) -> None:
         """Keep bytes under a key; make the file, mode 0600, where it is missing."""
         command = f"INSERT OR {'IGNORE' if _skip_if_present else 'REPLACE'} INTO dict VALUES (?, ?)"
-
-        def insert() -> None:
+        with self.mutex, _in_words():
             self._prepare_writing()
             connection = self._connection()
-            with connection:  # commits, or rolls back
-                if not connection.in_transaction:  # a signal handler may launch in the middle of this
-                    connection.execute("BEGIN IMMEDIATE")
-                connection.execute(command, (key, sqlite3.Binary(value)))
-                _check_index(connection, key)
-
-        self._exec_sql_fn(insert)
+            done = connection.patiently(lambda: connection.execute(command, (key, sqlite3.Binary(value))))
+            _check_index(connection, key, done.lastrowid if done.rowcount == 1 else None)
 
     def store_if_not_present(self, key: str, value: bytes) -> None:
         self.store(key, value, _skip_if_present=True)
@@ -155,35 +147,14 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
 
     def _exec_sql_fn(self, fn: Callable[[], T]) -> T:
         """Call a function that talks to the database, again while that is busy."""
-        pause = 0.001
-        with self.mutex:
-            started = time.monotonic()
-            while True:
-                try:
-                    result = fn()
-                except sqlite3.OperationalError as error:
-                    if not str(error).startswith(_BUSY):
-                        raise
-                    left = self._patience - (time.monotonic() - started)
-                    if left <= 0:
-                        self._patience = 0.0  # whoever holds it may hold it for ever: wait no second time
-                        raise
-                    time.sleep(min(pause, left))
-                    pause = min(2 * pause, 0.05)
-                except UnicodeDecodeError as error:  # of a damaged schema SQLite speaks in words that are no text
-                    raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
-                else:
-                    self._patience = PATIENCE
-                    return result
+        with self.mutex, _in_words():
+            return self._connection().patiently(fn)
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> busy.Connection:
         """Return the open connection; the file must exist."""
         if self.conn is None:
             status = os.lstat(self.filename)
-            # mode=rw: where the file was deleted meanwhile none is made; SQLite's own waiting is off
-            self.conn = sqlite3.connect(
-                _uri(self.filename), uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
-            )
+            self.conn = busy.connect(self.filename, "rw")  # where the file was deleted meanwhile none is made
             self.conn.text_factory = bytes  # a text that is no UTF-8 is not this module's to reject
             self._file = (status.st_dev, status.st_ino)
         return self.conn
@@ -195,12 +166,11 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         if not os.path.lexists(self.filename):
             _make_file(self.filename)
         connection = self._connection()
-        connection.execute(
-            "PRAGMA auto_vacuum = 'INCREMENTAL'"
-        )  # of a file without a table; what is removed is given back
-        connection.execute(_CREATE)
-        connection.execute("PRAGMA temp_store = 'MEMORY'")
-        connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+        if not connection.ask("SELECT 1 FROM sqlite_master WHERE name = 'dict'"):
+            connection.ask("PRAGMA auto_vacuum = 'INCREMENTAL'")  # what is removed is given back
+            connection.ask(_CREATE)
+        connection.ask("PRAGMA temp_store = 'MEMORY'")
+        connection.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
         self._writable = True
 
     def _bytes(self, value: object) -> bytes:
@@ -210,16 +180,19 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         return value
 
 
-def _check_index(connection: sqlite3.Connection, key: str) -> None:
-    """Raise `DatabaseError` unless the index has a key, and those around it in their order.
+def _check_index(connection: busy.Connection, key: str, row: int | None) -> None:
+    """Raise `DatabaseError` unless the index has the key of a row, and those around it in their order.
 
-    In an index that is out of order a new row may hide another one, which would be missed in the next run.
+    In an index that is out of order a new row may hide another one, which would be missed in the next run. Another
+    process may have removed the row meanwhile.
     """
     mine = (0, key.encode().hex().upper().encode())
     for reverse, command in enumerate(_AROUND):
-        around = connection.execute(command, (key,)).fetchall()
-        if mine not in around or around != sorted(set(around), reverse=bool(reverse)):
+        around = connection.ask(command, (key,))
+        if around != sorted(set(around), reverse=bool(reverse)):
             raise sqlite3.DatabaseError("the index is out of order")
+        if mine not in around and connection.ask("SELECT 1 FROM dict WHERE rowid = ? AND +keyhash = ?", (row, key)):
+            raise sqlite3.DatabaseError("the index lacks a row")
 
 
 def _is_absent(error: Exception) -> bool:
@@ -234,10 +207,13 @@ def _make_file(filename: str) -> None:
         pass  # somebody else was faster
 
 
-def _uri(path: str) -> str:
-    for character in "%?#":
-        path = path.replace(character, f"%{ord(character):02x}")
-    return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=rw"
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Name the damage of a schema, of which SQLite speaks in words that are no text."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
 
 
 class State:
@@ -251,7 +227,7 @@ class State:
         """Let running statements end: a child must not inherit the locks inside of SQLite in a locked state."""
         mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
         for rows in list(self.alive.values()):
-            if rows.mutex.acquire(timeout=PATIENCE):
+            if rows.mutex.acquire(timeout=_FORK_SECONDS):
                 mine.append(rows)
 
     def after_fork_in_parent(self) -> None:

@@ -51,9 +51,9 @@ class Rows:
     """Keep each blob as a row of one SQLite file, in the directory and under the name that pytools uses.
 
     Rows hold the bytes of entries and are never unpickled. The table has no place for the time of a use. The file is
-    opened at the first `get` and made at the first `put`. A busy file is waited for at most a second
-    (`sqlite3.OperationalError`). A damaged file is renamed to ``...damaged-1``, once per process, and reported by
-    `DamagedEntry`: a `get` finds nothing then, a `put` has kept its row in a new file.
+    opened at the first `get` and made at the first `put`. A busy file is waited for while others
+    change it (`sqlite3.OperationalError`). A damaged file is renamed to ``...damaged-1``, once per process, and
+    reported by `DamagedEntry`: a `get` finds nothing then, a `put` has kept its row in a new file.
     """
 
     name = "persistentdict"

@@ -473,8 +473,9 @@ class TestStorm:
                 output, errors = one.communicate(timeout=60 + 30 * number)
                 assert one.returncode == 0, errors
                 assert json.loads(output)[0] == [list(range(20))] * threads, errors
-                assert "Traceback" not in errors
-                assert "CacheWarning" not in errors
+                said = [line for line in errors.splitlines() if "Traceback" in line or "CacheWarning" in line]
+                said = [line for line in said if "although its code was in the cache" not in line]  # advice
+                assert not said, errors
 
     @pytest.mark.slow_platforms
     def test_cold(self, project):
