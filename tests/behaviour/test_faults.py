@@ -60,6 +60,7 @@ def warnings_in(run):
     return [line for line in run.stderr.splitlines() if "CacheWarning" in line]
 
 
+@pytest.mark.faults
 class TestDamagedEntries:
     @pytest.mark.parametrize("layer", ["binary", "generator"])
     def test_rejected_and_replaced(self, warm, layer):
@@ -222,6 +223,7 @@ class TestDamagedEntries:
         assert warm.run("pair", warm=True).numbers == PAIR
 
 
+@pytest.mark.faults
 class TestDatabase:
     @pytest.mark.one_platform
     def test_locked(self, warm):
@@ -271,6 +273,7 @@ class TestDatabase:
 
 
 @pytest.mark.one_platform
+@pytest.mark.faults
 class TestDirectories:
     @pytest.mark.parametrize("folder", ["pyopencl", "pyopencl/kcl-binary-v1"])
     @pytest.mark.slow_cases(2)
@@ -410,6 +413,7 @@ REMOVING = """\
 
 
 @pytest.mark.one_platform
+@pytest.mark.faults
 class TestFullDisk:
     def test_file_system(self, project, tmp_path):
         """On a full disk look-ups are misses; with space again the entries are written."""

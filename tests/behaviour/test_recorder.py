@@ -716,6 +716,7 @@ def _in_itself():
     return found
 
 
+@pytest.mark.faults
 class TestFaults:
     """An exception inside the recorder never reaches the user."""
 
@@ -873,6 +874,7 @@ class TestSwitches:
         assert launch(recipe()) == 240.0
         assert any(question.startswith("default_entrypoint") for question in kcl.stats()["made"])
 
+    @pytest.mark.faults
     def test_verify(self, launch, monkeypatch):
         """`KCL_VERIFY=1` carries the record out after a hit, and finds an entry that was tampered with."""
 

@@ -135,6 +135,7 @@ class TestInputs:
         ]
 
 
+@pytest.mark.faults
 class TestFaults:
     @pytest.mark.one_platform
     def test_folder_is_a_file(self, child, platform_name):

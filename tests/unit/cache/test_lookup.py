@@ -275,6 +275,7 @@ class TestObtain:
         assert outcomes(seen) == ["hit", "bypass"]
 
     @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a directory in which nobody can make anything")
+    @pytest.mark.faults
     def test_unusable_directory(self, stage, seen, monkeypatch):
         """Where no directory can be made the look-up is an error, and directory and variable are named."""
         monkeypatch.setenv("KCL_CACHE_DIR", "/proc/no-cache")
