@@ -1,23 +1,14 @@
-"""Code: what a front end made of a recipe's result, and its form as an entry of the generator layer."""
+"""Code: what a front end made of a recipe's result, and what makes it ready to launch."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import marshal
-import sys
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcl.base.dtypes import dtype_from
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache.entry import Entry
-from kcl.errors import DamagedEntry
-
-if TYPE_CHECKING:
-    from kcl.cache.key import Key
-
 
 Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each argument that it is taken apart into
 
@@ -105,63 +96,6 @@ class Ready(NamedTuple):
     headers: str = ""
 
 
-def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
-    """Pack `generated` under `key`; `metadata` is added to the entry's own."""
-    code = compile(generated.invoker.source, file_name(generated), "exec")
-    described = {
-        "kernel": generated.text.kernel,
-        "front_end": generated.invoker.front_end,
-        "options": list(generated.text.options),
-        "kernels": list(generated.text.kernels),
-        "function": generated.invoker.function,
-        "arguments": [list(argument) for argument in generated.invoker.arguments],
-        "inferred": generated.invoker.inferred,
-        "packed": packed_as_json(generated.invoker.packed),
-        "dtypes": [list(pair) for pair in generated.invoker.dtypes],
-        "shown": list(generated.invoker.shown),
-        "program": generated.text.source_digest,
-        "code": _code_version(),
-    }
-    return Entry(
-        key,
-        {**described, **metadata},
-        {
-            "source.cl": generated.text.source.encode("utf-8", "surrogatepass"),
-            "invoker.py": generated.invoker.source.encode("utf-8", "surrogatepass"),
-            "invoker.code": marshal.dumps(code),
-        },
-    )
-
-
-def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
-    """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
-
-    Raises DamagedEntry for whatever goes wrong, as where a field is missing or of another type.
-    """
-    metadata = entry.metadata
-    try:
-        text = ProgramText(
-            kernel=metadata["kernel"],
-            source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
-            options=tuple(metadata["options"]),
-            kernels=tuple(metadata["kernels"]),
-        )
-        invoker = Invoker(
-            front_end=metadata["front_end"],
-            source=entry.parts["invoker.py"].decode("utf-8", "surrogatepass"),
-            function=metadata["function"],
-            arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
-            inferred=metadata["inferred"],
-            packed=packed_of(metadata["packed"]),
-            dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
-            shown=tuple(metadata["shown"]),
-        )
-        code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
-    except Exception as error:  # whatever marshal or an unknown form of an entry may raise
-        raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
-    return Code(text, invoker), code
-
-
 def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., Any]:
     """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
@@ -227,22 +161,3 @@ def _show_in_tracebacks(name: str, source: str) -> None:
     import linecache
 
     linecache.cache[name] = (lambda: source,)
-
-
-def _code_version() -> str:
-    return f"{importlib.util.MAGIC_NUMBER.hex()}-{sys.flags.optimize}"
-
-
-def packed_as_json(packed: Packed) -> list[Any]:
-    """Return packed arguments as JSON holds them: an index of an array is a list there."""
-    return [
-        [name, [[list(i) if isinstance(i, tuple) else i, part] for i, part in pairs]] for name, pairs in packed.items()
-    ]
-
-
-def packed_of(described: list[Any]) -> Packed:
-    """Return the packed arguments that JSON holds."""
-    return {
-        name: [(tuple(index) if isinstance(index, list) else index, part) for index, part in pairs]
-        for name, pairs in described
-    }

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.flight import Flight
     from kcl.cache.layer import Layer
-    from kcl.cache.lookup import Look, Stage
 
 
 class Lead:
@@ -30,7 +29,7 @@ class Lead:
         self._kernel = kernel
         self._shown = shown
         self._flights: list[Flight] = []
-        self._earlier: tuple[Stage[Any], Any, Look] | None = None
+        self._earlier: tuple[Layer, Callable[[], str]] | None = None
 
     def texts(self) -> dict[str, str]:
         """Return the parameters as people read them."""
@@ -55,9 +54,9 @@ class Lead:
         self._flights.append(flight)
         return flight.by
 
-    def passed(self, stage: Stage[Any], job: Any, look: Look) -> None:
-        """Note that the value of a stage is there."""
-        self._earlier = (stage, job, look) if look.key is not None else None
+    def passed(self, layer: Layer, together: Callable[[], str] | None) -> None:
+        """Note that the value of a stage is there, and how to get the digest under which others wait for it, if any."""
+        self._earlier = (layer, together) if together is not None else None
 
     def land(self) -> None:
         """Let the others go on. Landing twice is no error."""
@@ -67,8 +66,8 @@ class Lead:
     def _follow(self) -> None:
         """Wait until the maker of the earlier stage's value has the lead for this one, unless it is this thread."""
         if self._earlier is not None and not self._flights:
-            stage, job, look = self._earlier
-            flight = stage.layer.join(stage.together(job, look), self._kernel)
+            layer, together = self._earlier
+            flight = layer.join(together(), self._kernel)
             if flight is not None:
                 flight.land()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -222,7 +223,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         raise
     if not promised:
         lead.land()
-    lead.passed(stage, job, look)
+    lead.passed(stage.layer, None if look.key is None else partial(stage.together, job, look))
     lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
 

@@ -80,8 +80,7 @@ def ls(
     catalogue = Catalogue(faults)
     found = catalogue.chosen(layer_names, kernel, device, sort)
     elsewhere = {} if everything or device or as_json else _elsewhere(found)
-    if elsewhere:
-        found = [one for one in found if one.platform not in elsewhere]
+    found = [one for one in found if one.platform not in elsewhere]
     if limit is None and not as_json and output.is_terminal():
         limit = _LINES
     shown = catalogue.described(found[:limit] if limit else found)

@@ -10,6 +10,9 @@ generator key this row holds the code itself.
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,11 +22,14 @@ from kcl.base.dtypes import dtype_text
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.code import Code, Ready, from_entry, instantiate, made_ready, packed_as_json, packed_of, to_entry
+from kcl.code import Argument, Code, Invoker, Packed, ProgramText, Ready, file_name, instantiate, made_ready
+from kcl.errors import DamagedEntry
 from kcl.generate.frontends import Open
 from kcl.record.evidence import PARAMETER, Evidence
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     import numpy as np
 
     from kcl.cache.layer import Layer
@@ -65,7 +71,7 @@ _state = process.own(State)
 def base_of(entry: Entry) -> Base:
     """Read the base from any row; raises KeyError or TypeError where it is not there."""
     base = entry.metadata["base"]
-    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), packed_of(base["packed"]))
+    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), _packed_of(base["packed"]))
     return Base(opened, _reads(base["reads"]) if base["reads"] else ())
 
 
@@ -232,7 +238,7 @@ def _described(base: Base) -> dict[str, Any]:
         "open": list(opened.names),
         "needed": list(opened.needed),
         "required": list(opened.required),
-        "packed": packed_as_json(opened.packed),
+        "packed": _packed_as_json(opened.packed),
         "reads": [list(read) for read in base.reads],
     }
 
@@ -267,3 +273,79 @@ def _located(option: Any, directory: str) -> str:
 
     flag, base, path = option
     return f"{flag}{manifest.locate(base, path, directory)}"
+
+
+def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
+    """Pack `generated` under `key`; `metadata` is added to the entry's own."""
+    code = compile(generated.invoker.source, file_name(generated), "exec")
+    described = {
+        "kernel": generated.text.kernel,
+        "front_end": generated.invoker.front_end,
+        "options": list(generated.text.options),
+        "kernels": list(generated.text.kernels),
+        "function": generated.invoker.function,
+        "arguments": [list(argument) for argument in generated.invoker.arguments],
+        "inferred": generated.invoker.inferred,
+        "packed": _packed_as_json(generated.invoker.packed),
+        "dtypes": [list(pair) for pair in generated.invoker.dtypes],
+        "shown": list(generated.invoker.shown),
+        "program": generated.text.source_digest,
+        "code": _code_version(),
+    }
+    return Entry(
+        key,
+        {**described, **metadata},
+        {
+            "source.cl": generated.text.source.encode("utf-8", "surrogatepass"),
+            "invoker.py": generated.invoker.source.encode("utf-8", "surrogatepass"),
+            "invoker.code": marshal.dumps(code),
+        },
+    )
+
+
+def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
+    """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
+
+    Raises DamagedEntry for whatever goes wrong, as where a field is missing or of another type.
+    """
+    metadata = entry.metadata
+    try:
+        text = ProgramText(
+            kernel=metadata["kernel"],
+            source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
+            options=tuple(metadata["options"]),
+            kernels=tuple(metadata["kernels"]),
+        )
+        invoker = Invoker(
+            front_end=metadata["front_end"],
+            source=entry.parts["invoker.py"].decode("utf-8", "surrogatepass"),
+            function=metadata["function"],
+            arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
+            inferred=metadata["inferred"],
+            packed=_packed_of(metadata["packed"]),
+            dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
+            shown=tuple(metadata["shown"]),
+        )
+        code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
+    except Exception as error:  # whatever marshal or an unknown form of an entry may raise
+        raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
+    return Code(text, invoker), code
+
+
+def _code_version() -> str:
+    return f"{importlib.util.MAGIC_NUMBER.hex()}-{sys.flags.optimize}"
+
+
+def _packed_as_json(packed: Packed) -> list[Any]:
+    """Return packed arguments as JSON holds them: an index of an array is a list there."""
+    return [
+        [name, [[list(i) if isinstance(i, tuple) else i, part] for i, part in pairs]] for name, pairs in packed.items()
+    ]
+
+
+def _packed_of(described: list[Any]) -> Packed:
+    """Return the packed arguments that JSON holds."""
+    return {
+        name: [(tuple(index) if isinstance(index, list) else index, part) for index, part in pairs]
+        for name, pairs in described
+    }

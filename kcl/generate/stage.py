@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Made
-from kcl.code import Code, Packed, from_entry, made_ready
+from kcl.code import Code, Packed, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
 from kcl.generate.rows import Base, Dtypes, Outcome
@@ -263,7 +263,7 @@ class Generate:
     def _wrong(self, stored: Code, used: Dtypes, entry: Entry | None = None) -> WrongEntry | None:
         from kcl.generate import check
 
-        code: CodeType | None = from_entry(entry)[1] if entry is not None else None
+        code: CodeType | None = rows.from_entry(entry)[1] if entry is not None else None
         return check.check(self._origin.name, self._origin.anew, stored, used, code)
 
     def _off(self, made: Outcome) -> str:

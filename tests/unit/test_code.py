@@ -1,43 +1,16 @@
-"""kcl.code: program text and invoker, and their form as an entry."""
+"""kcl.code: program text and invoker."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key
-from kcl.code import Argument, Code, Invoker, ProgramText, file_name, from_entry, instantiate, to_entry
-from kcl.errors import DamagedEntry
+from kcl.code import Argument, Code, Invoker, ProgramText, file_name, instantiate
 
-KEY = Key([("recipe", "f")])
 TEXT = ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",))
 INVOKER = Invoker(
     "opencl", "def invoke(queue):\n    return queue + 1\n", "invoke", (Argument("a", "array", "<i4", True),), {}, {}, []
 )
 CODE = Code(TEXT, INVOKER)
-
-
-def stored():
-    """Return the entry as another process reads it."""
-    return Entry.unpack(to_entry(CODE, KEY, {"created": 1}).pack(), KEY)
-
-
-class TestEntry:
-    def test_round_trip(self):
-        """Code that is read from an entry is the code that was stored."""
-        assert from_entry(stored())[0] == CODE
-        assert stored().metadata["created"] == 1
-
-    def test_parts(self):
-        """The entry holds OpenCL C and invoker as texts."""
-        assert stored().parts["source.cl"].decode() == TEXT.source
-        assert stored().parts["invoker.py"].decode() == INVOKER.source
-
-    def test_strange_metadata(self):
-        """An entry that lacks what it needs is a damaged one."""
-        entry = stored()
-        with pytest.raises(DamagedEntry, match="not an entry of the generator layer"):
-            from_entry(Entry(KEY, {**entry.metadata, "arguments": [["a"]]}, entry.parts))
 
 
 class TestDigest:
@@ -59,10 +32,9 @@ class TestDigest:
         assert CODE._replace(text=TEXT._replace(kernel="g")).digest == CODE.digest
 
 
-def test_invoker_from_an_entry():
-    """The function of an entry, and of code that was just made, does what its source says."""
+def test_invoker():
+    """The function of the invoker does what its source says."""
     assert instantiate(CODE)(1) == 2
-    assert instantiate(*from_entry(stored()))(1) == 2
 
 
 def test_file_name():

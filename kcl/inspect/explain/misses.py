@@ -235,29 +235,10 @@ def _pending() -> list[Entry]:
 
 def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
     """Explain look-ups that were no hits; `history` holds all that are known of."""
-    counted: dict[tuple[str, ...], int] = {}
-    first: dict[tuple[str, ...], Missed] = {}
-    for one in missed:
-        place: tuple[str, ...] = (
-            one.process,
-            one.layer,
-            one.kernel,
-            one.outcome,
-            one.reason,
-            one.key.digest if one.key else "",
-        )
-        counted[place] = counted.get(place, 0) + 1
-        first.setdefault(place, one)
+    first, counted = _grouped(missed)
     asked = [one for one in first.values() if _is_explained(one)]
     found = shelves({settings.GENERATOR, *(one.layer for one in asked)}, {one.kernel for one in asked})
-    made: dict[str, float] = {}
-    for one in sorted(history, key=lambda one: one.time):
-        if one.key is not None:
-            for digest in _written(one.key):
-                made.setdefault(digest, one.time)
-    begun: dict[str, float] = {}
-    for one in history:
-        begun[one.process] = min(one.time, begun.get(one.process, one.time))
+    made, begun = _times(history)
     partners: dict[tuple[str, str, str], str] = {}  # run, kernel, OpenCL C -> that of the nearest row
     explained = []
     for place, one in first.items():
@@ -277,6 +258,37 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
                 partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
         explained.append(Told(one, counted[place], explanation, parameters))
     return explained
+
+
+def _grouped(missed: Sequence[Missed]) -> tuple[dict[tuple[str, ...], Missed], dict[tuple[str, ...], int]]:
+    """Return the first of the look-ups of each process that say the same, and how many there are, by what they say."""
+    counted: dict[tuple[str, ...], int] = {}
+    first: dict[tuple[str, ...], Missed] = {}
+    for one in missed:
+        place: tuple[str, ...] = (
+            one.process,
+            one.layer,
+            one.kernel,
+            one.outcome,
+            one.reason,
+            one.key.digest if one.key else "",
+        )
+        counted[place] = counted.get(place, 0) + 1
+        first.setdefault(place, one)
+    return first, counted
+
+
+def _times(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return when the rows of misses were made, by their digests, and when each process missed first."""
+    made: dict[str, float] = {}
+    for one in sorted(history, key=lambda one: one.time):
+        if one.key is not None:
+            for digest in _written(one.key):
+                made.setdefault(digest, one.time)
+    begun: dict[str, float] = {}
+    for one in history:
+        begun[one.process] = min(one.time, begun.get(one.process, one.time))
+    return made, begun
 
 
 def _written(key: Key) -> list[str]:

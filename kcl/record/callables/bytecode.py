@@ -423,9 +423,7 @@ class _Order:
                 else:
                     self.emit(_HANDLER, 1 + self.label(handler[0]), -1)
                     self.emit(_HANDLER, handler[1], -1)
-            if op == _NOP:
-                pass
-            elif index in targets:
+            if index in targets:
                 op, target = self.thread(op, targets[index])
                 stands, opposite = _BRANCHES.get(op, (op, False))
                 if opposite:
@@ -434,7 +432,7 @@ class _Order:
                     copying = copying or self.tails[index] <= _SHORT
                     continue
                 self.emit(stands, self.label(target), units[index])
-            else:
+            elif op != _NOP:
                 self.emit(op, operands[index], units[index])
             if op in _ENDS:
                 return

@@ -13,8 +13,11 @@ import pytest
 
 import kcl
 from kcl.cache import layers
+from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning
+from kcl.code import Argument, Code, Invoker, ProgramText, instantiate
+from kcl.errors import DamagedEntry
 from kcl.generate import rows, run
 from kcl.generate.frontends.loopy import LoopyResult
 from kcl.generate.stage import _REUSED
@@ -143,3 +146,33 @@ class TestPointer:
         sizes = sorted(len(layers.generator().disk.get(address)) for address in layers.generator().disk.scan())
         assert len(sizes) == 3
         assert sizes[0] < 3000
+
+
+class TestEntry:
+    KEY = Key([("recipe", "f")])
+    CODE = Code(
+        ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",)),
+        Invoker("opencl", "def f(q):\n    return q + 1\n", "f", (Argument("a", "array", "<i4", True),), {}, {}, []),
+    )
+
+    def stored(self):
+        """Return the entry as another process reads it."""
+        return Entry.unpack(rows.to_entry(self.CODE, self.KEY, {"created": 1}).pack(), self.KEY)
+
+    def test_round_trip(self):
+        """Code that is read from an entry is the code that was stored, and its invoker does the same."""
+        found = rows.from_entry(self.stored())
+        assert found[0] == self.CODE
+        assert instantiate(*found)(1) == 2
+        assert self.stored().metadata["created"] == 1
+
+    def test_parts(self):
+        """The entry holds OpenCL C and invoker as texts."""
+        assert self.stored().parts["source.cl"].decode() == self.CODE.text.source
+        assert self.stored().parts["invoker.py"].decode() == self.CODE.invoker.source
+
+    def test_strange_metadata(self):
+        """An entry that lacks what it needs is a damaged one."""
+        entry = self.stored()
+        with pytest.raises(DamagedEntry, match="not an entry of the generator layer"):
+            rows.from_entry(Entry(self.KEY, {**entry.metadata, "arguments": [["a"]]}, entry.parts))
