@@ -62,7 +62,7 @@ class Follower:
             before = caller.f_globals["__name__"] if caller is not None else ""
             if before != name:
                 self.handed[before, name] = None
-            self._ended = (code.co_name, self._what) in ENDS
+        self._ended = (code.co_name, self._what) in ENDS
 
     def _holds(self, value: Any, depth: int) -> bool:
         if self._what == "dtypes":

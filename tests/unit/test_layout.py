@@ -152,6 +152,21 @@ class TestFences:
         assert len(folders) <= 12
         assert len(files) <= 8
 
+    def test_arrows(self):
+        """A newcomer can hold the imports between rooms in mind: at most 120, and at most ten levels of them."""
+        arrows = {
+            (room(name), room(target))
+            for path, name in modules()
+            for dotted, _typing, _line in imported(path, name)
+            if (target := inside(dotted)) not in (None, "__init__") and room(target) != room(name)
+        }
+
+        def level(one):
+            return 1 + max([level(below) for above, below in arrows if above == one], default=0)
+
+        assert len(arrows) <= 120
+        assert max(level(above) for above, _below in arrows) <= 10
+
     def test_never_unpickled(self):
         """Nothing unpickles; code objects are unmarshalled in one place, behind a verified entry."""
         assert places(r"\b(pickle|shelve|dill|cloudpickle)\b") == set()
