@@ -454,6 +454,7 @@ class TestFullDisk:
 
 
 @pytest.mark.one_platform
+@pytest.mark.faults
 class TestRootFirst:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
     @pytest.mark.slow
