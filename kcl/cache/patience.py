@@ -133,6 +133,12 @@ class Patience:
             waits[get_ident()] = left
 
 
+def forgive(kind: str) -> None:
+    """Forget what was waited for in vain: it works again."""
+    _state().in_vain.pop(kind, None)
+    _state().left_behind.pop(kind, None)
+
+
 def waits(thread: int) -> bool:
     """Tell whether a thread waits itself, which is bounded like every wait; `thread` is Python's number of it."""
     return thread in _state().waits

@@ -5,16 +5,22 @@ held by a process that is stopped, or does something else: it has the patience t
 (`kcl.cache.patience`).
 
 SQLite itself waits for a while, without Python's interpreter lock. A statement that changes the file keeps its place
-then: the readers who come later wait for it, so it ends however many they are.
+then: the readers who come later wait for it, so it ends however many they are. A fork waits for the end of such a
+while: a child must not inherit what SQLite holds.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from kcl.base import process
 
 if TYPE_CHECKING:
     from kcl.cache.patience import Signs
@@ -23,6 +29,38 @@ T = TypeVar("T")
 
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _AT_ONCE = 200  # milliseconds
+_FORK_SECONDS = 1.0
+
+
+class State:
+    """The connections that are open, and by thread the turns that a thread which forks holds back."""
+
+    def __init__(self) -> None:
+        self.open: WeakSet[Connection] = WeakSet()
+        self.opening = threading.RLock()
+        self.held: dict[int, list[threading.RLock]] = {}
+
+    def before_fork(self) -> None:
+        """Let running steps end: a child must not inherit locks of SQLite, nor those inside of it."""
+        mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
+        if self.opening.acquire(timeout=_FORK_SECONDS):
+            mine.append(self.opening)
+        for connection in list(self.open):
+            if connection.turn.acquire(timeout=_FORK_SECONDS):
+                mine.append(connection.turn)
+
+    def after_fork_in_parent(self) -> None:
+        """Let steps go on."""
+        for turn in self.held.pop(get_ident(), ()):
+            turn.release()
+
+    def after_fork(self) -> None:
+        """Let steps go on in a child, whose only thread is the one that forked."""
+        self.after_fork_in_parent()
+        self.held.clear()
+
+
+_state = process.shared(State)  # connections live as long as their layers, whichever cache is in use
 
 
 class Connection(sqlite3.Connection):
@@ -32,6 +70,8 @@ class Connection(sqlite3.Connection):
     """
 
     path: str
+    turn: threading.RLock  # a signal handler may launch in the same thread
+    _gave_up = False
 
     def ask(self, command: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """Return all rows that a statement finds."""
@@ -40,25 +80,39 @@ class Connection(sqlite3.Connection):
     def patiently(self, step: Callable[[], T]) -> T:
         """Call what uses the file, again while that is busy and others work."""
         try:
-            return step()
+            return self._tried(step)
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
-            refused = error
         from kcl.cache.patience import Patience
 
-        with Patience("rows of the generator layer", "files") as patience:
+        with Patience("rows of the generator layer", self.path) as patience:
             while not patience.is_over(self.path, _signs(self.path), f"those who use {self.path}"):
-                self.execute(f"PRAGMA busy_timeout = {_AT_ONCE}")
+                time.sleep(0.001)  # a thread that forks takes its turn
                 try:
-                    return step()
+                    return self._tried(step, _AT_ONCE)
                 except sqlite3.OperationalError as error:
                     if not _is_busy(error):
                         raise
-                    refused = error
+        self._gave_up = True
+        return self._tried(step)
+
+    def _tried(self, step: Callable[[], T], milliseconds: int = 0) -> T:
+        with self.turn:
+            if not milliseconds:
+                done = step()
+            else:
+                self.execute(f"PRAGMA busy_timeout = {milliseconds}")
+                try:
+                    done = step()
                 finally:
                     self.execute("PRAGMA busy_timeout = 0")
-        raise refused
+        if self._gave_up:
+            from kcl.cache import patience
+
+            self._gave_up = False
+            patience.forgive(self.path)
+        return done
 
 
 def connect(path: str, mode: str) -> Connection:
@@ -67,10 +121,12 @@ def connect(path: str, mode: str) -> Connection:
     for character in "%?#":
         quoted = quoted.replace(character, f"%{ord(character):02x}")
     uri = f"file:{'///' + quoted.replace(os.sep, '/') if os.name == 'nt' else quoted}?mode={mode}"
-    found = sqlite3.connect(
-        uri, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False, factory=Connection
-    )
-    found.path = path
+    with _state().opening:
+        found = sqlite3.connect(
+            uri, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False, factory=Connection
+        )
+        found.path, found.turn = path, threading.RLock()
+        _state().open.add(found)
     return found
 
 
@@ -79,12 +135,11 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 
 def _signs(path: str) -> Signs:
-    """Return how far the work on a file is: when it was changed, and so the journal that can undo the change."""
+    """Return when a file was changed. Its journal says nothing: those who wait in vain make one too."""
     from kcl.cache.patience import Signs
 
-    spent = []
-    for name in (path, path + "-journal"):
-        with suppress(OSError):
-            status = os.stat(name)
-            spent.append(b"%d %d" % (status.st_mtime_ns, status.st_size))
-    return Signs(spent=tuple(spent))
+    try:
+        status = os.stat(path)
+    except OSError:
+        return Signs()
+    return Signs(spent=(b"%d %d" % (status.st_mtime_ns, status.st_size),))

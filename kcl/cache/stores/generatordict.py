@@ -11,13 +11,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import RLock, get_ident
+from threading import RLock
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from pytools.persistent_dict import NoSuchEntryError, PersistentDict
 
-from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache.stores import busy
 from kcl.cache.stores.base import ROW_LIMIT
@@ -25,7 +23,6 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-_FORK_SECONDS = 1.0
 # of a row that is too long the length, so that it is not read
 _FETCH = (
     f"SELECT CASE WHEN length(key_value) > {ROW_LIMIT} THEN length(key_value) ELSE key_value END "
@@ -37,6 +34,11 @@ _AROUND = [
     f"WHERE keyhash {comparison} ? ORDER BY keyhash {order} LIMIT 64"
     for comparison, order in ((">=", "ASC"), ("<=", "DESC"))
 ]
+# one statement, so that it sees one state of the file
+_IS_LACKING = (
+    "SELECT EXISTS (SELECT 1 FROM dict WHERE rowid = ? AND +keyhash = ?) "
+    "AND NOT EXISTS (SELECT 1 FROM dict WHERE keyhash = ?)"
+)
 _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
 
 
@@ -59,7 +61,6 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
         self._writable = False
-        _state().alive[id(self)] = self
 
     def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:  # at exit the module may be empty
         # after a fork the mutex may be held by a thread that is not here, and the connection is the parent's
@@ -191,7 +192,7 @@ def _check_index(connection: busy.Connection, key: str, row: int | None) -> None
         around = connection.ask(command, (key,))
         if around != sorted(set(around), reverse=bool(reverse)):
             raise sqlite3.DatabaseError("the index is out of order")
-        if mine not in around and connection.ask("SELECT 1 FROM dict WHERE rowid = ? AND +keyhash = ?", (row, key)):
+        if mine not in around and connection.ask(_IS_LACKING, (row, key, key)) == [(1,)]:
             raise sqlite3.DatabaseError("the index lacks a row")
 
 
@@ -214,31 +215,3 @@ def _in_words() -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
-
-
-class State:
-    """The dictionaries that are in use, and by thread those whose statements a thread that forks holds back."""
-
-    def __init__(self) -> None:
-        self.alive: WeakValueDictionary[int, GeneratorDict] = WeakValueDictionary()
-        self.held: dict[int, list[GeneratorDict]] = {}
-
-    def before_fork(self) -> None:
-        """Let running statements end: a child must not inherit the locks inside of SQLite in a locked state."""
-        mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
-        for rows in list(self.alive.values()):
-            if rows.mutex.acquire(timeout=_FORK_SECONDS):
-                mine.append(rows)
-
-    def after_fork_in_parent(self) -> None:
-        """Let statements go on."""
-        for rows in self.held.pop(get_ident(), ()):
-            rows.mutex.release()
-
-    def after_fork(self) -> None:
-        """Let statements go on in a child, whose only thread is the one that forked."""
-        self.after_fork_in_parent()
-        self.held.clear()
-
-
-_state = process.shared(State)  # dictionaries live as long as their layers, whichever cache is in use

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
@@ -106,3 +106,65 @@ class TestConnection:
             over.set()
             for reader in readers:
                 reader.join()
+
+    def test_patience_comes_back(self, path):
+        """After a wait in vain, a file that works again is waited for as before."""
+        code = WRITER.replace("time.sleep(0.2)", "sys.stdin.readline()")
+        with closing(busy.connect(path, "rw")) as connection:
+            with beside(code, path, "9"), pytest.raises(sqlite3.OperationalError, match="locked"):
+                keys(connection)
+            assert keys(connection) == {"a"}
+            with beside(WRITER.replace("time.sleep(0.2)", "time.sleep(0.5)"), path, "0.1"):
+                assert "a" in keys(connection)
+
+    def test_waiting_is_no_work(self, path):
+        """Writers who wait for a reader that does nothing do not take each other for the one that works."""
+        reading = """
+import sqlite3, sys
+rows = sqlite3.connect(sys.argv[1], isolation_level=None)
+rows.execute("BEGIN")
+rows.execute("SELECT * FROM dict").fetchall()
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+        waiting = """
+import sqlite3, sys, time
+from kcl.cache.stores import busy
+rows, started = busy.connect(sys.argv[1], "rw"), time.monotonic()
+try:
+    rows.ask("INSERT INTO dict VALUES (hex(randomblob(8)), 'x')")
+except sqlite3.OperationalError:
+    print(time.monotonic() - started)
+"""
+        command = [sys.executable, "-c", waiting, path]
+        with beside(reading, path):
+            writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+            seconds = [float(writer.communicate()[0]) for writer in writers]
+        assert max(seconds) < 2.5
+
+    def test_fork(self, path):
+        """A child that is forked while a thread waits uses the file."""
+        reading = """
+import sqlite3, sys, time
+rows = sqlite3.connect(sys.argv[1], isolation_level=None)
+rows.execute("BEGIN")
+rows.execute("SELECT * FROM dict").fetchall()
+print("locked", flush=True)
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    os.utime(sys.argv[1])
+    time.sleep(0.1)
+""".replace("import sqlite3", "import os, sqlite3")
+        with beside(reading, path), closing(busy.connect(path, "rw")) as connection:
+            thread = threading.Thread(target=connection.ask, args=("INSERT INTO dict VALUES ('b', '2')",))
+            thread.start()
+            time.sleep(0.5)
+            child = os.fork()
+            if not child:
+                time.sleep(2.5)
+                status = 1
+                with suppress(BaseException):
+                    status = int(keys(busy.connect(path, "rw")) != {"a", "b"})
+                os._exit(status)
+            thread.join()
+            assert os.waitpid(child, 0)[1] == 0

@@ -18,6 +18,7 @@ from pytools.version import VERSION
 
 from conftest import ROOT
 from kcl.cache.places import GENERATED as IDENTIFIER
+from kcl.cache.stores import generatordict
 from kcl.cache.stores.contract import example
 from kcl.cache.stores.generatordict import GeneratorDict
 from kcl.cache.stores.persistentdict import Rows, filename, supported
@@ -182,3 +183,23 @@ class TestFork:
         thread.start()
         thread.join(20)
         assert found == [b"whole"]
+
+
+def test_row_of_another_process(tmp_path: Path) -> None:
+    """A row that others remove and store again while the index is looked at is no damage."""
+    rows, others = a_dict(tmp_path), a_dict(tmp_path)
+    rows["key"] = b"1"
+
+    class Between:
+        asked = 0
+
+        def ask(self, command: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
+            self.asked += 1
+            if self.asked == 1:
+                others.remove("key")
+            found = rows._connection().ask(command, values)
+            if self.asked == 1:
+                others["key"] = b"2"
+            return found
+
+    generatordict._check_index(Between(), "key", 1)  # type: ignore[arg-type]
