@@ -192,6 +192,7 @@ class TestBlocks:
         variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "HOME": str(home), "TMPDIR": str(temporary)}
         monkeypatch.delenv("KCL_WRITE_TRANSCRIPTS", raising=False)
         environment = child.environment(**variables)
+        environment["PYTHONUNBUFFERED"] = "1"  # in a terminal, too, prints come before what is reported at exit
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # a reader has the default places
             monkeypatch.delenv(name)
             del environment[name]
