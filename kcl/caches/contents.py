@@ -170,19 +170,13 @@ def _items(path: str) -> Iterator[os.DirEntry[str]]:
 
 def _count(path: str) -> int:
     """Count the rows of all tables of a database, which is opened to read."""
-    with closing(sqlite3.connect(_uri(path), uri=True, timeout=0.2)) as database:
+    with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=0.2)) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()
         count = 0
         for (table,) in tables:
             quoted = str(table).replace('"', '""')
             count += int(database.execute(f'SELECT COUNT(*) FROM "{quoted}"').fetchone()[0])
         return count
-
-
-def _uri(path: str) -> str:
-    for character in "%?#":
-        path = path.replace(character, f"%{ord(character):02x}")
-    return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode=ro"
 
 
 def _is_file(path: str) -> bool:

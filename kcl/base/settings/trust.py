@@ -143,6 +143,13 @@ def special_file(path: str) -> str:
     return ""
 
 
+def database_uri(path: str, mode: str) -> str:
+    """Name a database to SQLite so that it is opened to read (``ro``) or to change (``rw``), and never made."""
+    for character in "%?#":
+        path = path.replace(character, f"%{ord(character):02x}")
+    return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode={mode}"
+
+
 def my_uids() -> frozenset[int]:
     """Return the uids that count as me: my own, and for root that of HOME's owner."""
     me = os.geteuid()

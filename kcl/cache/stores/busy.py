@@ -1,7 +1,7 @@
 """Connections to a file of SQLite that other processes use too: a step is tried again while they work on the file.
 
-Who holds a lock of SQLite is not known. As long as the file changes, somebody works. A file that does not change is
-held by a process that is stopped, or does something else: it has the patience that an idle maker has
+SQLite does not say who holds a lock. A file that changes shows that somebody works. A file that does not change is
+held by a process that is stopped or does something else, and it has the patience that an idle maker has
 (`kcl.cache.patience`).
 
 SQLite itself waits for a while, without Python's interpreter lock. A statement that changes the file keeps its place
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from kcl.base import process
+from kcl.base.settings import trust
 
 if TYPE_CHECKING:
     from kcl.cache.patience import Signs
@@ -117,10 +118,7 @@ class Connection(sqlite3.Connection):
 
 def connect(path: str, mode: str) -> Connection:
     """Open a file that is there, to read (``ro``) or to change (``rw``)."""
-    quoted = path
-    for character in "%?#":
-        quoted = quoted.replace(character, f"%{ord(character):02x}")
-    uri = f"file:{'///' + quoted.replace(os.sep, '/') if os.name == 'nt' else quoted}?mode={mode}"
+    uri = trust.database_uri(path, mode)
     with _state().opening:
         found = sqlite3.connect(
             uri, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False, factory=Connection

@@ -207,7 +207,7 @@ def _fault_of_database(path: str) -> str:
         special = trust.special_file(path)
         if special or os.path.getsize(path) > _LARGEST:
             return special
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as database:
+        with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=1.0)) as database:
             (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
             return "" if answer == "ok" else str(answer)
     except sqlite3.OperationalError as error:

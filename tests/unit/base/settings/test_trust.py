@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -297,3 +298,14 @@ class TestMakeDirectory:
         """A parent that is there and lets nobody make anything is an OSError, not an endless attempt."""
         with pytest.raises(OSError):
             trust.make_directory("/proc/no-home/.cache/kcl")
+
+
+def test_database_uri(tmp_path: Path) -> None:
+    """Any name of a file is found, and none is made."""
+    path = tmp_path / "100%?a#b.sqlite"
+    for mode in ("ro", "rw"):
+        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+            sqlite3.connect(trust.database_uri(str(path), mode), uri=True)
+    path.touch()
+    sqlite3.connect(trust.database_uri(str(path), "ro"), uri=True).close()
+    assert os.listdir(tmp_path) == [path.name]

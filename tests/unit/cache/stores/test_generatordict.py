@@ -202,4 +202,4 @@ def test_row_of_another_process(tmp_path: Path) -> None:
                 others["key"] = b"2"
             return found
 
-    generatordict._check_index(Between(), "key", 1)  # type: ignore[arg-type]
+    generatordict._check_index(Between(), "key", 1)
