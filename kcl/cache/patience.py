@@ -3,8 +3,8 @@
 A maker that works is waited for. A maker that is stopped is left behind after a tenth of a second, a maker that uses no
 processor time after a second, and every maker after a minute. These bounds hold for the whole process: the time of a
 wait that ended without a result is taken from the next ones. A maker that was left behind is waited for again when it
-has worked in between. Waits are shown after two seconds. Waits for a file that others use have bounds of their own
-(`kcl.cache.stores.busy`).
+has worked in between. Waits are shown after two seconds. Waits for a file that others use have bounds of their own, and
+are longer on a busy machine (`kcl.cache.stores.busy`).
 
 A compiler may serve one thread of a process at a time, and so does loopy. A thread that waits for its turn uses no
 processor time. It works as long as one of the threads does that take turns with it (`Turn`).
@@ -48,6 +48,16 @@ def signs_of(maker: str) -> Signs:
         return Signs()
 
 
+def crowd() -> float:
+    """Return how many threads that run, or want to, share a core of this machine: 1 at least, or if it is unknown."""
+    try:
+        with open("/proc/loadavg", "rb") as stream:
+            running = int(stream.read().split()[3].partition(b"/")[0])
+    except (OSError, IndexError, ValueError):
+        return 1.0
+    return max(1.0, running / (os.cpu_count() or 1))
+
+
 class State:
     """The seconds waited in vain, by kind, the makers this process left behind, and how many waits each thread is in.
 
@@ -79,18 +89,23 @@ class Patience:
     Waits of one kind share their bounds.
     """
 
-    __slots__ = ("_alive", "_begin", "_kind", "_maker", "_shown", "_spent", "_what", "gave_up")
+    __slots__ = ("_alive", "_begin", "_crowd", "_kind", "_maker", "_shown", "_spent", "_what", "gave_up")
 
     def __init__(self, what: str, kind: str = "makers") -> None:
         self._what, self._kind = what, kind
         self._begin = self._alive = time.monotonic()
         self._shown = SHOWN_SECONDS
         self._maker = ""
+        self._crowd = 1.0
         self._spent: tuple[bytes, ...] = ()
         self.gave_up = False
 
-    def is_over(self, maker: str, signs: Signs, said: str = "") -> bool:
-        """Tell whether to go on without a maker, which has these signs; `said` names the maker to people."""
+    def is_over(self, maker: str, signs: Signs, said: str = "", crowd: float = 1.0) -> bool:
+        """Tell whether to go on without a maker, which has these signs; `said` names the maker to people.
+
+        `crowd` is how many share a core with a maker whose processor time the signs do not tell; the largest counts.
+        """
+        self._crowd = max(self._crowd, crowd)
         now, state = time.monotonic(), _state()
         self._show(now, said or f"process {maker}")
         if maker != self._maker:
@@ -102,7 +117,7 @@ class Patience:
             self.gave_up = True
             return True
         in_vain = state.in_vain.get(self._kind, 0.0)
-        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - in_vain)
+        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - in_vain) * self._crowd
         self.gave_up = now - self._alive > bound or now - self._begin > max(0.0, LONGEST_SECONDS - in_vain)
         if self.gave_up:
             state.in_vain[self._kind] = in_vain + now - self._begin

@@ -1,8 +1,8 @@
 """Connections to a file of SQLite that other processes use too: a step is tried again while they work on the file.
 
 SQLite does not say who holds a lock. A file that changes shows that somebody works. A file that does not change is
-held by a process that is stopped or does something else, and it has the patience that an idle maker has
-(`kcl.cache.patience`).
+held by a process that is stopped, does something else, or waits for its turn on a busy machine. It has the patience
+that an idle maker has (`kcl.cache.patience`), times the number of those who share a core.
 
 SQLite itself waits for a while, without Python's interpreter lock. A statement that changes the file keeps its place
 then: the readers who come later wait for it, so it ends however many they are. A fork waits for the end of such a
@@ -85,10 +85,10 @@ class Connection(sqlite3.Connection):
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
-        from kcl.cache.patience import Patience
+        from kcl.cache.patience import Patience, crowd
 
         with Patience("rows of the generator layer", self.path) as patience:
-            while not patience.is_over(self.path, _signs(self.path), f"those who use {self.path}"):
+            while not patience.is_over(self.path, _signs(self.path), f"those who use {self.path}", crowd()):
                 time.sleep(0.001)  # a thread that forks takes its turn
                 try:
                     return self._tried(step, _AT_ONCE)

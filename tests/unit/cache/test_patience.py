@@ -77,6 +77,30 @@ class TestProcess:
         assert patience.IDLE_SECONDS <= waited("another") < patience.IDLE_SECONDS + 1
 
 
+class TestCrowd:
+    def test_bound(self):
+        """Where others share the core, a maker of which nothing is known may take as many times longer."""
+        started = time.monotonic()
+        with Patience("matmul") as one:
+            while not one.is_over("another", Signs(), crowd=2.0):
+                time.sleep(0.01)
+        assert 2 * patience.IDLE_SECONDS <= time.monotonic() - started < 2 * patience.IDLE_SECONDS + 1
+
+    def test_processes(self):
+        """Processes that want to run count, and one is the least."""
+        assert patience.crowd() >= 1
+        working = [subprocess.Popen([sys.executable, "-c", WORKING]) for _ in range(4 * (os.cpu_count() or 1))]
+        try:
+            end = time.monotonic() + 10
+            while patience.crowd() < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            assert patience.crowd() >= 2
+        finally:
+            for process in working:
+                process.kill()
+                process.wait()
+
+
 class TestThread:
     def test_idle(self):
         """A thread that sleeps shows no work, one that waits itself does."""

@@ -140,10 +140,10 @@ except sqlite3.OperationalError:
     print(time.monotonic() - started)
 """
         command = [sys.executable, "-c", waiting, path]
-        with beside(READER.replace("os.utime(sys.argv[1])", "pass"), path, "9"):
+        with beside(READER.replace("os.utime(sys.argv[1])", "pass"), path, "90"):
             writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
             seconds = [float(writer.communicate()[0]) for writer in writers]
-        assert max(seconds) < 2.5
+        assert max(seconds) < 30  # a second, times the number of those who share a core; not the longest wait
 
     def test_fork(self, path):
         """A child that is forked while a thread waits uses the file."""
