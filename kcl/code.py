@@ -117,10 +117,8 @@ def made_ready(generated: Code, code: CodeType | None = None) -> Ready:
 
 
 def show(generated: Code) -> None:
-    """Print or write the OpenCL C where the user asked for that, as loopy's executor does."""
+    """Print or write the OpenCL C as the user asked for, as loopy's executor does."""
     target, colours = generated.invoker.shown
-    if not target:
-        return
     text = _coloured(generated.text.source) if colours else generated.text.source
     if target is True:
         print(text)

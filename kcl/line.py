@@ -33,7 +33,8 @@ def code(generate: Generate, given: Given, lead: Lead, build: Build) -> Ready:
     RecipeError; CacheMiss.
     """
     ready: Ready = obtain(generate, given, lead)
-    show(ready.code)
+    if ready.code.invoker.shown[0]:
+        show(ready.code)
     # What is bound already for the same code was built with the headers of its moment, which may have passed.
     headers = build.headers_digest(ready.code.text)
     return ready._replace(digest=ready.digest + headers, headers=headers)
