@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings, spans
@@ -126,7 +127,7 @@ def _seen_in_generating(declared: Declared, observed: observe.Observed) -> str:
 
 def _quiet(front_end: str) -> Any:
     if front_end != "loopy":
-        return observe.nothing()
+        return nullcontext()
     with observe.unobserved():
         from kcl.generate.frontends.loopy import quiet
     return quiet()

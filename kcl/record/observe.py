@@ -12,7 +12,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -95,35 +96,28 @@ def observing() -> Iterator[Observed]:
     if not patches.installed:
         patches.installed = True
         sys.addaudithook(_hook)
-    before = getattr(_state, "observed", None)
-    observed, watching = Observed(), False
+    observed = Observed()
     try:
-        _state.observed = observed
-        _begin_watching()
-        watching = True
-        yield observed
+        with _collecting(observed), _watching(patches):
+            yield observed
     finally:
-        if watching:
-            _end_watching()
-        _state.observed = before
         observed.gather()
 
 
-@contextmanager
-def unobserved() -> Iterator[None]:
+def unobserved() -> AbstractContextManager[None]:
     """Leave out what kcl and the front end do themselves."""
+    return _collecting(None)
+
+
+@contextmanager
+def _collecting(observed: Observed | None) -> Iterator[None]:
+    """Collect what this thread does in `observed`, nothing where that is None."""
     before = getattr(_state, "observed", None)
-    _state.observed = None
+    _state.observed = observed
     try:
         yield
     finally:
         _state.observed = before
-
-
-@contextmanager
-def nothing() -> Iterator[None]:
-    """Do nothing: the block of a front end that needs no care."""
-    yield
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -162,17 +156,21 @@ def _is_import() -> bool:
     What a module of the user does while it is imported is the user's. The walk ends at the line itself, since a driver
     may launch its kernels while it is imported.
     """
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
+    for frame, name in _callers(sys._getframe(2)):
         if _is_of_user(frame, name):
             return False
         if _is_of_import(frame, name) or name in _LIKE_IMPORT:
             return True
         if name == "kcl.generate.run":
             return False
-        frame = frame.f_back
     return False
+
+
+def _callers(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
+    """Yield a frame and those that called it, each with the name of its module."""
+    while frame is not None:
+        yield frame, str(frame.f_globals.get("__name__"))
+        frame = frame.f_back
 
 
 # A traceback reads lines, and `kcl.caches` makes a private directory for a module that cannot be imported without one.
@@ -187,9 +185,9 @@ def _is_of_import(frame: FrameType, name: str) -> bool:
 _GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy", "kcl")
 
 
-def _begin_watching() -> None:
-    """Wrap the functions of `os` for the first recipe that runs; whoever is interrupted here watches nothing."""
-    patches = _patches()
+@contextmanager
+def _watching(patches: State) -> Iterator[None]:
+    """Wrap the functions of `os` for the first recipe that runs, and unwrap them after the last one."""
     with patches.lock:
         if not patches.watchers:
             # In Python 3.10 pathlib has a class of its own that holds functions of os.
@@ -203,16 +201,14 @@ def _begin_watching() -> None:
             for name in ("__getitem__", "__iter__", "__len__"):
                 _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
         patches.watchers += 1  # last: what was wrapped in part is wrapped again
-
-
-def _end_watching() -> None:
-    """Take the wrappers off after the last recipe."""
-    patches = _patches()
-    with patches.lock:
-        patches.watchers -= 1
-        while patches.wrapped and not patches.watchers:
-            setattr(*patches.wrapped[-1])
-            patches.wrapped.pop()
+    try:
+        yield
+    finally:
+        with patches.lock:
+            patches.watchers -= 1
+            while patches.wrapped and not patches.watchers:
+                setattr(*patches.wrapped[-1])
+                patches.wrapped.pop()
 
 
 def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any] | None = None) -> None:
@@ -259,10 +255,8 @@ def _starters() -> Iterator[tuple[Any, str]]:
 
 def _is_started_by_kcl() -> bool:
     """Tell whether kcl starts a thread of its own, as it does for a Kernel that a recipe launches."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") == "threading":
-        frame = frame.f_back
-    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "kcl"
+    starters = (name for _frame, name in _callers(sys._getframe(2)) if name != "threading")
+    return next(starters, "").partition(".")[0] == "kcl"
 
 
 def _observing(start: Callable[..., Any]) -> Callable[..., Any]:
@@ -281,11 +275,9 @@ def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
 
 def _saw_status(observed: Observed, path: object = None, *_arguments: object) -> None:
     # Resolving a path asks of every step whether it is a link; what is behind one is seen by itself.
-    frame: FrameType | None = sys._getframe(2)
-    for _step in range(3):
-        if frame is not None and frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
+    for frame, _name in islice(_callers(sys._getframe(2)), 3):
+        if frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
             return
-        frame = frame.f_back if frame is not None else None
     observed.refuse("looked whether a file is there", "reads", path)
 
 
@@ -310,16 +302,13 @@ def _saw_environment(observed: Observed, *_arguments: object) -> None:
 
 def _is_users() -> bool:
     """Tell whether code of the user asks, itself or through the standard library, not an import or a generator."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
+    for frame, name in _callers(sys._getframe(2)):
         if name == "linecache" or _is_of_import(frame, name):
             return False
         if _is_of_user(frame, name) or frame.f_code is _Observed.__call__.__code__:
             return True
         if name.partition(".")[0] not in sys.stdlib_module_names:
             return False
-        frame = frame.f_back
     return False
 
 
