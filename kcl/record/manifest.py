@@ -55,26 +55,23 @@ def locate(base: str, path: str, directory: str) -> str:
 
 def files(paths: Iterable[str], directory: str, texts: Collection[str]) -> list[Read]:
     """Describe files as they are now."""
-    return [_now(Read(*place(path, directory, texts), ""), directory) for path in paths]
+    return [_now(*place(path, directory, texts), directory) for path in paths]
 
 
 def links(paths: Iterable[str], directory: str, texts: Collection[str]) -> list[Read]:
     """Describe symbolic links as they are now."""
-    found = []
-    for path in paths:
-        base, relative = place(path, directory, texts)
-        found.append(_now(Read(f"link {base}", relative, ""), directory))
-    return found
+    places = [place(path, directory, texts) for path in paths]
+    return [_now(f"link {base}", path, directory) for base, path in places]
 
 
 def variables(names: Iterable[str]) -> list[Read]:
     """Describe environment variables as they are now."""
-    return [_now(Read("variable", name, ""), "") for name in sorted(names)]
+    return [_now("variable", name) for name in sorted(names)]
 
 
 def working_directory() -> Read:
     """Describe the working directory as it is now."""
-    return _now(Read("directory", "", ""), "")
+    return _now("directory", "")
 
 
 def declared(patterns: Iterable[str], directory: str) -> list[Read]:
@@ -82,7 +79,7 @@ def declared(patterns: Iterable[str], directory: str) -> list[Read]:
     found = []
     for pattern in patterns:
         base = "absolute" if os.path.isabs(pattern) else "module" if directory else "cwd"
-        found.append(_now(Read(f"declared {base}", pattern, ""), directory))
+        found.append(_now(f"declared {base}", pattern, directory))
     return found
 
 
@@ -129,7 +126,8 @@ def in_words(read: Read) -> str:
     return "working directory" if read.base == "directory" else f"file {os.path.basename(read.path)}"
 
 
-def _now(read: Read, directory: str) -> Read:
+def _now(base: str, path: str, directory: str = "") -> Read:
+    read = Read(base, path, "")
     return read._replace(digest=content(read, directory))
 
 
