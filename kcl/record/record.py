@@ -91,11 +91,10 @@ class Record(Standing):
         self._take(arguments, keywords, taken)
         self.inputs = taken.inputs  # the records that the arguments come from, in their order
         self.kept = taken.kept
-        self.keeps = bool(self.kept)
+        self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
         self.exposed = False  # whether a program holds parts of the unit that it may change
         self.dependents: list[weakref.ref[Record]] = []
         for record in self.inputs:
-            self.keeps = self.keeps or record.keeps
             if record.function not in CONSTRUCTORS:
                 record.dependents.append(weakref.ref(self, record.dependents.remove))
         self.lock = threading.RLock()
@@ -153,19 +152,10 @@ class Record(Standing):
         Parts of it are in the program's hands, or something that loopy keeps by reference is not what it was at the
         call, here or further up.
         """
-        if self.exposed:
-            return True
-        seen: set[int] = set()
-        waiting = [self]
-        while waiting:
-            record = waiting.pop()
-            if not record.keeps or id(record) in seen:
-                continue
-            seen.add(id(record))
-            if any(texts.current(thing) != text for thing, text in record.kept):
-                return True
-            waiting += record.inputs
-        return False
+        if self.exposed or not self.keeps:
+            return self.exposed
+        keeping = _ordered(self, lambda record: [one for one in record.inputs if one.keeps])
+        return any(texts.current(thing) != text for record in reversed(keeping) for thing, text in record.kept)
 
     def is_like(self, other: Record) -> bool:
         """Tell whether two records surely give equal things."""
