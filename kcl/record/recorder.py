@@ -202,8 +202,7 @@ def asked(record: Record, question: str) -> None:
     """Note that a program asked what only loopy's own object can answer."""
     if thread.carrying:
         return
-    file, line = _line_of_program()
-    events.made(question if record.function == question else f"{question} of {record.function}", _place(file, line))
+    events.made(question if record.function == question else f"{question} of {record.function}", str(_site() or "?"))
 
 
 def _imported_for(question: str) -> None:
@@ -213,20 +212,17 @@ def _imported_for(question: str) -> None:
         return
     from linecache import getline
 
-    file, line = _line_of_program()
-    events.made(getline(file, line).strip().rstrip(":") or question, _place(file, line))
+    site = _site()
+    line = getline(site.file, site.line) if site is not None else ""
+    events.made(line.strip().rstrip(":") or question, str(site or "?"))
 
 
-def _line_of_program() -> tuple[str, int]:
-    """Return the file and the line of the innermost call that is not kcl's."""
+def _site() -> CallSite | None:
+    """Return where the innermost call stands that is not kcl's; None where there is none."""
     frame: Any = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
         frame = frame.f_back
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
-
-
-def _place(file: str, line: int) -> str:
-    return f"{file.rpartition('/')[2]}:{line}" if file else "?"
+    return None if frame is None else CallSite.of(frame)
 
 
 def unknown(name: str, error: Exception, place: CallSite) -> None:
