@@ -19,8 +19,9 @@ from kcl.errors import UnknownInput
 from kcl.record.callables import distributions
 from kcl.record.callables.plain import SIMPLE
 
-_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
+_SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages whose classes have texts by name
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
 _UNIT = "unit "  # begins the text of one of loopy's own
@@ -144,7 +145,7 @@ def calls_user(value: Any) -> bool:
     if not callable(value) or issubclass(kind, Standing):
         return False
     owner = value if isinstance(value, type) else kind
-    return kind in _FUNCTIONS[:3] or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
+    return kind in _FUNCTIONS or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
 
 
 def digest(texts: list[str]) -> str:
@@ -153,18 +154,13 @@ def digest(texts: list[str]) -> str:
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _sequence(opening: str, closing: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
+def _items(
+    make: Callable[[Any], Any], opening: str, closing: str, order: Callable[[list[str]], list[str]] = list
+) -> Callable[[Any, Taken], tuple[str, Any]]:
     def write(value: Any, taken: Taken) -> tuple[str, Any]:
         pairs = [take(item, taken) for item in value]
-        return f"{opening}{', '.join([text for text, _ in pairs])}{closing}", make([copied for _, copied in pairs])
-
-    return write
-
-
-def _unordered(name: str, make: Callable[[Any], Any]) -> Callable[[Any, Taken], tuple[str, Any]]:
-    def write(value: Any, taken: Taken) -> tuple[str, Any]:
-        pairs = [take(item, taken) for item in value]
-        return f"{name}({', '.join(sorted([text for text, _ in pairs]))})", make([copied for _, copied in pairs])
+        texts = order([text for text, _ in pairs])
+        return f"{opening}{', '.join(texts)}{closing}", make([copied for _, copied in pairs])
 
     return write
 
@@ -176,11 +172,11 @@ def _dictionary(value: Mapping[Any, Any], taken: Taken) -> tuple[str, Any]:
 
 
 _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
-    tuple: _sequence("(", ",)", tuple),
-    list: _sequence("[", "]", list),
+    tuple: _items(tuple, "(", ",)"),
+    list: _items(list, "[", "]"),
     dict: _dictionary,
-    set: _unordered("set", set),
-    frozenset: _unordered("frozenset", frozenset),
+    set: _items(set, "set(", ")", sorted),
+    frozenset: _items(frozenset, "frozenset(", ")", sorted),
 }
 
 
@@ -212,7 +208,7 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
 
 
 def _class(value: type, taken: Taken) -> tuple[str, Any]:
-    named = _type_text(value)
+    named = _public_name(value)
     return _walked(value, taken) if named is None else (named, value)
 
 
@@ -231,13 +227,12 @@ def _package(kind: type) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
-def _type_text(value: type) -> str | None:
-    """Name a class that Python, numpy or loopy shows under its name; None for any other."""
-    package = _package(value)
-    if package not in ("builtins", "numpy"):
-        return public_name(value) if package == "loopy" else None
-    name = value.__name__
-    return f"{package}.{name}" if getattr(sys.modules.get(package), name, None) is value else None
+def _public_name(value: type) -> str | None:
+    """Return the dotted name under which Python, numpy or loopy shows a class; None for any other."""
+    package, name = _package(value), value.__name__
+    if package not in _SHOWING or getattr(sys.modules.get(package), name, None) is not value:
+        return None
+    return f"{package}.{name}"
 
 
 def _of_loopy(value: Any, kind: type) -> str | None:
@@ -250,18 +245,9 @@ def _of_loopy(value: Any, kind: type) -> str | None:
         if key is None:
             raise UnknownInput("a translation unit holds something that has no exact text")
         return _UNIT + key
-    enumeration = public_name(kind)
+    enumeration = _public_name(kind)
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
-
-
-def public_name(thing: Any) -> str | None:
-    """Return the dotted name under which loopy shows a class, None where it does not."""
-    loopy: Any = sys.modules.get("loopy")
-    name = getattr(thing, "__name__", None)
-    if loopy is None or not isinstance(name, str) or getattr(loopy, name, None) is not thing:
-        return None
-    return f"loopy.{name}"
 
 
 def current(value: Any) -> str:
