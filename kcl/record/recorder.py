@@ -27,11 +27,12 @@ _LOOPY = frozenset({"loopy"})
 
 
 class _Thread(threading.local):
-    """What this thread does: runs a recipe (its group), carries a record out, or runs a recipe that is not recorded."""
+    """What this thread does."""
 
-    group: Group | None = None
-    carrying = False
-    silent = False
+    group: Group | None = None  # of the recipe that it runs
+    carrying = False  # a record is carried out
+    silent = False  # a recipe runs that is not recorded
+    showing = False  # a value is shown to a person, who needs no text of a unit
     carried = 0  # calls that this thread has carried out
     seconds = 0.0  # of the processor, in the calls of this thread
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from typing import Any
 
 from kcl.record import beside, recorder, texts
@@ -25,15 +24,6 @@ class _Bare:
 
 _dictionary: Any = _Bare.__dict__["__dict__"]
 _class: Any = object.__dict__["__class__"]
-
-
-class _Showing(threading.local):
-    """Whether this thread shows a value to a person, who needs no text of a unit."""
-
-    on = False
-
-
-_showing = _Showing()
 
 
 class Unmade(_Bare):
@@ -75,7 +65,7 @@ class Unmade(_Bare):
         return hash(asked(self, "__hash__"))
 
     def __repr__(self) -> str:
-        record = record_of(self) if _showing.on else None
+        record = record_of(self) if recorder.thread.showing else None
         return repr(asked(self, "__repr__")) if record is None else f"<{class_name(record)} {record.digest[:12]}>"
 
     def __str__(self) -> str:
@@ -88,10 +78,11 @@ class Unmade(_Bare):
         return asked(self, "__getitem__")[name]
 
     def __copy__(self) -> Any:
-        return twin(self)
+        record = record_of(self)
+        return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return twin(self)
+        return self.__copy__()
 
 
 class _Fields:
@@ -169,11 +160,12 @@ def record_of(value: Any) -> Record | None:
 
 def shown(value: Any) -> str:
     """Return the repr of a value, in which what is not made stands by its class and digest."""
-    before, _showing.on = _showing.on, True
+    thread = recorder.thread
+    before, thread.showing = thread.showing, True
     try:
         return repr(value)
     finally:
-        _showing.on = before
+        thread.showing = before
 
 
 def class_name(record: Record) -> str:
@@ -195,12 +187,6 @@ def real_of(value: Any) -> Any:
     return _dictionary.__get__(value)["real"] if type(value) is Unmade else value
 
 
-def twin(value: Any) -> Any:
-    """Return what a call keeps of an argument: it has the same record, and nobody else can ask it."""
-    record = record_of(value)
-    return real_of(value) if record is None else new(record)
-
-
 def asked(value: Any, question: str) -> Any:
     """Have loopy's own object made, since one was asked something, and return it; it counts by its content from now."""
     record = record_of(value)
@@ -218,10 +204,9 @@ def _become(value: Any, record: Record, made: Any) -> None:
         if type(value) is UnmadeUnit:
             names.update(vars(made))
             _class.__set__(value, type(made))  # another thread may be asking: it finds one class or the other
-            del names["record"]
         else:
             names["real"] = made
-            del names["record"]
+        del names["record"]
 
 
 def _write(value: Any, taken: texts.Taken) -> tuple[str, Any]:
