@@ -14,8 +14,6 @@ from typing import Any
 from kcl.record import beside, recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
-_VERSIONS = ("LOOPY_USE_LANGUAGE_VERSION_2018_2",)
-
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
@@ -65,11 +63,9 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 def _with_version(keywords: dict[str, Any], place: CallSite) -> dict[str, Any]:
     """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
-    if keywords.get("lang_version") is None:
-        for symbol in _VERSIONS:
-            if symbol in place.names:
-                return {**keywords, "lang_version": place.names[symbol]}
-    return keywords
+    if keywords.get("lang_version") is not None or table.VERSION_SYMBOL not in place.names:
+        return keywords
+    return {**keywords, "lang_version": place.names[table.VERSION_SYMBOL]}
 
 
 def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Any:

@@ -15,8 +15,6 @@ from typing import Any
 
 from kcl.record import calls, recorder, table, texts, unmade
 
-_VERSION_2018_2 = (2018, 2)
-
 
 class Function:
     """A recorded function of loopy."""
@@ -48,50 +46,50 @@ class Function:
         return f"<kcl.loopy.{self.__name__}>"
 
     def __reduce__(self) -> Any:
-        return _attribute, (self.__name__,)
+        return attribute, (self.__name__,)
+
+
+# Not to be asked of loopy: what numpy asks every object for, and the name of a Thing that is not made yet.
+_ABSENT = ("dtype", "__array_interface__", "__array_struct__", "dotted")
 
 
 class Thing(texts.Standing):
     """A class or a member of an enumeration of loopy's, by its dotted name."""
 
-    __slots__ = ("__weakref__", "_kcl_name")
+    __slots__ = ("__weakref__", "dotted")
 
     def __init__(self, name: str) -> None:
-        self._kcl_name = name
-
-    @property
-    def dotted(self) -> str:
-        """The name below loopy."""
-        return self._kcl_name
+        self.dotted = name  # below loopy
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(self.real()) if "." in self._kcl_name and "loopy" in sys.modules else Thing
+        return type(self.real()) if "." in self.dotted and "loopy" in sys.modules else Thing
 
     def text(self) -> str:
         """Return the name, as the texts of loopy's own have it."""
-        return f"loopy.{self._kcl_name}"
+        return f"loopy.{self.dotted}"
 
     def real(self) -> Any:
         """Return loopy's own."""
-        return _real(self._kcl_name)
+        return _real(self.dotted)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("__kcl", "_kcl")) or name in ("dtype", "__array_interface__", "__array_struct__"):
+        if name.startswith(("__kcl", "_kcl")) or name in _ABSENT:
             raise AttributeError(name)
-        if name in table.MEMBERS.get(self._kcl_name, ()):
-            return thing(f"{self._kcl_name}.{name}")
+        if name in table.MEMBERS.get(self.dotted, ()):
+            return thing(f"{self.dotted}.{name}")
         return getattr(self.real(), name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return calls.call(self._kcl_name, arguments, keywords)
+        return calls.call(self.dotted, arguments, keywords)
 
     def __instancecheck__(self, value: Any) -> bool:
         record = unmade.record_of(value)
-        if record is not None and "loopy" not in sys.modules and unmade.class_name(record) == self._kcl_name:
+        if record is not None and "loopy" not in sys.modules and unmade.class_name(record) == self.dotted:
             return True
-        own = value.real() if isinstance(value, Thing) else value
-        return isinstance(own, self.real()) if own is not value or _may_be_loopys(value) else False
+        if isinstance(value, Thing):
+            return isinstance(value.real(), self.real())
+        return ("loopy" in sys.modules or type(value) in unmade.KINDS) and isinstance(value, self.real())
 
     def __subclasscheck__(self, kind: Any) -> bool:
         own = kind.real() if isinstance(kind, Thing) else kind
@@ -114,17 +112,17 @@ class Thing(texts.Standing):
 
     def __eq__(self, other: object) -> Any:
         if isinstance(other, Thing):
-            return self._kcl_name == other._kcl_name
-        return self.real() == other if "loopy" in sys.modules or "." in self._kcl_name else NotImplemented
+            return self.dotted == other.dotted
+        return self.real() == other if "loopy" in sys.modules or "." in self.dotted else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.real())
 
     def __bool__(self) -> bool:
-        return "." not in self._kcl_name or bool(self.real())
+        return "." not in self.dotted or bool(self.real())
 
     def __reduce__(self) -> Any:
-        return thing, (self._kcl_name,)
+        return thing, (self.dotted,)
 
 
 def _of_real(operation: Callable[..., Any]) -> Any:
@@ -199,40 +197,25 @@ def thing(name: str) -> Thing:
     return Thing(name)
 
 
-@functools.cache
-def _function(name: str) -> Function:
-    return Function(name)
-
-
 def attribute(name: str) -> Any:
     """Return what the face has under a name of loopy; raises AttributeError where loopy has none."""
-    if name in table.DEFERRED and name not in _CLASSES:
+    if name in _FUNCTIONS:
         return _function(name)
-    if name in table.TYPES:
-        return thing(name) if "loopy" not in sys.modules else getattr(recorder.loopy(), name)
-    if name in _CLASSES:
+    if name in _CLASSES or (name in table.TYPES and "loopy" not in sys.modules):
         return thing(name)
     if name in table.WARNINGS:
         from kcl.record import conditions
 
         return getattr(sys.modules.get("loopy.diagnostic"), name, conditions.WARNINGS[name])
-    if name.startswith("LOOPY_USE_LANGUAGE_VERSION_"):
-        if name.endswith("2018_2"):
-            return _VERSION_2018_2
-        return getattr(_module("loopy.version"), name)
-    if name in table.AT_ONCE:
-        return _function(name)
-    if f"loopy.{name}" in FACED:
-        return submodule(f"loopy.{name}")
+    if name == table.VERSION_SYMBOL:
+        return table.VERSION
     return getattr(recorder.loopy(name), name)
 
 
 # Constructors that are classes, which programs also ask for and extend.
 _CLASSES = frozenset(table.CONSTRUCTORS) - {"GlobalArg"}
-
-
-def _attribute(name: str) -> Any:
-    return attribute(name)
+_FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
+_function = functools.cache(Function)
 
 
 def _real(name: str) -> Any:
@@ -240,11 +223,6 @@ def _real(name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part)
     return getattr(found, "__kcl_real__", found)
-
-
-def _may_be_loopys(value: Any) -> bool:
-    """Tell whether an object can be an instance of a class of loopy, or of one that extends such."""
-    return "loopy" in sys.modules or type(value) in unmade.KINDS
 
 
 def _module(name: str) -> ModuleType:
@@ -270,13 +248,13 @@ class Face(ModuleType):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if name.startswith("__") or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
-        if module == "loopy" or is_known(name):
+        if f"{module}.{name}" in FACED:
+            return submodule(f"{module}.{name}")
+        if module == "loopy" or name in _KNOWN:
             found = attribute(name)
             if type(found) is Function:  # it is the same at every time
                 self.__dict__[name] = found
             return found
-        if f"{module}.{name}" in FACED:
-            return submodule(f"{module}.{name}")
         return getattr(_module(module), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -289,14 +267,9 @@ class Face(ModuleType):
         return dir(_module(self.__name__))
 
 
-def is_known(name: str) -> bool:
-    """Tell whether the face has a public name without having asked loopy for it."""
-    return name in _PUBLIC or name in table.WARNINGS or name.startswith("LOOPY_USE_LANGUAGE_VERSION_")
-
-
 def has(module: str, names: Any) -> bool:
     """Tell whether an import of `names` from a module, or of the module, can be answered without loopy."""
-    return module in FACED and all(name == "*" or is_known(name) or f"{module}.{name}" in FACED for name in names or ())
+    return module in FACED and all(name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ())
 
 
 def _starred(module: ModuleType) -> list[str]:
@@ -304,12 +277,8 @@ def _starred(module: ModuleType) -> list[str]:
     return list(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
 
 
-_PUBLIC = table.DEFERRED | table.TYPES | table.AT_ONCE
+# Public names that the face has without asking loopy.
+_KNOWN = table.DEFERRED | table.TYPES | table.AT_ONCE | table.WARNINGS | {table.VERSION_SYMBOL}
 FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES  # modules that have a face
-face = Face("loopy")
-
-
-@functools.cache
-def submodule(name: str) -> Face:
-    """Return the face of one of the modules of loopy that show public names."""
-    return Face(name)
+submodule = functools.cache(Face)  # by the name of the module
+face = submodule("loopy")

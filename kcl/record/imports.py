@@ -91,7 +91,7 @@ def _faced_import(  # with the parameters of `builtins.__import__`
         own = _import(name, globals, locals, fromlist, level)
         if fromlist and name not in face.FACED:
             return own
-    return face.submodule(name) if fromlist and name != "loopy" else face.face
+    return face.submodule(name) if fromlist else face.face
 
 
 def uncounted(function: Any) -> None:

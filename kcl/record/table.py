@@ -121,6 +121,8 @@ FOR_GENERATING = {
 }
 # Functions that look for loopy's language version in the globals of their caller.
 VERSIONED = frozenset({"make_function", "make_kernel"})
+VERSION_SYMBOL = "LOOPY_USE_LANGUAGE_VERSION_2018_2"
+VERSION = (2018, 2)
 # Functions that change what later calls do: records that wait are carried out before.
 CHANGING = frozenset({"register_reduction_parser", "set_default_target"})
 # Classes that are asked for (isinstance), called or extended; one that is only named stays a name.
