@@ -135,16 +135,11 @@ class Content:
 
     def text(self, value: Any) -> bytes:
         """Return the text of `value`; raise `UnknownInput` where its content cannot be known."""
-        kind = type(value)
-        writer = _writers.get(kind)
-        if writer is None:
-            writer = _find_writer(kind)
-        return writer(self, value)
+        return _writers[type(value)](self, value)
 
     def texts(self, items: Iterable[Any]) -> bytes:
         """Return the texts of several values, one after the other."""
-        get = _writers.get
-        return b"".join([(get(type(value)) or _find_writer(type(value)))(self, value) for value in items])
+        return b"".join([_writers[type(value)](self, value) for value in items])
 
     def prepare(self, value: Any) -> None:
         """Write all parts of a value from the innermost outwards, so that each text needs few calls."""
@@ -189,7 +184,7 @@ def _parts(value: Any) -> Iterable[Any]:
         return value if kind in _writers else ()
     if isinstance(value, dict):
         return (*value, *value.values()) if kind in _writers else ()
-    if isinstance(value, type) or (_writers.get(kind) or _find_writer(kind)) is _strange:
+    if isinstance(value, type) or _writers[kind] is _strange:
         return ()
     return getattr(value, "__dict__", {}).values()
 
@@ -268,8 +263,7 @@ def _dictionary(begin: bytes) -> Writer:
 
 def _unordered(content: Content, value: Any) -> bytes:
     """Write a dictionary in the order of the texts of its keys; write anything else as it is."""
-    kind = type(value)
-    begin = _TABLES.get(_writers.get(kind) or _find_writer(kind))
+    begin = _TABLES.get(_writers[type(value)])
     if begin is None:
         return content.text(value)
     pairs = [text + content.text(value[key]) for text, key in content.sorted(value)]
@@ -407,7 +401,7 @@ def _aligned(value: Any, names: list[str]) -> Any:
 _list = _sequence(b"[", b"]")
 _dict = _dictionary(b"{")
 _constantdict = _dictionary(b"k")
-_writers: dict[type, Writer] = {
+_plain: dict[type, Writer] = {
     type(None): lambda _content, _value: b"N",
     bool: lambda _content, value: b"T" if value else b"F",
     int: lambda _content, value: b"i%x;" % value,
@@ -425,12 +419,17 @@ _writers: dict[type, Writer] = {
 _TABLES = {_dict: b"{", _constantdict: b"k"}
 
 
-def _find_writer(kind: type) -> Writer:
-    """Return the writer of a class that is met for the first time; that of a class that is not known is not kept."""
-    writer = _writer_of(kind)
-    if writer is not _strange:
-        _writers[kind] = writer
-    return writer
+class _Writers(dict[type, Writer]):
+    """The writers by class; that of a class that is not known is not kept."""
+
+    def __missing__(self, kind: type) -> Writer:
+        writer = _writer_of(kind)
+        if writer is not _strange:
+            self[kind] = writer
+        return writer
+
+
+_writers = _Writers(_plain)
 
 
 def _writer_of(kind: type) -> Writer:
