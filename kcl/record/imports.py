@@ -67,10 +67,9 @@ def record_own(when: Callable[[], bool] | None) -> None:
 
 def _is_own_recorded() -> bool:
     state = _state()
-    if state.own is None or isinstance(state.own, bool):
-        return bool(state.own)
-    state.own = state.own()
-    return state.own
+    if callable(state.own):
+        state.own = state.own()
+    return bool(state.own)
 
 
 def recipe_in(names: dict[str, Any]) -> None:
@@ -82,7 +81,7 @@ def _faced_import(  # with the parameters of `builtins.__import__`
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
-    if name[:5] != "loopy" or level or globals is None or not _is_face_for(name, globals):
+    if name[:6] not in ("loopy", "loopy.") or level or globals is None or not _is_faced(globals):
         return _import(name, globals, locals, fromlist, level)
     from kcl.record import face, recorder
 
@@ -105,10 +104,8 @@ def uncounted(function: Any) -> None:
 uncounted(_faced_import)
 
 
-def _is_face_for(name: str, names: dict[str, Any]) -> bool:
-    """Tell whether a module gets the face of what it imports."""
-    if name != "loopy" and name[:6] != "loopy.":
-        return False
+def _is_faced(names: dict[str, Any]) -> bool:
+    """Tell whether the module with these globals gets the face."""
     if not (_state().faces or _is_own_recorded()):
         return False
     faced = names.get(_FACED)
@@ -175,15 +172,11 @@ def _watching(name: str, function: FunctionType) -> Any:
     def watching(*arguments: Any, **keywords: Any) -> Any:
         names = sys._getframe(1).f_globals
         is_recorded = recorder.in_recipe() or (
-            state.own is not None and recorder.is_on() and _is_own_recorded() and _is_face_for("loopy", names)
+            state.own is not None and recorder.is_on() and _is_own_recorded() and _is_faced(names)
         )
-        if not is_recorded or _is_loopys(names):
+        if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
             return function(*arguments, **keywords)
         return calls.call(name, arguments, keywords)
 
     watching.__kcl_real__ = function  # type: ignore[attr-defined]
     return watching
-
-
-def _is_loopys(names: dict[str, Any]) -> bool:
-    return str(names.get("__name__", "")).partition(".")[0] == "loopy"
