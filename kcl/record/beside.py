@@ -65,15 +65,12 @@ def _find(with_loopy: bool) -> list[Part]:
 
 def _generators() -> str:
     """Return what generates, a distribution in a line: name, tabulator, version and record."""
-    others = [(name, distributions.counted(name).split(" ")) for name in _others()]
+    names = sorted(distributions.required("loopy").difference(distributions.GENERATORS))
+    others = [(name, distributions.counted(name).split(" ")) for name in names]
     digest = hashlib.sha256(repr(others).encode()).hexdigest()
     named = ", ".join([f"{name} {found[0]}" for name, found in others])
     parts = [_distribution(name) for name in sorted(distributions.GENERATORS)]
     return "\n".join(["\t".join(part) for part in (*parts, Part("other distributions", f"{named} {digest}"))])
-
-
-def _others() -> list[str]:
-    return sorted(distributions.required("loopy").difference(distributions.GENERATORS))
 
 
 def _distribution(name: str) -> Part:
@@ -115,8 +112,3 @@ def _registered() -> str:
         found = sorted([(name, dtype_text(dtype)) for name, dtype in registered_structures()])
         state.structures = len(named), f"structures {found}" if found else ""
     return state.structures[1]
-
-
-def reset() -> None:
-    """Forget what was found, so that the next key is found anew."""
-    _state().parts.clear()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import kcl
 from kcl.base import process
@@ -22,11 +21,10 @@ _FEW = 64
 
 
 class State:
-    """Where the readings of this driver lie, None before they were read; and those that lay there."""
+    """Where the readings of this driver lie, None before they were read."""
 
     def __init__(self) -> None:
         self.remembered: Remembered | None = None
-        self.before: dict[str, Any] = {}
 
     def on_change(self) -> None:
         self.remembered = None
@@ -43,27 +41,20 @@ def load() -> None:
     key = Key([Part("driver", driver_name()), Part("python", sys.version), Part("kcl", _version())])
     state.remembered = remembered = Remembered(places.READINGS, key)
     try:
-        state.before = dict(remembered.read().get("readings", ()))
+        readings.before = dict(remembered.read().get("readings", ()))
     except (TypeError, ValueError):
-        state.before = {}
-    readings.before = state.before
+        readings.before = {}
 
 
 def write() -> None:
     """Write the readings of this process where some are new; of those that it had no use for, few. Raises nothing."""
-    state, used = _state(), readings.now
-    remembered, before = state.remembered, state.before
+    remembered, before, used = _state().remembered, readings.before, readings.now
     if remembered is not None and not used.keys() <= before.keys():
         idle = {place: found for place, found in before.items() if place not in used}
         for place in list(idle)[: -len(used) - _FEW]:
             del idle[place]
-        readings.before = state.before = {**idle, **used}
-        remembered.write({"readings": list(state.before.items())})
-
-
-def reset() -> None:
-    """Forget which directory they were read from; what this process has read stays true."""
-    _state().on_change()
+        readings.before = {**idle, **used}
+        remembered.write({"readings": list(readings.before.items())})
 
 
 def _version() -> str:

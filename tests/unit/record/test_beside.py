@@ -29,7 +29,7 @@ class TestParts:
         """The parts are the same objects, until they are to be found anew."""
         found = beside.parts(True)
         assert beside.parts(True) is found
-        beside.reset()
+        beside._state().parts.clear()
         assert beside.parts(True) is not found
         assert beside.parts(True) == found
 

@@ -32,7 +32,7 @@ def forget():
     """Forget what this process has read, as the next one does not know it, and read what is kept."""
     for memo in (readings.now, readings._places, readings._digests, readings._references):
         memo.clear()
-    history.reset()
+    history._state().on_change()
     history.load()
 
 
@@ -92,7 +92,7 @@ class TestKept:
     def test_before_load(self):
         """A process that looked nothing up writes nothing."""
         readings.digest(compiled())
-        history.reset()
+        history._state().on_change()
         history.write()
         assert paths() == []
 
