@@ -83,8 +83,6 @@ TRANSFORMATIONS = frozenset(
         "unprivatize_temporaries_with_inames",
     ]
 )
-# Methods of a unit that return another one.
-METHODS = frozenset({"with_entrypoints"})
 # Constructors of arguments, instructions and what stands in them, with the class that they make.
 CONSTRUCTORS = {
     "ArrayArg": "ArrayArg",
@@ -180,11 +178,8 @@ MEMBERS = {
     "MemoryOrdering": frozenset({"ACQUIRE", "ACQ_REL", "RELAXED", "RELEASE", "SEQ_CST"}),
     "MemoryScope": frozenset({"ALL_SVM_DEVICES", "DEVICE", "WORK_GROUP", "WORK_ITEM"}),
 }
-# Exceptions and warnings: `except` and warning filters need classes.
-CONDITIONS = frozenset({"LoopyError", "LoopyWarning"})
 # Categories that a warning filter can name without loopy being imported.
 WARNINGS = frozenset({"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"})
-CONSTANTS = frozenset({"MOST_RECENT_LANGUAGE_VERSION", "ToLoopyTypeConvertible", "VERSION"})
 # What answers a question, prints, changes the process, or runs code of the user during the call.
 AT_ONCE = frozenset(
     [
