@@ -251,6 +251,7 @@ MODULES = frozenset(
         "loopy.transform.parameter",
         "loopy.transform.precompute",
         "loopy.transform.privatize",
+        "loopy.transform.realize_reduction",
         "loopy.transform.subst",
         "loopy.transform.add_barrier",
         "loopy.translation_unit",

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pickle
 import pydoc
+import types
 import typing
 
 import numpy as np
@@ -63,6 +64,14 @@ class TestNames:
         assert lp.kernel.tools is loopy.kernel.tools
         assert lp.version.LOOPY_USE_LANGUAGE_VERSION_2018_2 == loopy.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
         assert lp.transform.callable.rename_iname is loopy.transform.callable.rename_iname
+
+    @pytest.mark.parametrize("name", ["add_barrier", "precompute", "realize_reduction"])
+    def test_modules_with_the_name_of_a_function(self, name):
+        """In a package of loopy such a name is the module, which has the function."""
+        module = getattr(lp.transform, name)
+        assert isinstance(getattr(loopy.transform, name), types.ModuleType)
+        assert isinstance(module, face.Face)
+        assert getattr(module, name) is getattr(lp, name)
 
     def test_what_a_program_stores_in_a_module_of_loopy(self):
         """An attribute that is set on the face is loopy's."""
