@@ -18,12 +18,14 @@ from kcl.record.record import CallSite, Record
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
     place = CallSite.of(sys._getframe(2))
+    if name in table.VERSIONED:
+        keywords = _with_version(keywords, place)
     if not recorder.is_on():
-        return _at_once(name, arguments, keywords, place)
+        return _at_once(name, arguments, keywords)
     with recorder.timed():
         arguments, keywords = _each(texts.consumed, arguments, keywords)
         record = _recorded(name, arguments, keywords, place)
-        return _at_once(name, arguments, keywords, place) if record is None else unmade.answer(record)
+        return _at_once(name, arguments, keywords) if record is None else unmade.answer(record)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
@@ -33,8 +35,6 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], p
     try:
         if not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
             return None
-        if name in table.VERSIONED:
-            keywords = _with_version(keywords, place)
         return Record(name, arguments, keywords, beside.state(), place)
     except Exception as error:
         recorder.unknown(name, error, place)
@@ -68,7 +68,7 @@ def _with_version(keywords: dict[str, Any], place: CallSite) -> dict[str, Any]:
     return {**keywords, "lang_version": place.names[table.VERSION_SYMBOL]}
 
 
-def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Any:
+def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call loopy's own function with loopy's own objects."""
 
     def own(value: Any) -> Any:
@@ -78,8 +78,6 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], pl
             return value.real()
         return unmade.asked(value, name) if type(value) in unmade.KINDS else value
 
-    if name in table.VERSIONED:
-        keywords = _with_version(keywords, place)
     arguments, keywords = _each(own, arguments, keywords)
     function = getattr(recorder.loopy(name), name)
     function = getattr(function, "__kcl_real__", function)
@@ -92,9 +90,9 @@ def _each(
     change: Callable[[Any], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Change what stands in arguments; those that hold themselves stay as they are."""
+    given = arguments, keywords
     try:
-        return tuple([texts.mapped(value, change) for value in arguments]), {
-            name: texts.mapped(value, change) for name, value in keywords.items()
-        }
+        changed: tuple[tuple[Any, ...], dict[str, Any]] = texts.mapped(given, change)
     except RecursionError:
-        return arguments, keywords
+        return given
+    return changed
