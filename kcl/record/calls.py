@@ -17,7 +17,7 @@ from kcl.record.record import CallSite, Record
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
-    place = CallSite.of(sys._getframe(2))
+    place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
     if not recorder.is_on():

@@ -11,7 +11,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from kcl.record import texts
@@ -22,22 +22,17 @@ _NOTHING = object()
 
 
 class CallSite:
-    """Where a call stands in the program: file, line, and `names`, the globals of the caller.
+    """Where a frame of the program stands now: file, line, and `names`, its globals.
 
     The line is looked for when it is asked for: in a recipe of a thousand lines that takes longer than the record.
     """
 
     __slots__ = ("_code", "_instruction", "names")
 
-    def __init__(self, code: CodeType, instruction: int, names: dict[str, Any]) -> None:
-        self._code = code
-        self._instruction = instruction
-        self.names = names
-
-    @classmethod
-    def of(cls, frame: FrameType) -> CallSite:
-        """Return where a frame stands now."""
-        return cls(frame.f_code, frame.f_lasti, frame.f_globals)
+    def __init__(self, frame: FrameType) -> None:
+        self._code = frame.f_code
+        self._instruction = frame.f_lasti
+        self.names = frame.f_globals
 
     @property
     def file(self) -> str:

@@ -223,7 +223,7 @@ def _site() -> CallSite | None:
     frame: Any = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
         frame = frame.f_back
-    return None if frame is None else CallSite.of(frame)
+    return None if frame is None else CallSite(frame)
 
 
 def unknown(name: str, error: Exception, place: CallSite) -> None:

@@ -110,7 +110,7 @@ class UnmadeUnit(Unmade):
         """Return the unit with other entry points."""
         record = record_of(self)
         if record is not None and recorder.is_on():
-            name, place = "with_entrypoints", CallSite.of(sys._getframe(1))
+            name, place = "with_entrypoints", CallSite(sys._getframe(1))
             with recorder.timed():
                 try:
                     record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.state(), place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from kcl.record.record import CallSite, Record
 def place(file, line):
     """Return the place of the only statement of some code."""
     code = compile("\n" * (line - 1) + "pass", file, "exec")
-    return CallSite(code, len(code.co_code) - 2, {})
+    return CallSite(types.SimpleNamespace(f_code=code, f_lasti=len(code.co_code) - 2, f_globals={}))
 
 
 PLACE = place("/somewhere/driver.py", 7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 import warnings
 
 import pytest
@@ -18,7 +19,8 @@ loopy = importlib.import_module("loopy")
 def place(names=None):
     """Return a place in a program."""
     code = compile("\n" * 6 + "pass", "/users/driver.py", "exec")
-    return CallSite(code, len(code.co_code) - 2, {"__name__": "driver"} if names is None else names)
+    names = {"__name__": "driver"} if names is None else names
+    return CallSite(types.SimpleNamespace(f_code=code, f_lasti=len(code.co_code) - 2, f_globals=names))
 
 
 def heard(action, *filters):
