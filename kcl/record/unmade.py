@@ -57,10 +57,6 @@ class Unmade(_Bare):
             asked(other, "__eq__")
         return asked(self, "__eq__") == other
 
-    def __ne__(self, other: object) -> Any:
-        equal = self == other
-        return equal if equal is NotImplemented else not equal
-
     def __hash__(self) -> int:
         return hash(asked(self, "__hash__"))
 
