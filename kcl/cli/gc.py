@@ -27,7 +27,7 @@ _PROGRAMS = "programs in PoCL's own cache that entries hold"
 def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry_run: bool) -> None:
     """Remove kernels where the entries are above their bounds, and the stores that an earlier kcl left.
 
-    The bounds are KCL_MAX_SIZE, 2.1 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
+    The bounds are KCL_MAX_SIZE, 2.0 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
     seconds to make for their bytes, and were used long ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is
     free afterwards. The stores of an earlier kcl go a week after it wrote there last.
 

@@ -21,7 +21,7 @@ LAYERS = GENERATOR, BINARY = "generator", "binary"
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
-_UNITS = "KMGT"
+_UNITS = "KMGTP"
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (
@@ -161,7 +161,7 @@ def read() -> Settings:
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
         max_age=_age("KCL_MAX_AGE", 365 * 86400.0, rejected),
-        max_size=_bytes("KCL_MAX_SIZE", 2 << 30, rejected),
+        max_size=_bytes("KCL_MAX_SIZE", 2_000_000_000, rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=_given("KCL_NO_CACHE"),
         progress=_switch("KCL_PROGRESS", is_terminal(), rejected),
@@ -437,11 +437,16 @@ def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
 
 
 def size(text: str) -> int:
-    """Return the bytes that a text such as `500M` names; raises ValueError for another one."""
+    """Return the bytes that a text such as `500M` names; raises ValueError for another one.
+
+    A unit is a power of 1000, as commands print it, and one with an `i`, such as `500MiB`, of 1024.
+    """
     import re
 
-    told = re.fullmatch(rf"(\d+(?:\.\d*)?)\s*([{_UNITS}]?)I?B?", text.strip().upper())
-    found = float(told[1]) * 1024 ** (1 + _UNITS.index(told[2]) if told[2] else 0) if told else -1.0
+    told = re.fullmatch(rf"(\d+(?:\.\d*)?)\s*(?:([{_UNITS}])(I?))?B?", text.strip().upper())
+    found = -1.0
+    if told:
+        found = float(told[1]) * (1024 if told[3] else 1000) ** (1 + _UNITS.index(told[2]) if told[2] else 0)
     if not 0 <= found < 1 << 62:
         raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
     return int(found)

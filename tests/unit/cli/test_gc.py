@@ -24,7 +24,7 @@ class TestGc:
         """Nothing goes where all fits."""
         done = gc()
         assert done.exit_code == 0
-        assert "of at most 2.1 GB" in done.output
+        assert "of at most 2.0 GB" in done.output
         assert "nothing to remove" in done.output
         assert "removed" not in done.output
 
