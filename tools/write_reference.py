@@ -16,8 +16,9 @@ sys.path.insert(0, str(ROOT))
 
 import click  # noqa: E402  (after the path)
 
-from kcl import caches, cli  # noqa: E402
+from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
+from kcl.caches.table import ROWS, Row, Switch  # noqa: E402
 from kcl.cli.schema import SCHEMA, Field, Printed  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
@@ -63,7 +64,7 @@ def environment() -> str:
     lines += ["## Switches of the caches below", ""]
     lines += ["kcl parses each variable as its owner does. A value that the owner would reject counts as off.", ""]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
-    for name, cache in sorted(caches.ROWS.items()):
+    for name, cache in sorted(ROWS.items()):
         for switch in switches(cache):
             off = [shown(value) for value in SAMPLES if switch.parse(value) is not None]
             on = [shown(value) for value in SAMPLES if switch.parse(value) is None]
@@ -76,13 +77,13 @@ def environment() -> str:
     lines += ["## Variables that change code", ""]
     lines += ["With these variables the driver generates other code while every OpenCL string stays the same. So each"]
     lines += ["of them that is set is a part of the program key.", "", *head("variable", "read by")]
-    for _, cache in sorted(caches.ROWS.items()):
+    for _, cache in sorted(ROWS.items()):
         lines += [row(f"`{variable}`", cache.title) for variable in cache.code_variables]
     lines += ["", "## Others", "", *head("variable", "effect"), *[row(*other) for other in OTHERS], ""]
     return "\n".join(lines)
 
 
-def switches(cache: caches.Row) -> list[caches.Switch]:
+def switches(cache: Row) -> list[Switch]:
     """Return the switches of a cache that are not its directory."""
     placed = {template.partition("/")[0].strip("$?") for some in cache.places if some for template in some}
     return [switch for switch in cache.switches if switch.variable not in placed]
@@ -96,7 +97,7 @@ def places() -> list[str]:
     lines += ["`tmp:NAME` is a directory of the user among the temporary files. The first column has the names for"]
     lines += ["commands. Neighbours are shown. A command changes a neighbour only if you name it.", ""]
     lines += head("name", "cache", "Linux", "macOS", "Windows", "read")
-    for name, cache in sorted(caches.ROWS.items()):
+    for name, cache in sorted(ROWS.items()):
         linux, macos, windows = (("no cache",) if found == () else found or ("as on Linux",) for found in cache.places)
         title = ", ".join(filter(None, [cache.title, "a neighbour" if cache.neighbour else "", cache.remark]))
         lines.append(row(f"`{name}`", title, *map(listed, (linux, macos, windows)), cache.read))
@@ -108,9 +109,9 @@ def listed(templates: tuple[str, ...]) -> str:
     return ", ".join(word if " " in word and word[0] not in "~$" else f"`{word}`" for word in templates)
 
 
-def flagged() -> list[tuple[str, caches.Row]]:
+def flagged() -> list[tuple[str, Row]]:
     """Return the caches that have a switch in their module."""
-    return [(name, cache) for name, cache in sorted(caches.ROWS.items()) if cache.flag is not None]
+    return [(name, cache) for name, cache in sorted(ROWS.items()) if cache.flag is not None]
 
 
 def command_line() -> str:

@@ -18,7 +18,6 @@ from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.caches.table import ROWS, Row
-from kcl.caches.table import Switch as Switch  # part of a row
 
 
 class State(NamedTuple):
@@ -33,16 +32,6 @@ class Place(NamedTuple):
 
     path: str
     why: str
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all foreign caches, sorted."""
-    return tuple(ROWS)
-
-
-def row(name: str) -> Row:
-    """Return the facts about the cache `name`; raises KeyError for a name that is in no row."""
-    return ROWS[name]
 
 
 def state(name: str) -> State:
@@ -138,23 +127,6 @@ def directory_in_use(name: str) -> str:
         return path
     earlier = (place_in(ROWS[name], environment).path for environment in environments()[1::-1])
     return next((place for place in earlier if os.path.isdir(place)), path)
-
-
-def files(name: str) -> tuple[str, ...]:
-    """Return the files and directories that are this cache's own and are there, sorted.
-
-    Neither links nor what others keep in the same directory are among them; nor is that directory itself.
-    """
-    from kcl.caches import contents
-
-    return contents.files(name)
-
-
-def looks_like(name: str, path: str) -> bool:
-    """Tell whether a path is a directory of the cache `name`: it holds something of it, and is no home and no root."""
-    from kcl.caches import contents
-
-    return contents.looks_like(name, path)
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:

@@ -30,7 +30,10 @@ class Contents(NamedTuple):
 
 
 def files(name: str) -> tuple[str, ...]:
-    """Return what is this cache's own in its directory, sorted: files, and directories as a whole; never a link."""
+    """Return the files and directories that are this cache's own and are there, sorted.
+
+    Neither links nor what others keep in the same directory are among them; nor is that directory itself.
+    """
     place = caches.place(name).path
     if not place:
         return ()
@@ -40,7 +43,10 @@ def files(name: str) -> tuple[str, ...]:
 
 
 def looks_like(name: str, path: str) -> bool:
-    """Tell whether a path is a directory of that cache; never a link, the root, a home or what a home lies in."""
+    """Tell whether a path is a directory of the cache `name`: it holds something of it.
+
+    A link is none, nor is the root, a home or what a home lies in.
+    """
     if os.path.islink(path) or not os.path.isdir(path) or _is_too_wide(path):
         return False
     if ROWS[name].own == "file":

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-from kcl import caches
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
+from kcl.caches.table import ROWS
 from kcl.errors import meant
 
 SHELLS = ("sh", "fish", "powershell")
@@ -34,7 +34,7 @@ def made(off: list[str], on: list[str], directory: str | None) -> Wish:
     `all` stands for kcl's layers and the caches below them that have a switch; neighbours are meant where they are
     named.
     """
-    known = (*settings.LAYERS, *caches.names(), ALL)
+    known = (*settings.LAYERS, *ROWS, ALL)
     for name in (*off, *on):
         if name not in known:
             raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
@@ -85,33 +85,32 @@ def _own(wish: Wish, off: set[str], on: set[str]) -> None:
 
 def _named(names: list[str]) -> list[str]:
     """Write out what `all` stands for."""
-    rows = {name: caches.row(name) for name in caches.names()}
-    every = [*settings.LAYERS, *(name for name, row in rows.items() if row.switches and not row.neighbour)]
+    every = [*settings.LAYERS, *(name for name, row in ROWS.items() if row.switches and not row.neighbour)]
     return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
 
 
 def _switch_off(wish: Wish, name: str, remarks: bool) -> None:
-    for switch in caches.row(name).switches:
+    for switch in ROWS[name].switches:
         for value in _VALUES:
             if switch.parse(value) is not None and not _is_place(name, switch.variable):
                 wish.set[switch.variable] = value
                 if remarks and name in ("loopy", "pyopencl", "pyopencl-binary"):
                     wish.remarks.append(f"{switch.variable} counts for kcl's layers too, see kcl env")
                 return
-    raise ValueError(f"{caches.row(name).title}: no variable switches it off")
+    raise ValueError(f"{ROWS[name].title}: no variable switches it off")
 
 
 def _switch_on(wish: Wish, name: str) -> None:
-    for switch in caches.row(name).switches:
+    for switch in ROWS[name].switches:
         if switch.parse(None) is not None:
             if switch.parse(settings.variable(switch.variable)) is not None:
-                raise ValueError(f"{caches.row(name).title} is on only where {switch.variable} is set: set it")
+                raise ValueError(f"{ROWS[name].title} is on only where {switch.variable} is set: set it")
         elif not _is_place(name, switch.variable):
             wish.unset.append(switch.variable)
 
 
 def _is_place(name: str, variable: str) -> bool:
-    return any(_variable(template) == variable for template in caches.row(name).places.here)
+    return any(_variable(template) == variable for template in ROWS[name].places.here)
 
 
 def _move(wish: Wish, directory: str) -> None:
@@ -119,8 +118,7 @@ def _move(wish: Wish, directory: str) -> None:
     wish.set["KCL_CACHE_DIR"] = directory
     wish.set["XDG_CACHE_HOME"] = directory
     wish.remarks.append("XDG_CACHE_HOME moves the caches of all programs that this shell starts")
-    for name in caches.names():
-        row = caches.row(name)
+    for row in ROWS.values():
         if row.neighbour or not row.places.here:
             continue
         own = [_variable(template) for template in row.places.here if _variable(template) not in (*_GIVEN, "")]

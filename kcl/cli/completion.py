@@ -7,12 +7,12 @@ import click
 
 def layers(_ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
     """Return the layers and caches whose names go on as the last one of a list is begun."""
-    from kcl import caches
     from kcl.base import settings
     from kcl.caches.shell import ALL
+    from kcl.caches.table import ROWS
 
     before, comma, last = begun.rpartition(",")
-    known = (*settings.LAYERS, *caches.names(), *([ALL] if param.name in ("off", "on") else []))
+    known = (*settings.LAYERS, *ROWS, *([ALL] if param.name in ("off", "on") else []))
     return [before + comma + name for name in known if name.startswith(last)]
 
 

@@ -12,6 +12,7 @@ from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.tables import Column
 from kcl.caches.shell import SHELLS, lines, made
+from kcl.caches.table import ROWS
 from kcl.cli import completion, output
 
 # What the switch of another cache does to kcl's layers; the conditions stand in `kcl.cache.layers`.
@@ -118,8 +119,7 @@ def _lines() -> list[Line]:
     """Return a line for each variable: kcl's own, then those of the other caches, then what nobody reads."""
     found = [_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
-    for name in caches.names():
-        row = caches.row(name)
+    for name, row in ROWS.items():
         for variable in (*row.variables, *row.limits, *row.code_variables):
             variables.setdefault(variable, []).append(name)
     for variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP", "USERPROFILE"):
@@ -162,17 +162,17 @@ def _foreign(variable: str, names: list[str]) -> Line:
 
 def _counts(variable: str, names: list[str]) -> bool:
     """Tell whether kcl's layers go by a variable too."""
-    switches = {switch.variable for name in names if name in EFFECTS for switch in caches.row(name).switches}
-    return variable in switches or any(variable in caches.row(name).code_variables for name in names)
+    switches = {switch.variable for name in names if name in EFFECTS for switch in ROWS[name].switches}
+    return variable in switches or any(variable in ROWS[name].code_variables for name in names)
 
 
 def _is_off(variable: str, value: str | None, name: str) -> bool:
-    return any(each.variable == variable and each.parse(value) is not None for each in caches.row(name).switches)
+    return any(each.variable == variable and each.parse(value) is not None for each in ROWS[name].switches)
 
 
 def _effect(variable: str, value: str | None, name: str) -> str:
     """Say what a variable does to a cache now, or what it is for where it is not set."""
-    row = caches.row(name)
+    row = ROWS[name]
     place = caches.place(name)
     if variable in row.limits:
         return "limits the size"

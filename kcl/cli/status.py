@@ -15,6 +15,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers, places
 from kcl.caches import contents, presence
+from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
 from kcl.inspect import pins
@@ -49,7 +50,7 @@ def status(everything: bool, as_json: bool) -> None:
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
     totals = journal.totals()
-    rows = [*(_layer(name, totals) for name in settings.LAYERS), *(_adapter(name) for name in caches.names())]
+    rows = [*(_layer(name, totals) for name in settings.LAYERS), *(_adapter(name) for name in ROWS)]
     pending, late, left = _pending(), notes.read(), _leftovers()
     faults = any(row["fault"] for row in rows if row["kind"] == KCL)
     if as_json:
@@ -99,7 +100,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
 
 
 def _adapter(name: str) -> dict[str, Any]:
-    facts, state, place = caches.row(name), caches.state(name), caches.place(name)
+    facts, state, place = ROWS[name], caches.state(name), caches.place(name)
     row = {
         "layer": name,
         "kind": NEIGHBOUR if facts.neighbour else BELOW,

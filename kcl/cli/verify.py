@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from kcl import caches
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache.stores.base import digest_of
 from kcl.cache.verified import entry_at
+from kcl.caches import contents
 from kcl.cli import output
 from kcl.cli.ls import in_words
 from kcl.drivers.pocl import damage, repair
@@ -54,7 +54,7 @@ def verify(whole: bool, rebuild: bool, as_json: bool) -> None:
     """
     faults: list[Fault] = []
     checked = {layer: _whole(layer, faults) if whole else _headers(layer, faults) for layer in settings.LAYERS}
-    faults += [Fault("pocl", *found) for found in damage.damaged(caches.files("pocl"))]
+    faults += [Fault("pocl", *found) for found in damage.damaged(contents.files("pocl"))]
     differing = _differing() if whole else []
     rebuilt = _rebuilt() if rebuild else []
     if as_json:

@@ -12,11 +12,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from kcl import caches
 from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import counted
 from kcl.cache import places
+from kcl.caches.table import ROWS
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.private import ACCESSED
 from kcl.errors import CacheFault, meant
@@ -202,7 +202,7 @@ def _held(listed: inventory.Listed, place: str) -> set[str]:
 
 
 def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
-    known = (OWN, *settings.LAYERS, *caches.names())
+    known = (OWN, *settings.LAYERS, *ROWS)
     for name in layers:
         if name not in known:
             raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")

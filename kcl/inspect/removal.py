@@ -24,6 +24,8 @@ from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option, trust
 from kcl.cache import places
 from kcl.cache.stores import busy
+from kcl.caches import contents
+from kcl.caches.table import ROWS
 from kcl.drivers.pocl.jobs import STATES, Queue, node
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -72,7 +74,7 @@ class Refusal(NamedTuple):
 
 def everything() -> list[str]:
     """Return the names that stand for all: kcl's own and the caches below it, without neighbours."""
-    return [*OWN, *(name for name in caches.names() if not caches.row(name).neighbour)]
+    return [*OWN, *(name for name, row in ROWS.items() if not row.neighbour)]
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[Item]:
@@ -241,14 +243,14 @@ def _end(queue: Queue) -> None:
 def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
     """Yield directory and name of what is a cache's own."""
     if name not in OWN:
-        files = caches.files(name)
+        files = contents.files(name)
         folder = caches.directory(name)
         if folder and os.path.islink(folder):
             refusals.append(Refusal(name, folder, _LINK))
         elif folder and (fault := _unreadable(folder)):
             refusals.append(Refusal(name, folder, fault))
-        elif files and not caches.looks_like(name, folder):
-            refusals.append(Refusal(name, folder, f"it does not look like {caches.row(name).title}"))
+        elif files and not contents.looks_like(name, folder):
+            refusals.append(Refusal(name, folder, f"it does not look like {ROWS[name].title}"))
         else:
             yield from (os.path.split(path) for path in files)
         return

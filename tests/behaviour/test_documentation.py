@@ -29,8 +29,8 @@ from sybil.parsers.myst import CodeBlockParser
 
 import kcl
 from conftest import ROOT
-from kcl import caches
 from kcl.base import process, settings
+from kcl.caches.table import ROWS
 from kcl.drivers.pocl import client
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
@@ -277,7 +277,7 @@ class TestReference:
         documented = "".join(
             (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "doc/reference/environment.md")
         )
-        rows = caches.ROWS.values()
+        rows = ROWS.values()
         variables = {setting.variable for setting in settings.SETTINGS}
         variables |= {name for row in rows for name in row.variables} - {"HOME"}
         variables |= {name for row in rows for name in row.code_variables}

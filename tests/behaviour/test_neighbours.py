@@ -15,6 +15,7 @@ import pytest
 
 from kcl import caches
 from kcl.caches import contents
+from kcl.caches.table import ROWS
 
 pytestmark = pytest.mark.neighbours
 
@@ -92,11 +93,11 @@ def neighbour(child, monkeypatch):
 
     def run(name, code, **variables):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed here: pip install {caches.row(name).package}")
+            pytest.skip(f"{name} is not installed here: pip install {ROWS[name].package}")
         monkeypatch.setenv("HOME", str(child.home))
         monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
         variables.setdefault("TMPDIR", str(child.directory))
-        for variable in caches.row(name).variables:
+        for variable in ROWS[name].variables:
             if variable not in ("HOME", "XDG_CACHE_HOME"):
                 monkeypatch.delenv(variable, raising=False)
         for variable, value in variables.items():
@@ -117,9 +118,9 @@ class TestNumba:
         """Numba keeps its files below NUMBA_CACHE_DIR, in a directory that the row knows, and they are counted."""
         place, written, version = neighbour("numba", NUMBA, NUMBA_CACHE_DIR=str(child.directory / "numba"))
         assert caches.place("numba") == (place, "NUMBA_CACHE_DIR")
-        assert caches.files("numba") == (written,)
+        assert contents.files("numba") == (written,)
         assert contents.measure("numba").entries == 1
-        assert caches.looks_like("numba", place)
+        assert contents.looks_like("numba", place)
         assert contents.version("numba") == version
 
     @pytest.mark.usefixtures("source")
@@ -127,7 +128,7 @@ class TestNumba:
         """Without it they lie in the module's __pycache__, and the user's directory, which the row names, is empty."""
         _place, written, _version = neighbour("numba", NUMBA)
         assert os.path.basename(written) == "__pycache__"
-        assert caches.files("numba") == ()
+        assert contents.files("numba") == ()
 
     def test_of_the_user(self, neighbour):
         """The user's directory is where Numba's own locator puts it, also where XDG_CACHE_HOME is empty."""
@@ -149,8 +150,8 @@ class TestJax:
         measured = contents.measure("jax")
         written = os.listdir(place)
         assert measured.entries == sum(name.endswith("-cache") for name in written) > 0
-        assert len(caches.files("jax")) == len(written)
-        assert caches.looks_like("jax", place)
+        assert len(contents.files("jax")) == len(written)
+        assert contents.looks_like("jax", place)
         assert contents.version("jax") == version
 
     @pytest.mark.parametrize("value", ["0", "false", "1", "True"])
@@ -160,7 +161,7 @@ class TestJax:
         named = {"JAX_COMPILATION_CACHE_DIR": place, "JAX_ENABLE_COMPILATION_CACHE": value}
         _place, on, _version = neighbour("jax", JAX, **named)
         assert caches.state("jax").on is on
-        assert bool(caches.files("jax")) is on
+        assert bool(contents.files("jax")) is on
 
     def test_refused_word(self, neighbour, child):
         """A word that JAX does not know makes its import fail; the row counts it as off."""
@@ -182,7 +183,7 @@ class TestTorch:
         place, off, version = neighbour("torch", TORCH, TORCHINDUCTOR_CACHE_DIR=str(child.directory / "torch"))
         assert caches.place("torch") == (place, "TORCHINDUCTOR_CACHE_DIR")
         assert caches.state("torch").on is not off
-        assert len(caches.files("torch")) == len(os.listdir(place))
+        assert len(contents.files("torch")) == len(os.listdir(place))
         assert contents.measure("torch").entries > 0
         assert contents.version("torch") == version.partition("+")[0]
 
@@ -234,7 +235,7 @@ class TestTaichi:
         assert caches.place("taichi") == (place, name or "XDG_CACHE_HOME")
         assert caches.state("taichi").on is on is True
         assert contents.measure("taichi").entries == 1
-        assert len(caches.files("taichi")) == len(os.listdir(place))
+        assert len(contents.files("taichi")) == len(os.listdir(place))
         assert contents.version("taichi") == ".".join(map(str, version))
 
     @pytest.mark.parametrize("value", ["0", "1", "2"])
@@ -251,7 +252,7 @@ class TestWarp:
         (child.directory / "compiled.py").write_text(WARP_MODULE)
         place, version = neighbour("warp", WARP, **({name: str(child.directory / "named")} if name else {}))
         assert caches.place("warp") == (os.path.dirname(place), name or "XDG_CACHE_HOME")
-        assert caches.files("warp") == (place,)
+        assert contents.files("warp") == (place,)
         assert contents.measure("warp").entries == 1
         assert contents.version("warp") == version
 
@@ -263,7 +264,7 @@ class TestTinygrad:
         place, on = neighbour("tinygrad", TINYGRAD, **({name: str(child.directory / "named.db")} if name else {}))
         assert caches.place("tinygrad") == (place, name or "XDG_CACHE_HOME")
         assert caches.state("tinygrad").on is on is True
-        assert place in caches.files("tinygrad")
+        assert place in contents.files("tinygrad")
 
     @pytest.mark.parametrize("switch", ["CACHELEVEL=0", "CACHELEVEL=1", "CCACHE=0", "CCACHE=1"])
     def test_switch(self, neighbour, switch):

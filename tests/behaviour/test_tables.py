@@ -19,12 +19,13 @@ from itertools import pairwise
 import pytest
 from commands import run
 
-from kcl import caches, cli, option
+from kcl import cli, option
 from kcl.base import events, settings
 from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
+from kcl.caches.table import ROWS
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 
@@ -226,5 +227,5 @@ class TestOff:
         assert [row["layer"] for row in shown if row["on"]] == []
         assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < {row["layer"] for row in shown}
         assert all(row["on"] for row in on["layers"] if row["kind"] != "neighbour")
-        neighbours = {name for name in caches.names() if caches.row(name).neighbour}
+        neighbours = {name for name, row in ROWS.items() if row.neighbour}
         assert {row["layer"] for row in off["layers"] if not row["on"]} - neighbours == {row["layer"] for row in shown}

@@ -14,7 +14,8 @@ from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
-from kcl.caches import usable
+from kcl.caches import contents, usable
+from kcl.caches.table import ROWS
 from kcl.drivers.pocl import damage
 from kcl.drivers.pocl.jobs import AGAIN, Queue
 from kcl.errors import CacheFault
@@ -65,7 +66,7 @@ def directories() -> Iterator[Finding]:
         place = caches.place(name)
         why = usable.fault(place.path)
         if why:
-            effect = _POCL if name == "pocl" else f"{caches.row(name).title} fail then"
+            effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
             yield Finding(check, PROBLEM, words, _elsewhere(name))
 
@@ -81,7 +82,7 @@ def _refused() -> Iterator[str]:
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
-    folders = [places.own(), *(caches.directory(name) for name in caches.names())]
+    folders = [places.own(), *(caches.directory(name) for name in ROWS)]
     for path in filter(None, folders):
         there = _nearest(path)
         try:
@@ -111,7 +112,7 @@ def damaged() -> Iterator[Finding]:
         words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
         yield Finding(check, WARNING, words, "the next look-up sets it aside; kcl verify --all looks at every byte")
     for name in ("loopy", "pyopencl"):
-        for path in caches.files(name):
+        for path in contents.files(name):
             fault_of = _fault_of_database(path)
             if fault_of:
                 words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
@@ -121,7 +122,7 @@ def damaged() -> Iterator[Finding]:
 
 def _of_pocl(check: str) -> Iterator[Finding]:
     """Find damaged files in PoCL's cache; what an entry holds kcl replaces."""
-    found = list(damage.damaged(caches.files("pocl")))
+    found = list(damage.damaged(contents.files("pocl")))
     held = _held() if found else set()
     root = caches.place("pocl").path
     for mends, severity, effect, cure in (
@@ -148,7 +149,7 @@ def _held() -> set[str]:
 
 def locks() -> Iterator[Finding]:
     """Find what a killed process left locked: pyopencl's lock is a file that is there."""
-    for folder in caches.files("pyopencl-binary"):
+    for folder in contents.files("pyopencl-binary"):
         path = os.path.join(folder, "lock")
         with suppress(OSError):
             age = time.time() - os.lstat(path).st_mtime

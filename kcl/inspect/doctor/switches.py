@@ -105,7 +105,7 @@ def process_ids() -> Iterator[Finding]:
     changing |= {value: name for name in _JOBS if (value := settings.variable(name) or "")}
     seen = set()
     places = [("KCL_CACHE_DIR", settings.read().cache_dir or "")]
-    places += [(caches.place(name).why, caches.place(name).path) for name in caches.names()]
+    places += [(caches.place(name).why, caches.place(name).path) for name in ROWS]
     for variable, path in places:
         value = settings.variable(variable) or ""
         if not path or not value or variable in seen:

@@ -28,32 +28,32 @@ class TestFiles:
         """In a directory of several owners each has its own files, and those of nobody known are nobody's."""
         filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-a.sqlite-journal", "pdict-v5-pyopencl-b.sqlite")
         filled("loopy", "pdict-v5-kcl-generated-v1.sqlite", "pdict-v5-pytato-c.sqlite", "other")
-        assert [os.path.basename(path) for path in caches.files("loopy")] == [
+        assert [os.path.basename(path) for path in contents.files("loopy")] == [
             "pdict-v5-loopy-a.sqlite",
             "pdict-v5-loopy-a.sqlite-journal",
         ]
-        assert [os.path.basename(path) for path in caches.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
+        assert [os.path.basename(path) for path in contents.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
 
     def test_never_a_link(self, tmp_path):
         """A link that has the name of something of the cache is none of its files."""
         filled("pocl", "AB/")
         os.symlink(tmp_path, os.path.join(caches.directory("pocl"), "CD"))
-        assert [os.path.basename(path) for path in caches.files("pocl")] == ["AB"]
+        assert [os.path.basename(path) for path in contents.files("pocl")] == ["AB"]
 
     def test_what_lies_inside(self, monkeypatch, tmp_path):
         """A directory that happens to have such a name, with something else inside, is not the cache's."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
         filled("pocl", "AB/" + "C" * 37 + "/program.bc", "DE/thesis.tex", "notes.txt")
-        assert caches.files("pocl") == (str(tmp_path / "AB"),)
+        assert contents.files("pocl") == (str(tmp_path / "AB"),)
 
     def test_nothing(self):
         """A cache whose directory is not there has no files, and neither has one without a directory."""
-        assert caches.files("triton") == caches.files("intel") == ()
+        assert contents.files("triton") == contents.files("intel") == ()
 
     def test_single_file(self):
         """Where the cache is one file, that and what SQLite keeps beside it are its own."""
         filled("tinygrad", "cache.db", "cache.db-wal", "downloads/x")
-        assert [os.path.basename(path) for path in caches.files("tinygrad")] == ["cache.db", "cache.db-wal"]
+        assert [os.path.basename(path) for path in contents.files("tinygrad")] == ["cache.db", "cache.db-wal"]
 
 
 class TestLooksLike:
@@ -61,12 +61,12 @@ class TestLooksLike:
         """A directory that holds something of a cache looks like it: not an empty one, a link, or another cache's."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
         filled("pocl", "AB/" + "C" * 37 + "/program.bc")
-        assert caches.looks_like("pocl", str(tmp_path / "pocl"))
-        assert not caches.looks_like("triton", str(tmp_path / "pocl"))
+        assert contents.looks_like("pocl", str(tmp_path / "pocl"))
+        assert not contents.looks_like("triton", str(tmp_path / "pocl"))
         os.symlink(tmp_path / "pocl", tmp_path / "link")
         os.mkdir(tmp_path / "empty")
         for path in ("link", "empty", "none"):
-            assert not caches.looks_like("pocl", str(tmp_path / path))
+            assert not contents.looks_like("pocl", str(tmp_path / path))
 
     @pytest.mark.parametrize("place", ["/", "{home}", "{above}"])
     def test_too_wide(self, monkeypatch, tmp_path, place):
@@ -78,7 +78,7 @@ class TestLooksLike:
         if path != "/":
             monkeypatch.setenv("POCL_CACHE_DIR", path)
             filled("pocl", "AB/" + "C" * 37 + "/program.bc")
-        assert not caches.looks_like("pocl", path)
+        assert not contents.looks_like("pocl", path)
 
 
 class TestMeasure:
@@ -106,9 +106,9 @@ class TestMeasure:
 
     def test_writes_nothing(self):
         """Measuring makes no file, not even where the cache is absent."""
-        before = {name: caches.files(name) for name in ROWS}
+        before = {name: contents.files(name) for name in ROWS}
         assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
-        assert {name: caches.files(name) for name in ROWS} == before
+        assert {name: contents.files(name) for name in ROWS} == before
         assert not os.path.exists(caches.directory("triton"))
 
 

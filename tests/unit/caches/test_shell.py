@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from kcl import caches, option
 from kcl.caches import shell
+from kcl.caches.table import ROWS
 from kcl.cli import main
 
 
@@ -22,11 +23,11 @@ def env(*words: str):
 
 
 class TestWishes:
-    @pytest.mark.parametrize("name", caches.names())
+    @pytest.mark.parametrize("name", ROWS)
     def test_off(self, name, monkeypatch):
         """What switches a cache off is taken as off by its owner's own parser, and --on takes it back."""
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
-        if not caches.row(name).switches:
+        if not ROWS[name].switches:
             with pytest.raises(ValueError, match="no variable"):
                 shell.made([name], [], None)
             assert env("--off", name).exit_code == 2
@@ -57,8 +58,8 @@ class TestWishes:
             monkeypatch.setenv(variable, value)
         assert option.get_cache_dir() == target
         if sys.platform != "win32":
-            for name in caches.names():
-                if not caches.row(name).neighbour and caches.place(name).path:
+            for name in ROWS:
+                if not ROWS[name].neighbour and caches.place(name).path:
                     assert caches.place(name).path.startswith(target), name
 
     def test_json(self):

@@ -9,8 +9,9 @@ import pathlib
 import pytest
 from click.testing import CliRunner
 
-from kcl import caches, option
+from kcl import option
 from kcl.base import settings
+from kcl.caches.table import ROWS
 from kcl.cli import main
 
 
@@ -29,8 +30,7 @@ class TestShow:
         """Each setting of kcl and each variable of every other cache is there, with those who read it."""
         lines = shown()
         assert {setting.variable for setting in settings.SETTINGS} <= set(lines)
-        for name in caches.names():
-            row = caches.row(name)
+        for name, row in ROWS.items():
             switches = [switch.variable for switch in row.switches]
             for variable in (*switches, *row.limits, *row.code_variables):
                 assert name in lines[variable]["read_by"], variable

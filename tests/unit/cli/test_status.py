@@ -8,11 +8,12 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from kcl import caches, option
+from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.caches import presence
 from kcl.caches.late_switches import Late
+from kcl.caches.table import ROWS
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect import inventory
@@ -39,7 +40,7 @@ class TestJson:
         monkeypatch.setenv("XDG_CACHE_HOME", str(warm.child.cache))
         monkeypatch.delenv("POCL_CACHE_DIR")
         document, rows = said()
-        assert [row["layer"] for row in document["layers"]] == ["generator", "binary", *caches.names()]
+        assert [row["layer"] for row in document["layers"]] == ["generator", "binary", *ROWS]
         generator, binary = rows["generator"], rows["binary"]
         assert generator["on"] is binary["on"] is True
         assert binary["directory"] == warm.binaries.location

@@ -10,12 +10,13 @@ import time
 
 import pytest
 
-from kcl import caches, option
+from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
+from kcl.caches import contents
 from kcl.drivers.pocl.jobs import Queue, node
 from kcl.inspect import removal
 from kcl.inspect.history import journal, records
@@ -121,7 +122,7 @@ class TestItems:
         monkeypatch.setenv("CUDA_CACHE_PATH", os.path.expanduser(place))
         items, refusals = found("cuda")
         assert not items
-        assert refusals or not caches.files("cuda")
+        assert refusals or not contents.files("cuda")
 
 
 class TestRemove:
