@@ -133,7 +133,7 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     """Fill in a template of `Places`; None where a variable that it needs is missing."""
     kind, _, rest = template.partition(":")
     if kind == "user":
-        return _of_user(rest, environment.get("XDG_CACHE_HOME"))
+        return _of_user(rest, environment)
     if kind == "tmp":
         return _temporary(rest, environment)
     if template.startswith("~"):
@@ -150,13 +150,10 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable.rstrip("?"))
 
 
-def _of_user(application: str, xdg: str | None) -> Place:
-    """Return what platformdirs answers under a value of `XDG_CACHE_HOME`: it takes absolute paths only."""
-    if xdg and (os.path.isabs(xdg) or sys.platform == "darwin") and sys.platform != "win32":
-        return Place(os.path.join(xdg, application), "XDG_CACHE_HOME")
-    if xdg == os.environ.get("XDG_CACHE_HOME") or sys.platform in ("darwin", "win32"):
-        return Place(settings.user_cache_dir(application), "default")
-    return Place(os.path.join(settings.home(), ".cache", application), "default")
+def _of_user(application: str, environment: Mapping[str, str]) -> Place:
+    """Return what platformdirs answers, which takes no relative path of `XDG_CACHE_HOME`."""
+    path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
+    return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
 
 
 def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:

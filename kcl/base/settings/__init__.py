@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from kcl.base import process
 from kcl.base.namedtuple import NamedTuple
+
+N = TypeVar("N", int, float)
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
@@ -160,14 +163,12 @@ def read() -> Settings:
         ahead=_switch("KCL_AHEAD", processors() > 1, rejected),
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
-        max_age=_age("KCL_MAX_AGE", 365 * 86400.0, rejected),
-        max_size=_bytes("KCL_MAX_SIZE", 2_000_000_000, rejected),
+        max_age=_bound("KCL_MAX_AGE", age, 365 * 86400.0, "an age such as 90d or 12w", rejected),
+        max_size=_bound("KCL_MAX_SIZE", size, 2_000_000_000, "bytes such as 500M or 2G", rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=_given("KCL_NO_CACHE"),
         progress=_switch("KCL_PROGRESS", is_terminal(), rejected),
-        promote=_choice(
-            "KCL_PROMOTE", ("background", "exit", "off"), "off", "off" if batch() else "background", rejected
-        ),
+        promote=_promotion("KCL_PROMOTE", rejected),
         report=report,
         report_file=report_file,
         strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
@@ -268,13 +269,13 @@ def forget() -> None:
     state.loaded = state.checkout = None
 
 
-def user_cache_dir(application: str) -> str:
-    """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application`.
+def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application` in an environment.
 
     Linux is answered here since importing platformdirs costs a tenth of a warm start; a relative
     `XDG_CACHE_HOME` is ignored as platformdirs ignores it.
     """
-    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    xdg = environment.get("XDG_CACHE_HOME", "")
     if sys.platform == "darwin" and xdg:
         return os.path.join(xdg, application)
     if sys.platform in ("darwin", "win32"):
@@ -417,14 +418,13 @@ def _report(variable: str, rejected: list[str]) -> tuple[frozenset[str], str | N
     return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"}), path or None
 
 
-def _choice(variable: str, choices: tuple[str, ...], fallback: str, default: str, rejected: list[str]) -> str:
+def _promotion(variable: str, rejected: list[str]) -> str:
     value = _given(variable).lower()
-    if not value:
-        return default
-    if value in choices:
+    if value in ("background", "exit", "off"):
         return value
-    rejected.append(f"{_named(variable)}={value!r} is not one of {', '.join(choices)}; {fallback!r} is used")
-    return fallback
+    if value:
+        rejected.append(f"{_named(variable)}={value!r} is not one of background, exit, off; 'off' is used")
+    return "off" if value or batch() else "background"
 
 
 def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
@@ -452,17 +452,6 @@ def size(text: str) -> int:
     return int(found)
 
 
-def _bytes(variable: str, default: int, rejected: list[str]) -> int:
-    value = _given(variable)
-    if not value.strip():
-        return default
-    try:
-        return size(value)
-    except ValueError:
-        rejected.append(f"{_named(variable)}={value!r} is not understood; write bytes such as 500M or 2G, or 0")
-        return default
-
-
 def age(text: str) -> float:
     """Return the seconds that a text such as `90min`, `12h`, `30d` or `4w` names; raises ValueError for another one."""
     import re
@@ -473,14 +462,14 @@ def age(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def _age(variable: str, default: float, rejected: list[str]) -> float:
+def _bound(variable: str, parse: Callable[[str], N], default: N, example: str, rejected: list[str]) -> N:
     value = _given(variable).strip()
-    if not value or value == "0":
-        return default if not value else 0.0
+    if value == "0":
+        return 0
     try:
-        return age(value)
+        return parse(value) if value else default
     except ValueError:
-        rejected.append(f"{_named(variable)}={value!r} is not understood; write an age such as 90d or 12w, or 0")
+        rejected.append(f"{_named(variable)}={value!r} is not understood; write {example}, or 0")
         return default
 
 
