@@ -40,7 +40,7 @@ import atexit
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -100,21 +100,12 @@ class Process:
     def _end(self, kind: Callable[[], Any], state: Any) -> None:
         if kind in self._owed and self._owed[kind] is state:
             del self._owed[kind]
-            with swapped(self):
+            with nullcontext() if self is _shared else swapped(self):
                 state.at_exit()
 
 
-class _Shared(Process):
-    """The states that all caches of the process have in common."""
-
-    def _end(self, kind: Callable[[], Any], state: Any) -> None:
-        if kind in self._owed and self._owed[kind] is state:
-            del self._owed[kind]
-            state.at_exit()
-
-
 _all: WeakSet[Process] = WeakSet()
-_shared = _Shared()
+_shared = Process()  # the states that all caches of the process have in common
 _current = Process()
 _states = _current.states  # kept beside `_current`, since every `_state()` of every module reads it
 

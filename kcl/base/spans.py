@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kcl.base import process, settings
@@ -41,17 +42,9 @@ _switch = process.own(Switch)
 _trace = process.own(Trace)
 
 
-class Span:
-    """A stretch of time in a thread; one that is not asked for."""
+class _Span:
+    """A stretch of time in a thread."""
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_error: object) -> None:
-        pass
-
-
-class _Kept(Span):
     __slots__ = ("begin", "kernel", "layer", "what")
 
     def __init__(self, what: str, kernel: str, layer: str) -> None:
@@ -67,7 +60,7 @@ class _Kept(Span):
             trace.spans.append((self.what, self.kernel, self.layer, threading.get_ident(), self.begin, end))
 
 
-_NOTHING = Span()
+_NOTHING = nullcontext()
 
 
 def begin() -> None:
@@ -76,9 +69,9 @@ def begin() -> None:
         _switch().is_on = bool(_trace().path)
 
 
-def span(what: str, kernel: str = "", layer: str = "") -> Span:
+def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:
     """Return a context manager around work: `what` it is, for which kernel, in which layer. Thread-safe."""
-    return _Kept(what, kernel, layer) if _switch().is_on else _NOTHING
+    return _Span(what, kernel, layer) if _switch().is_on else _NOTHING
 
 
 def write() -> None:
