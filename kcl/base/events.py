@@ -148,17 +148,10 @@ class State:
                 room -= len(text)
         return kept
 
-    def collected(self) -> Collected:
-        """Return a copy of what was collected; the caller holds the lock."""
-        tallies = {place: dict(row) for place, row in self.tallies.items()}
-        return Collected(tallies, dict(self.uses), tuple(self.noted), dict(self.asked))
-
     def take(self) -> Collected:
-        """Return what was collected, and forget it; the caller holds the lock."""
-        found = self.collected()
-        self.tallies.clear()
-        self.uses.clear()
-        self.asked.clear()
+        """Return what was collected, and begin anew; the caller holds the lock."""
+        found = Collected(self.tallies, self.uses, tuple(self.noted), self.asked)
+        self.tallies, self.uses, self.asked = {}, {}, {}
         self.noted.clear()
         return found
 
@@ -212,9 +205,8 @@ def emit(
     now, state = time.time(), _state()
     written = asking if event.outcome != "hit" or state.kept is not None else None
     parameters = None if written is None else written.texts()
-    uses = state.uses
     with state.lock:
-        is_first = not state.tallies
+        uses, is_first = state.uses, not state.tallies
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
             _count(row, event)
         for digest in entries:
@@ -286,21 +278,11 @@ def total() -> dict[str, dict[str, float]]:
         return state.total()
 
 
-def reset() -> None:
-    """Set every counter of this process to zero; hooks stay."""
+def noted() -> tuple[Noted, ...]:
+    """Return the look-ups that were no hits since the start of this process, or since they were taken."""
     state = _state()
     with state.lock:
-        state.counters.clear()
-        state.made.clear()
-        state.before = {}
-        state.take()
-
-
-def collected() -> Collected:
-    """Return what was collected since the start of this process, or since it was taken."""
-    state = _state()
-    with state.lock:
-        return state.collected()
+        return tuple(state.noted)
 
 
 def taken() -> Collected:

@@ -136,7 +136,7 @@ class Explanation:
         _print(_explained)
 
     def before_change(self) -> None:
-        if events.collected().noted:
+        if events.noted():
             _print(_explained)
 
 

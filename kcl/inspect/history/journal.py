@@ -184,7 +184,7 @@ def ended() -> dict[str, float]:
 
 def of_this_run() -> list[Missed]:
     """Return the look-ups of this process that were no hits and are not written yet."""
-    return [Missed(*fields) for fields in records.missed(events.collected().noted)]
+    return [Missed(*fields) for fields in records.missed(events.noted())]
 
 
 def fault() -> str:

@@ -384,7 +384,7 @@ class TestTwoCaches:
         for number, cache in enumerate(two):
             with swapped(cache):
                 assert [row.kernel for row in journal.rows()] == [f"kernel {number}"]
-                assert events.collected().tallies == {}
+                assert events.noted() == ()
         assert journal.rows() == []
 
     def test_settings(self, two):

@@ -116,7 +116,7 @@ class TestQuestions:
     def test_the_question_is_counted_at_its_line(self):
         """A question that made a unit is counted once, with the line that asked."""
         unit = waiting()
-        events.reset()
+        events.stats(reset=True)
         _ = unit.entrypoints
         _ = unit.target
         (made,) = events.stats()["made"]
