@@ -24,7 +24,7 @@ def is_here(name: str) -> bool:
     library = row.icd or row.library
     if contents.version(name) or sys.platform != "linux" or not (library or row.package):
         return True
-    return bool(library) and library in _named(*_places())
+    return bool(library) and library in _named()
 
 
 def is_platform_here(platform: str) -> bool:
@@ -33,15 +33,10 @@ def is_platform_here(platform: str) -> bool:
     return not owners or any(map(is_here, owners))
 
 
-def _places() -> tuple[str, ...]:
-    """Return where the ICD loaders look, in the environment as it is now."""
-    named = [settings.variable(name) or "" for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")]
-    return (*named, *FOLDERS)
-
-
-def _named(*places: str) -> str:
-    """Return the libraries that the ICD files of some places name."""
-    return "\n".join(text for place in places if place for text in _texts(place))
+def _named() -> str:
+    """Return the libraries that the ICD files name where the ICD loaders look, in the environment as it is now."""
+    given = [settings.variable(name) for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")]
+    return "\n".join(text for place in (*given, *FOLDERS) if place for text in _texts(place))
 
 
 def _texts(place: str) -> Iterator[str]:

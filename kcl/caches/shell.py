@@ -6,6 +6,7 @@ Each cache is switched by its owner's variable, with a value that its owner's pa
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 from kcl.base import settings
@@ -63,7 +64,7 @@ def lines(wish: Wish, shell: str) -> list[str]:
     """Write a wish for a shell."""
     unset = {"sh": "unset {}", "fish": "set -e {}", "powershell": "Remove-Item Env:{} -ErrorAction SilentlyContinue"}
     put = {"sh": "export {}={}", "fish": "set -gx {} {}", "powershell": "$env:{} = {}"}
-    quoted = {"sh": _sh, "fish": _fish, "powershell": _powershell}[shell]
+    quoted = {"sh": shlex.quote, "fish": _fish, "powershell": _powershell}[shell]
     setting = [put[shell].format(name, quoted(value)) for name, value in wish.set.items()]
     return [*(unset[shell].format(name) for name in wish.unset), *setting]
 
@@ -142,12 +143,6 @@ def _follows(template: str) -> bool:
 def _tail(template: str) -> list[str]:
     """Return the names by which a cache is known below a root: of "~/.nv/ComputeCache" nv and ComputeCache."""
     return [part.lstrip(".") for part in template.split("/")[1:] if part not in (".cache", "Library")]
-
-
-def _sh(value: str) -> str:
-    import shlex
-
-    return shlex.quote(value)
 
 
 def _fish(value: str) -> str:

@@ -16,6 +16,8 @@ from kcl.base.namedtuple import NamedTuple
 
 Parser = Callable[["str | None"], "str | None"]
 
+_TRUE = frozenset({"y", "yes", "t", "true", "on", "1"})
+_FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
 _REJECTED = "a value that its owner rejects counts as off; use 1 or 0"
 
 
@@ -98,20 +100,16 @@ class Row(NamedTuple):
 
 def _strtobool(value: str | None) -> str | None:
     """Parse as pytools.strtobool does, which raises ValueError for anything else: counted as off."""
-    if value is None or value.lower() in {"n", "no", "f", "false", "off", "0"}:
+    if value is None or value.lower() in _FALSE:
         return None
-    if value.lower() in {"y", "yes", "t", "true", "on", "1"}:
-        return ""
-    return _REJECTED
+    return "" if value.lower() in _TRUE else _REJECTED
 
 
 def _enabled(value: str | None) -> str | None:
     """Parse the opposite switch, whose false words mean off, of a parser that raises for any other word."""
-    if value is None or value.lower() in {"y", "yes", "t", "true", "on", "1"}:
+    if value is None or value.lower() in _TRUE:
         return None
-    if value.lower() in {"n", "no", "f", "false", "off", "0"}:
-        return ""
-    return _REJECTED
+    return "" if value.lower() in _FALSE else _REJECTED
 
 
 def _one_starts(value: str | None) -> str | None:
@@ -119,20 +117,13 @@ def _one_starts(value: str | None) -> str | None:
     return None if value is None or value.startswith("1") else "PoCL reads anything but 1 as off"
 
 
-def _is_one(value: str | None) -> str | None:
-    return "" if value == "1" else None
+def _any_of(*words: str) -> Parser:
+    """Return a parser that takes some words as off, in any case, and all others as on."""
+    return lambda value: "" if value is not None and value.lower() in words else None
 
 
-def _is_zero(value: str | None) -> str | None:
-    return "" if value == "0" else None
-
-
-def _is_true(value: str | None) -> str | None:
-    return "" if value is not None and value.lower() in {"1", "y", "yes", "on", "true"} else None
-
-
-def _mesa_true(value: str | None) -> str | None:
-    return "" if value is not None and value.lower() in {"1", "y", "yes", "t", "true"} else None
+_is_true = _any_of("1", "y", "yes", "on", "true")
+_mesa_true = _any_of("1", "y", "yes", "t", "true")
 
 
 def _set_unless_zero(value: str | None) -> str | None:
@@ -181,7 +172,7 @@ ROWS: dict[str, Row] = {
     # use), comgr-cache.cpp (localCache); llvm/lib/Support/Caching.cpp (the names), Unix/Path.inc (cache_directory)
     "comgr": Row(
         "AMD comgr",
-        (Switch("AMD_COMGR_CACHE", _is_zero),),
+        (Switch("AMD_COMGR_CACHE", _any_of("0")),),
         Places(
             ("$AMD_COMGR_CACHE_DIR", "$XDG_CACHE_HOME/comgr", "~/.cache/comgr"),
             (),
@@ -199,7 +190,7 @@ ROWS: dict[str, Row] = {
     # directory are those that users list, and were not seen here.
     "cuda": Row(
         "NVIDIA ComputeCache",
-        (Switch("CUDA_CACHE_DISABLE", _is_one),),
+        (Switch("CUDA_CACHE_DISABLE", _any_of("1")),),
         Places(
             ("$CUDA_CACHE_PATH", "~/.nv/ComputeCache"),
             ("$CUDA_CACHE_PATH", "~/Library/Application Support/NVIDIA/ComputeCache"),
@@ -439,7 +430,7 @@ ROWS: dict[str, Row] = {
         "torch inductor",
         (
             Switch("TORCHINDUCTOR_FORCE_DISABLE_CACHES", _set_unless_zero),
-            Switch("TORCHINDUCTOR_FX_GRAPH_CACHE", _is_zero),
+            Switch("TORCHINDUCTOR_FX_GRAPH_CACHE", _any_of("0")),
         ),
         Places(("$TORCHINDUCTOR_CACHE_DIR?", "tmp:torchinductor_")),
         own=r"[a-z0-9]{2}|fxgraph|aotautograd|triton|locks|autotune|.*\.lock|precompiled_headers|tmp\w+",
