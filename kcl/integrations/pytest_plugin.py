@@ -64,20 +64,12 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Install before test modules are imported; workers of pytest-xdist have the options of the session."""
-    if _is_asked(config):
+    """Install before test modules are imported; workers of pytest-xdist have the options of the session.
+
+    Uninstall as the session ends: there may be another one in this process.
+    """
+    if config.getoption("kcl") or config.getini("kcl"):
         from kcl import integrations
 
         integrations.install()
-
-
-def pytest_unconfigure(config: Any) -> None:
-    """Uninstall, as there may be another session in this process."""
-    if _is_asked(config):
-        from kcl import integrations
-
-        integrations.uninstall()
-
-
-def _is_asked(config: Any) -> bool:
-    return bool(config.getoption("kcl") or config.getini("kcl"))
+        config.add_cleanup(integrations.uninstall)

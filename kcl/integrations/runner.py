@@ -132,15 +132,10 @@ def _set_variables(wanted: Wanted) -> None:
     if wanted.trace:
         settings.export({"KCL_TRACE": os.path.abspath(wanted.trace)})
     if wanted.fresh:
-        _use_fresh_caches()
+        from kcl.caches.shell import made
 
-
-def _use_fresh_caches() -> None:
-    """Keep the caches of all layers in a folder that is removed as this process ends."""
-    from kcl.caches.shell import made
-
-    wish = made([], [], _fresh().folder)
-    settings.export({**wish.set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
+        wish = made([], [], _fresh().folder)
+        settings.export({**wish.set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
 
 
 def _as_main(program: Program) -> None:
@@ -183,7 +178,8 @@ def _script(program: Program, main: ModuleType) -> None:
     from importlib.machinery import SourceFileLoader
 
     vars(main).update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
-    return _execute(code, main)
+    exec(code, vars(main))
+    return None
 
 
 def _is_importable(path: str) -> bool:
@@ -224,11 +220,7 @@ def _text(program: Program, main: ModuleType, file: str = "<string>", given: str
     sys.argv = [given, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
-    _execute(compile(program.name, file, "exec", dont_inherit=True), main)
-
-
-def _execute(code: Any, main: ModuleType) -> None:
-    exec(code, vars(main))
+    exec(compile(program.name, file, "exec", dont_inherit=True), vars(main))
 
 
 def _set_first_path(path: str) -> None:

@@ -17,9 +17,5 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 def inherit() -> None:
     """Have the children of this process install the integrations, too."""
     before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != FOLDER]
-    settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), settings.RUN: interpreter()})
-
-
-def interpreter() -> str:
-    """Name the interpreter whose processes inherit: its version and where it is installed."""
-    return f"{sys.implementation.cache_tag} {sys.prefix}"
+    interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"  # the children of another one do not inherit
+    settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), settings.RUN: interpreter})

@@ -55,10 +55,14 @@ def test_uninstalled():
         def getini(self, _name):
             return False
 
+        def add_cleanup(self, function):
+            self.cleanup = function
+
+    config = Config()
     assert not integrations.is_installed()
-    pytest_plugin.pytest_configure(Config())
+    pytest_plugin.pytest_configure(config)
     assert integrations.is_installed()
-    pytest_plugin.pytest_unconfigure(Config())
+    config.cleanup()
     assert not integrations.is_installed()
 
 

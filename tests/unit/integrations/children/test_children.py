@@ -156,4 +156,4 @@ class TestInherit:
         children.inherit()
         children.inherit()
         assert os.environ["PYTHONPATH"].split(os.pathsep) == [children.FOLDER, "/some/where"]
-        assert os.environ[settings.RUN] == children.interpreter()
+        assert os.environ[settings.RUN] == f"{sys.implementation.cache_tag} {sys.prefix}"
