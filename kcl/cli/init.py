@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -112,10 +113,7 @@ def _is_known(folder: str, token: str | None) -> bool:
 
 def _above() -> list[str]:
     """Return the working directory and all directories above it."""
-    places = [os.getcwd()]
-    while os.path.dirname(places[-1]) != places[-1]:
-        places.append(os.path.dirname(places[-1]))
-    return places
+    return [str(place) for place in (Path.cwd(), *Path.cwd().parents)]
 
 
 def _checkout() -> str:

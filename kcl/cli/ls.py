@@ -10,7 +10,7 @@ import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
-from kcl.base.text.names import of_value
+from kcl.base.text.names import of_parameters
 from kcl.base.text.tables import Column
 from kcl.caches import presence
 from kcl.cli import completion, output
@@ -116,7 +116,7 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
         kernel,
         layer,
         device,
-        parameters(given),
+        of_parameters(given),
         dtypes(types),
         output.size(size),
         output.date(built),
@@ -127,11 +127,6 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
         partners[0][:_DIGITS] + more if partners else "",
         key[:_DIGITS],
     )
-
-
-def parameters(texts: Mapping[str, str]) -> str:
-    """Write the parameters of a recipe for a person: classes and dtypes by their names."""
-    return ", ".join([f"{name}={of_value(text)}" for name, text in texts.items()])
 
 
 def dtypes(texts: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ import click
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import shortened
+from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli import ls as listing
@@ -106,7 +107,7 @@ def about(shown: Shown) -> str:
         "platform": _joined(metadata.get("platform"), "name", "version"),
         "device": _joined(metadata.get("device"), "name", "driver"),
         "recipe": line.recipe,
-        "parameters": listing.parameters(line.parameters),
+        "parameters": of_parameters(line.parameters),
         "front end": str(metadata.get("front_end", "")),
         "options": " ".join(_options(shown.entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),

@@ -16,6 +16,7 @@ from kcl.inspect.history.journal import COUNTERS, Counters, Row
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
 _ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
+_OUTCOMES = ("hits", "misses", "bypassed", "errors")
 _COUNTED = (
     Column("hits"),
     Column("misses"),
@@ -74,17 +75,22 @@ def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counte
 def cells(row: Counters) -> tuple[str, ...]:
     """Write counters as cells of a table."""
     return (
-        *(str(int(row[name])) for name in ("hits", "misses", "bypassed", "errors")),
-        hit_rate(row),
+        *(str(int(row[name])) for name in _OUTCOMES),
+        percent(hit_rate(row)),
         output.seconds(row["seconds"]),
         saved(row["saved"]),
     )
 
 
-def hit_rate(row: Counters) -> str:
-    """Write the share of hits among all look-ups."""
-    asked = sum(row[name] for name in ("hits", "misses", "bypassed", "errors"))
-    return f"{100 * row['hits'] / asked:.0f} %" if asked else ""
+def hit_rate(row: Counters) -> float | None:
+    """Return the share of hits among all look-ups; None where there were none."""
+    asked = sum(row[name] for name in _OUTCOMES)
+    return row["hits"] / asked if asked else None
+
+
+def percent(share: float | None) -> str:
+    """Write a share."""
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def saved(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ from kcl.cache import layers, places
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
+from kcl.drivers.pocl.jobs import Queue
 from kcl.errors import CacheFault
 from kcl.inspect import pins
 from kcl.inspect.history import journal, notes
@@ -86,7 +86,7 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "oldest": 0.0,
         "newest": 0.0,
         "version": "",
-        "hit_rate": _hit_rate(counted),
+        "hit_rate": stats.hit_rate(counted) if counted else None,
         "saved": counted["saved"] if counted else 0.0,
         "fault": _fault(layer.place),
         "remark": "",
@@ -118,12 +118,6 @@ def _adapter(name: str) -> dict[str, Any]:
     return row | contents.measure(name)._asdict()
 
 
-def _hit_rate(row: dict[str, float] | None) -> float | None:
-    """Return the share of hits among all look-ups so far, None where there were none."""
-    asked = sum(row[name] for name in ("hits", "misses", "bypassed", "errors")) if row else 0
-    return row["hits"] / asked if row and asked else None
-
-
 def _fault(directory: str) -> str:
     try:
         trust.check(directory)
@@ -134,11 +128,6 @@ def _fault(directory: str) -> str:
 
 def _pending() -> dict[str, Any]:
     """Say how many programs wait for their entry to be completed, since when, and whether a helper is at it."""
-    folder = places.own(places.PENDING)
-    if not os.path.isdir(folder):
-        return {"programs": 0, "since": 0.0, "helper": False}
-    from kcl.drivers.pocl.jobs import Queue
-
     queue = Queue(places.own())
     try:
         jobs = queue.jobs()
@@ -161,14 +150,13 @@ def _is_shown(row: dict[str, Any]) -> bool:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     counted = row["on"] or row["kind"] != KCL
-    rate = "" if row["hit_rate"] is None else f"{100 * row['hit_rate']:.0f} %"
     return (
         row["layer"],
         _state(row),
         str(row["entries"]) if counted else "",
         output.size(row["bytes"]) if counted else "",
         output.ago(row["newest"]),
-        rate,
+        stats.percent(row["hit_rate"]),
         stats.saved(row["saved"]) if row["saved"] else "",
         row["directory"],
         row["why"],

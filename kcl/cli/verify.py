@@ -68,33 +68,25 @@ def verify(whole: bool, rebuild: bool, as_json: bool) -> None:
 
 def _headers(layer: str, faults: list[Fault]) -> int:
     """Check headers and keys; returns how many entries there are."""
-    count, before = 0, len(faults)
+    sound, before = 0, len(faults)
     for one in inventory.entries(layer, faults=faults, all_rows=True):
-        count += 1
-        try:
-            _check_place(one.key.digest, one.address)
-        except DamagedEntry as error:
-            count -= 1
-            faults.append(Fault(layer, one.address, str(error)))
-    return count + len(faults) - before
+        if digest_of(one.address) == one.key.digest:
+            sound += 1
+        else:
+            faults.append(Fault(layer, one.address, f"the entry is that of another key: {one.key.digest}"))
+    return sound + len(faults) - before
 
 
 def _whole(layer: str, faults: list[Fault]) -> int:
     """Check every byte; returns how many entries there are."""
-    count, before = 0, len(faults)
+    sound, before = 0, len(faults)
     for place, address, blob in inventory.blobs(layer, faults):
-        count += 1
         try:
             entry_at(address, blob)
+            sound += 1
         except (DamagedEntry, ValueError) as error:
-            count -= 1
             faults.append(Fault(layer, place, str(error)))
-    return count + len(faults) - before
-
-
-def _check_place(digest: str, address: str) -> None:
-    if digest_of(address) != digest:
-        raise DamagedEntry(f"the entry is that of another key: {digest}")
+    return sound + len(faults) - before
 
 
 def _rebuilt() -> list[dict[str, Any]]:

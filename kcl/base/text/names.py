@@ -31,5 +31,9 @@ def of_value(text: str) -> str:
 
 def of_kernel(name: str, parameters: Mapping[str, str]) -> str:
     """Write a kernel with the parameters of its recipe: `matmul(block=16)`."""
-    listed = ", ".join([f"{parameter}={of_value(text)}" for parameter, text in parameters.items()])
-    return f"{name}({listed})" if listed else name
+    return f"{name}({of_parameters(parameters)})" if parameters else name
+
+
+def of_parameters(texts: Mapping[str, str]) -> str:
+    """Write the parameters of a recipe: `block=16, dtype=numpy.float32`."""
+    return ", ".join([f"{name}={of_value(text)}" for name, text in texts.items()])

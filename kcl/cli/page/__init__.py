@@ -183,14 +183,8 @@ def _missed(one: Told) -> Html:
 
 
 def _cache(run: Run) -> Html:
-    numbers = ("entries", "kernels", "size")
-    head = [
-        ("layer", False),
-        *((name, True) for name in numbers),
-        ("oldest", False),
-        ("newest", False),
-        ("files", False),
-    ]
+    titles = ("layer", "entries", "kernels", "size", "oldest", "newest", "files")
+    head = [(title, title in ("entries", "kernels", "size")) for title in titles]
     rows = [
         [
             one.layer,

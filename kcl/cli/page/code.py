@@ -26,11 +26,7 @@ class Shown:
         if held is None:
             return element("p", "Its code is not in the cache.", class_="quiet")
         source = held.entry.parts["source.cl"].decode("utf-8", "replace")
-        return element(
-            "details",
-            element("summary", "OpenCL C"),
-            element("pre", element("code", coloured(_cut(source, held))), tabindex="0"),
-        )
+        return _folded("OpenCL C", coloured(_cut(source, held)))
 
     def assembly(self, row: Row) -> Html:
         """Return the assembly of a kernel's programs; empty where there is none."""
@@ -48,9 +44,12 @@ class Shown:
         except NoAssembly as error:
             return element("p", f"No assembly: {error}.", class_="quiet")
         title = f"Assembly for {held.summary.device}" if held.summary.device else "Assembly"
-        return element(
-            "details", element("summary", title), element("pre", element("code", _cut(said, held)), tabindex="0")
-        )
+        return _folded(title, _cut(said, held))
+
+
+def _folded(title: str, content: Content) -> Html:
+    """Return a text of which the title is shown, until the reader opens it."""
+    return element("details", element("summary", title), element("pre", element("code", content), tabindex="0"))
 
 
 def _cut(long: str, held: Stored) -> str:
