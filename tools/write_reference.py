@@ -12,14 +12,14 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import click  # noqa: E402  (after the path)
+from schema import SCHEMA, Field, Printed  # noqa: E402
 
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
 from kcl.caches.table import ROWS, Row, Switch  # noqa: E402
-from kcl.cli.schema import SCHEMA, Field, Printed  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"

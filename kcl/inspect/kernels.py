@@ -188,7 +188,7 @@ def document(
     found: Iterable[Row],
     remarks: list[str],
 ) -> dict[str, Any]:
-    """Write a report as JSON: see `kcl.cli.schema`."""
+    """Write a report as JSON: see doc/reference/command-line.md."""
     return {
         "driver": driver,
         "processes": processes,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from kcl.cli.schema import SCHEMA, Printed
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from schema import SCHEMA, Printed
 
 _TYPES = {
     "string": lambda value: isinstance(value, str),

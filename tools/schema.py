@@ -1,4 +1,4 @@
-"""What `--json` prints, command by command: written into the reference, and compared with the commands by a test.
+"""What `--json` prints, command by command, for tools/write_reference.py; a test compares it with the commands.
 
 A type is one of JSON's (`string`, `number`, `integer`, `boolean`, `object`), the name of another table of the same
 command in angles, `list of` a type, or a type `or null`. An `object` has names of its own, which the words explain.
@@ -6,7 +6,7 @@ command in angles, `list of` a type, or a type `or null`. An `object` has names 
 
 from __future__ import annotations
 
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 
 class Field(NamedTuple):

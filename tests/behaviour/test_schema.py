@@ -8,11 +8,10 @@ import re
 import click
 import pytest
 from click.testing import CliRunner
-from printed import differs
+from printed import SCHEMA, differs
 
 from kcl import cli, option
 from kcl.caches.late_switches import Late
-from kcl.cli.schema import SCHEMA
 from kcl.inspect.history import notes
 
 pytestmark = pytest.mark.one_platform
