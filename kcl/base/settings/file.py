@@ -101,30 +101,7 @@ def _fault(status: os.stat_result) -> str | None:
     return f"{fault}; run chmod go-w on it" if fault and loose else fault
 
 
-def _records(text: str) -> dict[str, Any] | None:
-    """Read a file that holds nothing but records as `record` writes them; None for any other.
-
-    It spares who only ran `kcl init` the parser of TOML, which costs a start more than all the rest of kcl.
-    """
-    found: list[dict[str, str]] = []
-    for line in text.split("\n"):
-        name, equals, value = line.partition(" = ")
-        if line == f"[[{CHECKOUT}]]":
-            found.append({})
-        elif equals and found and name in ("path", "token") and name not in found[-1]:
-            inner = value[1:-1]
-            if value != f'"{inner}"' or not inner.isprintable() or '"' in inner or "\\" in inner:
-                return None
-            found[-1][name] = inner
-        elif line:
-            return None
-    return {CHECKOUT: found}
-
-
 def _parsed(text: str) -> dict[str, Any]:
-    records = _records(text)
-    if records is not None:
-        return records
     if sys.version_info >= (3, 11):
         import tomllib
     else:

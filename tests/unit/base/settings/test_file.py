@@ -261,37 +261,6 @@ class TestRecord:
         assert not settings_file.forget(file, path)
         assert settings_file.load(file, ()).checkouts == {"/other": TOKEN}
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            *("", "\n", "[[checkout]]\n", '[[checkout]]\npath = "/a"\n', '[[checkout]]\npath = "/a"\ntoken = "1"\n'),
-            *('[[checkout]]\ntoken = "1"\npath = "/a b"\n\n[[checkout]]\npath = "/c"\n', 'path = "/a"\n', "\r\n"),
-            *('[[checkout]]\npath = "/a\\tb"\n', "[[checkout]]\npath = '/a'\n", '[[checkout]]\npath = "/a" # b\n'),
-            *('[[checkout]]\npath = "\n', '[[checkout]]\npath = "/a"\npath = "/b"\n', '[[checkout]]\npath = ""\n'),
-            *('[[checkout]]\npath = "/\x7f"\n', '[[checkout]]\npath = "/a\x01"\n', '[[checkout]]\npath = "a"b"\n'),
-        ],
-    )
-    def test_without_the_parser(self, text):
-        """What is read without the parser of TOML is what the parser reads."""
-        toml = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
-        found = settings_file._records(text)
-        if found is not None:
-            assert found["checkout"] == toml.loads(text).get("checkout", [])
-
-    def test_records_need_no_parser(self, child):
-        """A file that only `kcl init` wrote is read without the parser."""
-        settings_file.record(settings.settings_file(), "/home/me/project", TOKEN)
-        settings_file.record(settings.settings_file(), "/home/me/another one", TOKEN)
-        code = """
-            import sys
-            from kcl.base import settings
-            settings.read()
-            found = {"tomllib", "tomli", "json", "kcl.base.settings.file"} & set(sys.modules)
-            print(*sorted(found), len(settings._file()[1]))
-            """
-        done = child.run(code, XDG_CONFIG_HOME=os.environ["XDG_CONFIG_HOME"])
-        assert done.stdout == "kcl.base.settings.file 2\n", done.stderr
-
     @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
     def test_keeps_the_rest(self, end):
         """Comments and settings of the user stay as they are."""
