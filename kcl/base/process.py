@@ -2,13 +2,10 @@
 
 A module writes a class without parameters and gets a function that returns the one object of that class:
 
-    class State:
+    class State(process.Locked):
         def __init__(self) -> None:
-            self.lock = threading.RLock()
+            super().__init__()
             self.seen: dict[str, int] = {}
-
-        def after_fork(self) -> None:
-            self.lock = threading.RLock()  # a thread that is not here may hold the old one
 
     _state = process.own(State)  # then _state().seen
 
@@ -38,6 +35,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -102,6 +100,19 @@ class Process:
             del self._owed[kind]
             with nullcontext() if self is _shared else swapped(self):
                 state.at_exit()
+
+
+class Locked:
+    """A state with a lock, which its holder may take again, as a signal handler does.
+
+    A forked child has a new one: a thread that is not there may hold the old one.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    def after_fork(self) -> None:
+        self.lock = threading.RLock()
 
 
 _all: WeakSet[Process] = WeakSet()

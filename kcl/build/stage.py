@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -379,19 +378,15 @@ def _look(slots: list[Slot], entries: list[Entry], outcome: str, reason: str) ->
     return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
 
 
-class State:
+class State(process.Locked):
     """The stages of the contexts that are in use.
 
     The context of a living Build lives, so its handle is nobody else's: comparing handles is safe here.
     """
 
     def __init__(self) -> None:
+        super().__init__()  # a signal handler may launch in the thread that holds the lock
         self.builds: weakref.WeakSet[Build] = weakref.WeakSet()
-        self.lock = threading.RLock()  # a signal handler may launch in the same thread
-
-    def after_fork(self) -> None:
-        """Forget who holds the lock: that thread is not here."""
-        self.lock = threading.RLock()
 
     def on_change(self) -> None:
         """Forget the stages: their programs were looked up elsewhere."""

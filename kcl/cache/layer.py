@@ -11,7 +11,6 @@ import os
 import re
 import sqlite3
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
@@ -278,16 +277,12 @@ def _cause(error: Exception) -> str:
     return f"{type(error).__name__}: {words}"
 
 
-class State:
+class State(process.Locked):
     """The causes that were warned about."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.warned: set[str] = set()
-
-    def after_fork(self) -> None:
-        """Forget who holds the lock: that thread is not here."""
-        self.lock = threading.RLock()
 
     def on_change(self) -> None:
         """Warn again: files lie elsewhere now."""

@@ -5,7 +5,6 @@ Another layer is another row, and a stage that asks it (`kcl.cache.lookup`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -32,16 +31,12 @@ class Row(NamedTuple):
     keeps_read: bool = True
 
 
-class State:
+class State(process.Locked):
     """The layers that were opened."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.layers: dict[str, Layer] = {}
-
-    def after_fork(self) -> None:
-        """Forget who holds the lock: that thread is not here."""
-        self.lock = threading.RLock()
 
     def on_change(self) -> None:
         """Forget every layer, so that the next look-up reads switches and places again."""

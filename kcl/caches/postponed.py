@@ -21,14 +21,11 @@ from kcl.base import process
 from kcl.caches import with_usable_cache
 
 
-class State:
-    """The lock: held while a module is executed, and by those who change one; a holder may ask for something."""
+class State(process.Locked):
+    """The lock: held while a module is executed, and by those who change one; a holder may ask for something.
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-    def after_fork(self) -> None:
-        self.lock = threading.RLock()  # a thread that is not here may hold the old one: what it had begun is done again
+    What a thread had begun that is not in a forked child is done again there.
+    """
 
 
 _state = process.shared(State)

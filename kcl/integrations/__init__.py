@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-import threading
 from typing import Any
 
 from kcl.base import process
@@ -44,18 +43,14 @@ TABLE = (
 )
 
 
-class State:
+class State(process.Locked):
     """How often the integrations were installed, what they replaced, and what waits for the import of its package."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.depth = 0
         self.replaced: list[tuple[Any, str, Any, Any]] = []  # holder, name, the value before, the value now
         self.imports: Any = None
-
-    def after_fork(self) -> None:
-        """Forget who holds the lock: that thread is not here."""
-        self.lock = threading.RLock()
 
 
 _state = process.shared(State)

@@ -20,17 +20,14 @@ from kcl.record.record import CallSite
 _OWN = PACKAGE + os.sep
 
 
-class State:
+class State(process.Locked):
     """What kcl did to the functions that show warnings, and which warnings it gave again."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.hearers = 0  # threads that listen now
         self.before: Any = None  # what shows warnings else
         self.registries: dict[str, dict[Any, Any]] = {}
-
-    def after_fork(self) -> None:
-        self.lock = threading.RLock()  # a thread that is not here may hold the old one
 
 
 _state = process.shared(State)

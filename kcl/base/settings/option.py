@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import NoReturn
@@ -139,16 +138,12 @@ def __getattr__(name: str) -> NoReturn:
 sys.modules[__name__].__class__ = Option
 
 
-class State:
+class State(process.Locked):
     """The roots that calls chose."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.chosen: list[CacheDirectory] = []  # by `cache_dir`; the last one counts
-
-    def after_fork(self) -> None:
-        """Forget who holds the lock: that thread is not here."""
-        self.lock = threading.RLock()
 
 
 _state = process.own(State)
