@@ -17,6 +17,7 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
+from kcl.base import process
 from kcl.cache import layers
 from kcl.cache.layer import CacheWarning
 from kcl.errors import CacheFault
@@ -803,7 +804,7 @@ class TestFaults:
         blocked = tmp_path / "file"
         blocked.write_text("no directory")
         monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-        kcl.option.reset()
+        process.reset()
         again()
         assert launch(lp.split_iname(unit(), "i", 4)) == 240.0
         again()

@@ -263,12 +263,6 @@ def from_file() -> dict[str, str]:
     return dict(_file()[0])
 
 
-def forget() -> None:
-    """Forget the settings file and the checkout, so that they are looked for anew."""
-    state = _state()
-    state.loaded = state.checkout = None
-
-
 def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application` in an environment.
 

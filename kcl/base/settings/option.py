@@ -110,13 +110,6 @@ def reason() -> str:
     return settings.read().cache_dir_reason or ("XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default")
 
 
-def reset() -> None:
-    """Forget the directory that `cache_dir` chose, the settings file and the checkout."""
-    _state().chosen = []
-    settings.forget()
-    process.changed()
-
-
 class Option(ModuleType):
     """The module as `kcl.option`: an assignment that would change nothing is an error."""
 

@@ -9,8 +9,7 @@ import pathlib
 import pytest
 from click.testing import CliRunner
 
-from kcl import option
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.caches.table import ROWS
 from kcl.cli import main
 
@@ -68,7 +67,7 @@ class TestShow:
         path.parent.mkdir(parents=True, mode=0o700)
         path.write_text('strict = "hit"\nstrickt = 1\n')
         path.chmod(0o600)
-        option.reset()
+        process.reset()
         done = env()
         assert (shown()["KCL_STRICT"]["value"], done.exit_code) == ("hit", 0)
         assert "settings file" in shown()["KCL_STRICT"]["effect"]

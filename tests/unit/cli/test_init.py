@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kcl import option
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.cache import layers
 from kcl.cache.layer import CacheWarning
 from kcl.cli import main
@@ -21,7 +21,7 @@ from kcl.cli import main
 def init(*words: str):
     """Run `kcl init` in the working directory."""
     done = CliRunner().invoke(main, ["init", *words])
-    settings.forget()
+    process.reset()
     return done
 
 
@@ -92,7 +92,7 @@ class TestInit:
         target = pathlib.Path(os.path.realpath(tmp_path)) / "moved"
         checkout.rename(target)
         monkeypatch.chdir(target)
-        settings.forget()
+        process.reset()
         assert not option.get_cache_dir().startswith(str(target))
         assert init().exit_code == 0
         assert option.get_cache_dir() == str(target / ".kcl_cache")
@@ -173,7 +173,7 @@ class TestUndo:
         """Whoever removes the directory by hand has undone it; the record can go later."""
         init()
         shutil.rmtree(checkout / ".kcl_cache")
-        settings.forget()
+        process.reset()
         assert not option.get_cache_dir().startswith(str(checkout))
         assert not settings.read().rejected
         assert init("--undo").exit_code == 0

@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 import pytest
 
-from kcl import option
+from kcl.base import process
 from kcl.record import beside
 
 loopy = importlib.import_module("loopy")
@@ -42,7 +42,7 @@ class TestParts:
         """What loopy reads from the environment while it generates is a part."""
         assert beside.switches() == []
         monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
-        option.reset()
+        process.reset()
         assert [part.name for part in beside.switches()] in ([], ["argument checks"])
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from kcl import option
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.base.settings import file as settings_file
 
 pytestmark = pytest.mark.faults  # what is read is compared with defaults
@@ -23,7 +23,7 @@ def write(text: str, mode: int = 0o600) -> pathlib.Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(mode)
-    settings.forget()
+    process.reset()
     return path
 
 
@@ -118,7 +118,7 @@ class TestSettings:
         if os.geteuid() != 0:
             pytest.skip("only root can give a file away")
         os.chown(path, 12345, 12345)
-        settings.forget()
+        process.reset()
         assert not settings.read().strict
         assert "12345" in settings.read().rejected[0]
 
@@ -128,11 +128,11 @@ class TestSettings:
         path = write('strict = "hit"\n')
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
-        settings.forget()
+        process.reset()
         assert settings.read().strict == {"hit"}
         path.unlink()
         os.mkfifo(path, 0o600)
-        settings.forget()
+        process.reset()
         assert "ignored" in settings.read().rejected[0]
 
     def test_place(self, monkeypatch, tmp_path):
@@ -168,7 +168,7 @@ class TestCheckout:
         """The cache of a recorded checkout is used from any folder below it."""
         folder = make_cache(checkout)
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert option.get_cache_dir() == folder
         assert option.folder("pyopencl") == os.path.join(folder, "pyopencl")
         assert str(checkout) in option.reason()
@@ -180,7 +180,7 @@ class TestCheckout:
         assert option.get_cache_dir() == "/from/file"
         folder = make_cache(checkout)
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert option.get_cache_dir() == folder
         monkeypatch.setenv("KCL_CACHE_DIR", "/from/variable")
         assert option.get_cache_dir() == "/from/variable"
@@ -200,7 +200,7 @@ class TestCheckout:
         """A clone that took the place of a recorded checkout does not know the token."""
         make_cache(checkout, token="f" * 32)
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert settings.read().cache_dir is None
         assert "token" in settings.read().rejected[0]
 
@@ -210,13 +210,13 @@ class TestCheckout:
         (folder / "token").rename(tmp_path / "token")
         (folder / "token").symlink_to(tmp_path / "token")
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert settings.read().cache_dir is None
 
     def test_removed(self, checkout):
         """A recorded checkout whose cache directory was removed is not used, and that is no fault."""
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert settings.read().cache_dir is None
         assert not settings.read().rejected
 
@@ -225,7 +225,7 @@ class TestCheckout:
         folder = make_cache(checkout)
         stranger = make_cache(checkout / "deep")
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert settings.read().cache_dir == folder
         assert stranger in settings.read().rejected[0]
 
@@ -233,7 +233,7 @@ class TestCheckout:
         """A process that changes its working directory goes on with the cache that it found first."""
         folder = make_cache(checkout)
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        settings.forget()
+        process.reset()
         assert option.get_cache_dir() == folder
         monkeypatch.chdir(tmp_path)
         assert option.get_cache_dir() == folder
@@ -268,7 +268,7 @@ class TestRecord:
         path = write(text)
         settings_file.record(str(path), "/home/me/project", TOKEN)
         assert path.read_text().startswith(text)
-        settings.forget()
+        process.reset()
         assert settings.read().strict == {"hit"}
         settings_file.forget(str(path), "/home/me/project")
         assert path.read_text().strip() == text.strip()
