@@ -32,7 +32,7 @@ COMMANDS = {
     "unpack": "kcl.cli.unpack",
     "env": "kcl.cli.env",
     "flush": "kcl.cli.flush",
-    "wait": "kcl.cli.wait",
+    "wait": "kcl.cli.flush",
     "purge": "kcl.cli.purge",
     "gc": "kcl.cli.gc",
     "pin": "kcl.cli.pin",

@@ -1,4 +1,4 @@
-"""`kcl flush`: complete the entries that wait for it."""
+"""`kcl flush` and `kcl wait`: complete the entries that wait for it, or wait until helpers have done so."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import click
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.cli import output
+from kcl.drivers.pocl import client
+from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect import report
 
 
@@ -30,19 +32,35 @@ def flush(timeout: float) -> None:
     Exits with 0; with 1 where programs are left.
     """
     done = report.flush(timeout)
-    click.echo(said(left()))
+    click.echo(_said(_left()))
     raise SystemExit(output.FINE if done else output.FOUND)
 
 
-def said(left: int) -> str:
+@click.command(short_help="Wait until helpers have completed the entries.")
+@click.option("--timeout", type=click.FloatRange(0), default=600.0, show_default=True, help="Wait no longer: seconds.")
+def wait(timeout: float) -> None:
+    """Wait until the helper process has completed the entries that wait for it.
+
+    The command starts no helper and changes nothing. Where no helper works it ends at once; kcl flush starts one.
+
+    Exits with 0 where every entry is complete; with 1 where programs are left.
+    """
+    left = _left()
+    if left:
+        client.idle(places.own(), timeout)
+        left = _left()
+    has_helper = not left or Queue(places.own()).has_helper()
+    click.echo(_said(left) + ("" if has_helper else " (kcl flush starts a helper)"))
+    raise SystemExit(output.FOUND if left else output.FINE)
+
+
+def _said(left: int) -> str:
     """Say how many programs are left."""
     return f"{counted(left, 'program is', 'programs are')} still being completed" if left else "every entry is complete"
 
 
-def left() -> int:
+def _left() -> int:
     """Count the programs that wait for a helper on this machine, or that it works on."""
     if not os.path.isdir(places.own(places.PENDING)):
         return 0
-    from kcl.drivers.pocl.jobs import Queue
-
     return len(Queue(places.own()).jobs())
