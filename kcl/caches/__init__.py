@@ -188,11 +188,6 @@ def code_variables() -> list[tuple[str, str]]:
     return [(name, os.environ[name]) for name in _CODE_VARIABLES if name in os.environ]
 
 
-def skips_argument_checks() -> bool:
-    """Tell whether loopy leaves the argument checks out of the invokers that it generates now."""
-    return bool(os.environ.get("_LOOPY_SKIP_ARG_CHECKS"))
-
-
 class LoopySwitch:
     """What kcl did to loopy's switch, which all threads share: one thread's miss is not the user's wish to another."""
 

@@ -45,10 +45,9 @@ def unpin(kernel: tuple[str, ...]) -> None:
     for text, one in zip(kernel, wanted, strict=True):
         if one in before:
             click.echo(f"{text} is not pinned any more")
-    missing = [text for text, one in zip(kernel, wanted, strict=True) if one not in before]
-    for text in missing:
-        output.complain(f"{text} is not pinned; `kcl pin` lists the pins")
-    raise SystemExit(output.FOUND if missing else output.FINE)
+        else:
+            output.complain(f"{text} is not pinned; `kcl pin` lists the pins")
+    raise SystemExit(output.FINE if set(wanted) <= set(before) else output.FOUND)
 
 
 def _pinned(text: str) -> str:

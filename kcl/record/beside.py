@@ -10,8 +10,7 @@ import hashlib
 import sys
 from typing import Any
 
-from kcl import caches
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Part, common
@@ -50,7 +49,7 @@ def own() -> list[Part]:
 
 def switches() -> list[Part]:
     """Return what loopy itself reads from the environment while it generates."""
-    return [Part("argument checks", "skipped")] if caches.skips_argument_checks() else []
+    return [Part("argument checks", "skipped")] if settings.variable("_LOOPY_SKIP_ARG_CHECKS") else []
 
 
 def _find(with_loopy: bool) -> list[Part]:

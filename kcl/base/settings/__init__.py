@@ -232,7 +232,8 @@ def names_cache_home() -> bool:
 
 def private_folder(root: str) -> str:
     """Return this user's own directory in one for temporary files; it need not exist, and may be a stranger's."""
-    return os.path.join(root, f"kcl-{_user()}")
+    user = "user" if sys.platform == "win32" else str(os.getuid())
+    return os.path.join(root, f"kcl-{user}")
 
 
 def temporary() -> str:
@@ -240,10 +241,6 @@ def temporary() -> str:
     named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     places = (*named, "/tmp", "/var/tmp", "/usr/tmp")
     return next((path for path in places if os.path.isabs(path) and os.path.isdir(path)), os.path.abspath(os.sep))
-
-
-def _user() -> str:
-    return "user" if sys.platform == "win32" else str(os.getuid())
 
 
 def settings_file() -> str:
