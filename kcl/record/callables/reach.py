@@ -19,7 +19,7 @@ from kcl.cache.key import Part, common, encoding
 from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
-from kcl.record.callables.references import POSITIONS
+from kcl.record.callables.references import POSITIONS, READERS
 from kcl.record.callables.walk import Excusing, Walk
 
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
@@ -29,21 +29,9 @@ _HEAD = (
     common(Part("python", distributions.INTERPRETER)),
     common(Part("optimize", str(sys.flags.optimize))),  # for loopy's invokers only
 )
-_READERS = {
-    "__doc__": {"__doc__", "getdoc"},
-    "__module__": {"__module__"},
-    "__annotations__": {
-        "__annotations__",
-        "__dataclass_fields__",
-        "get_type_hints",
-        "get_annotations",
-        "signature",
-        "getfullargspec",
-    },
-}
 _FIELDS = frozenset({"dataclasses", "dataclasses.fields"})
 _GENERATORS = frozenset(GENERATORS)
-_READING = frozenset().union(*_READERS.values())
+_READING = frozenset().union(*READERS.values())
 
 
 class Reached(NamedTuple):
@@ -192,7 +180,7 @@ def _mentioned(walk: Walk) -> None:
     sources = [*walk.sources]
     for name in sorted(walk.mentions & POSITIONS):
         _refuse_position(walk, name)
-    for attribute, names in _READERS.items():
+    for attribute, names in READERS.items():
         if names & walk.mentions or (attribute == "__annotations__" and _reads_types(walk)):
             for name, source in sources:
                 text = walk.encoder.encode(getattr(source, attribute, None))

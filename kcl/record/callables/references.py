@@ -7,28 +7,39 @@ from __future__ import annotations
 
 from types import CodeType
 
+from kcl.base.namedtuple import NamedTuple
+
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed
 # attributes that tell where code stands in its file
 POSITIONS = frozenset(
     ("co_firstlineno", "co_filename", "co_lines", "co_positions", "co_lnotab", "co_linetable", "f_lineno", "tb_lineno")
 )
+# texts that count only where reached code reads them, each with the names by which code does
+READERS = {
+    "__doc__": {"__doc__", "getdoc"},
+    "__module__": {"__module__"},
+    "__annotations__": {
+        "__annotations__",
+        "__dataclass_fields__",
+        "get_type_hints",
+        "get_annotations",
+        "signature",
+        "getfullargspec",
+    },
+}
+MENTIONED = POSITIONS.union({"type"}, *READERS.values())  # names that scans note where code uses them
 
 
-class Reference:
+class Reference(NamedTuple):
     """One place in a code object that refers to something outside of it."""
 
-    __slots__ = ("attributes", "code", "level", "name", "root", "unit")
-
-    def __init__(
-        self, root: int, name: str, level: int, attributes: tuple[str, ...], code: CodeType, unit: int
-    ) -> None:
-        self.root = root  # GLOBAL, NAME (global, or local of a class body), CELL, IMPORT; TOUCH: an import alone
-        self.name = name  # of the variable; of the module where an import is the root
-        self.level = level  # of a relative import
-        self.attributes = attributes
-        self.code = code
-        self.unit = unit
+    root: int  # GLOBAL, NAME (global, or local of a class body), CELL, IMPORT; TOUCH: an import alone
+    name: str  # of the variable; of the module where an import is the root
+    level: int  # of a relative import
+    attributes: tuple[str, ...]
+    code: CodeType
+    unit: int  # index of the two-byte unit in the bytecode
 
     @property
     def dotted(self) -> str:
@@ -44,12 +55,9 @@ class Reference:
         return None
 
 
-class References:
+class References(NamedTuple):
     """All references of a code object and of the code nested in it, each once, in the order of their reach."""
 
-    __slots__ = ("chains", "mentions", "stored")
-
-    def __init__(self, chains: list[Reference], mentions: frozenset[str], stored: frozenset[str]) -> None:
-        self.chains = chains
-        self.mentions = mentions  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
-        self.stored = stored  # names that the body of a class or module defines itself
+    chains: list[Reference]
+    mentions: frozenset[str]  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
+    stored: frozenset[str]  # names that the body of a class or module defines itself

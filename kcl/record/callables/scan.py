@@ -13,21 +13,9 @@ from types import CodeType
 
 from kcl.record.callables.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME
 from kcl.record.callables.code import stream
-from kcl.record.callables.references import CELL, GLOBAL, IMPORT, NAME, POSITIONS, TOUCH, UNKNOWN, Reference, References
+from kcl.record.callables.references import CELL, GLOBAL, IMPORT, MENTIONED, NAME, TOUCH, UNKNOWN, Reference, References
 
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
-_SPECIAL = POSITIONS | {
-    "__doc__",
-    "__annotations__",
-    "__module__",
-    "__dataclass_fields__",
-    "type",
-    "getdoc",
-    "get_type_hints",
-    "get_annotations",
-    "signature",
-    "getfullargspec",
-}
 _STORED = frozenset({"__doc__", "__annotations__", "__module__"})
 _FUNCTION = 1  # inspect.CO_OPTIMIZED
 
@@ -55,11 +43,7 @@ _KINDS = {
     "SWAP": _THROUGH,
     "ROT_TWO": _THROUGH,
 }
-_TABLE = [0] * 256
-for _name, _number in _KINDS.items():
-    if opcode.opmap.get(_name, 256) < 256:
-        _TABLE[opcode.opmap[_name]] = _number
-_KIND = bytes(_TABLE)
+_KIND = bytes(_KINDS.get(name, 0) for name in opcode.opname[:256])
 _CALLS = bytes(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION") if name in opcode.opmap)
 _BEFORE_CALLS = bytes(opcode.opmap[name] for name in ("PRECALL",) if name in opcode.opmap)
 _IS_ROOT = bytes(int(kind in (_GLOBAL, _NAME, _CELL, _FAST)) for kind in range(256))
@@ -110,13 +94,13 @@ class _Scan:
     def mention(self) -> None:
         """Note the names that make texts count."""
         code = self.code
-        if not _SPECIAL.isdisjoint(code.co_names):
-            found = _SPECIAL.intersection(code.co_names)
+        if not MENTIONED.isdisjoint(code.co_names):
+            found = MENTIONED.intersection(code.co_names)
             # the body of a class or module names these when it stores its own
             self.mentions |= found if code.co_flags & _FUNCTION else found - _STORED
         for constant in code.co_consts:
             if type(constant) is tuple:  # the names of keyword arguments
-                self.mentions |= _SPECIAL.intersection([item for item in constant if type(item) is str])
+                self.mentions |= MENTIONED.intersection([item for item in constant if type(item) is str])
 
     def chains(self) -> None:
         """Read every variable with the attributes that are taken of it."""
@@ -151,7 +135,7 @@ class _Scan:
                 attributes = tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
             if index == expected:
                 attributes += (self.written(end),)
-                self.mentions |= _SPECIAL.intersection(attributes)
+                self.mentions |= MENTIONED.intersection(attributes)
             if name in _DYNAMIC and not attributes:
                 expected = end
                 while expected < count and kinds[expected] == _THROUGH:
