@@ -248,18 +248,6 @@ def _directories(function: FunctionType) -> tuple[str, str]:
             return "", ""
     package = names.get("__package__")
     depth = package.count(".") + 1 if isinstance(package, str) and package else 0
-    if not os.path.isabs(file):
-        return _climb(os.path.abspath(file), depth)
-    known = _climbed.get((file, depth))
-    if known is None:
-        known = _climbed[file, depth] = _climb(file, depth)
-    return known
-
-
-_climbed: dict[tuple[str, int], tuple[str, str]] = {}
-
-
-def _climb(file: str, depth: int) -> tuple[str, str]:
     directory = os.path.dirname(os.path.abspath(file))
     root = directory
     for _ in range(depth):
