@@ -61,7 +61,7 @@ class Chains:
                     self.walk.guards.steady = False
                     self.walk.add(f"closure {name} in {label}", "<empty>")
                     return
-                self.walk.guards.cells.append((cells[name], value))
+                self.walk.guards.attributes.append((cells[name], "cell_contents", value))
                 self.value("closure", value, name, reference.attributes, label)
         elif (id(names), name, reference.attributes) not in self.followed:
             self.followed.add((id(names), name, reference.attributes))

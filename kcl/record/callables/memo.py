@@ -9,7 +9,7 @@ what is read otherwise, makes a walk unsteady; then the next one starts anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
@@ -17,7 +17,7 @@ from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.record.callables import values
 from kcl.record.callables.classes import HEAP
-from kcl.record.callables.plain import SIMPLE
+from kcl.record.evidence import PARAMETER
 
 MISSING = object()
 
@@ -25,14 +25,11 @@ MISSING = object()
 class Guards:
     """The bindings that a walk has read."""
 
-    __slots__ = ("attributes", "bindings", "cells", "functions", "sizes", "spaces", "steady")
+    __slots__ = ("attributes", "bindings", "spaces", "steady")
 
     def __init__(self) -> None:
         self.steady = True
         self.bindings: dict[tuple[int, str], tuple[Mapping[str, Any], str, Any]] = {}
-        self.functions: list[tuple[FunctionType, Any, Any, int, str]] = []
-        self.cells: list[tuple[CellType, Any]] = []
-        self.sizes: list[tuple[Any, int]] = []
         self.attributes: list[tuple[Any, str, Any]] = []
         self.spaces: list[tuple[Any, Callable[[Any], Any], Any]] = []  # thing, what is found in it, what was
 
@@ -44,19 +41,16 @@ class Guards:
 
     def function(self, function: FunctionType) -> None:
         """Note what a function consists of; its cells are noted where they are read."""
-        kept = function.__dict__
-        self.functions.append((function, function.__code__, function.__defaults__, len(kept), function.__qualname__))
-        for name in kept:
-            self.binding(kept, name)
-        defaults: Any = function.__kwdefaults__
-        self.attributes.append((function, "__kwdefaults__", defaults))
-        if defaults is not None:
-            self.whole(defaults)
+        for name in ("__code__", "__defaults__", "__qualname__", "__kwdefaults__", "__dict__"):
+            self.attributes.append((function, name, getattr(function, name)))
+        self.whole(function.__dict__)
+        if function.__kwdefaults__ is not None:
+            self.whole(function.__kwdefaults__)
 
     def kind(self, kind: type) -> None:
         """Note what a class of the user consists of; members of enumerations are objects that can change."""
         names = kind.__dict__
-        self.sizes.append((names, len(names)))
+        self.spaces.append((names, len, len(names)))
         for name, value in names.items():
             self.bindings[id(kind), name] = (names, name, value)
         for name in ("__bases__", "__qualname__", "__class__"):
@@ -72,7 +66,7 @@ class Guards:
 
     def whole(self, names: dict[str, Any]) -> None:
         """Note all that is bound in a dictionary."""
-        self.sizes.append((names, len(names)))
+        self.spaces.append((names, len, len(names)))
         for name in names:
             self.binding(names, name)
 
@@ -81,20 +75,6 @@ class Guards:
         try:
             for names, name, value in self.bindings.values():
                 if names.get(name, MISSING) is not value:
-                    return False
-            for function, code, defaults, kept, label in self.functions:
-                if (
-                    function.__code__ is not code
-                    or function.__defaults__ is not defaults
-                    or len(function.__dict__) != kept
-                    or function.__qualname__ is not label
-                ):
-                    return False
-            for cell, value in self.cells:
-                if cell.cell_contents is not value:
-                    return False
-            for names, size in self.sizes:
-                if len(names) != size:
                     return False
             for thing, name, value in self.attributes:
                 if getattr(thing, name) is not value:
@@ -109,7 +89,7 @@ class Found(NamedTuple):
 
     function: FunctionType
     guards: Guards
-    labels: tuple[tuple[str, str], ...]  # name of a parameter, name of its part
+    parameters: tuple[str, ...]
     distributions: frozenset[str]  # those in the key
     directory: str  # root of the user's code
     before: tuple[Part, ...]
@@ -140,24 +120,16 @@ def known(kind: type, text: str, distribution: str) -> None:
 def find(function: object, arguments: Mapping[str, object]) -> tuple[Found, list[Part], dict[str, str]] | None:
     """Return what is known of a recipe, the parts of these parameters, and texts that were too long for them."""
     found = _found.get(id(function))
-    if found is None or found.function is not function or len(arguments) != len(found.labels):
+    if found is None or found.function is not function or len(arguments) != len(found.parameters):
         return None
     if not found.guards.hold():
         _found.pop(id(function), None)
         return None
-    parts: list[Part] = []
-    encoder = None
+    encoder = values.Encoder(_Parameters(found))
     try:
-        for name, label in found.labels:
-            value = arguments[name]
-            simple = SIMPLE.get(type(value))
-            if simple is None:
-                encoder = encoder or values.Encoder(_Parameters(found))
-            parts.append(Part(label, simple(value) if simple is not None else encoder.encode(value)))  # type: ignore[union-attr]
+        parts = [Part(PARAMETER + name, encoder.encode(arguments[name])) for name in found.parameters]
     except (KeyError, UnknownInput):
         return None
-    if encoder is None:
-        return found, parts, {}
     return None if encoder.shared else (found, parts, encoder.long)
 
 

@@ -21,6 +21,7 @@ from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
 from kcl.record.callables.references import POSITIONS, READERS
 from kcl.record.callables.walk import Excusing, Walk
+from kcl.record.evidence import PARAMETER
 
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
 
@@ -70,7 +71,7 @@ def reach(
         if isinstance(walk.encoder, Excusing):
             walk.encoder.strict = True
         for name, value in arguments.items():
-            walk.add(f"parameter {name}", walk.encoder.encode(value))
+            walk.add(PARAMETER + name, walk.encoder.encode(value))
         if walk.encoder.shared:
             walk.add("shared objects", walk.encoder.shorten("; ".join(walk.encoder.shared)))
         _mentioned(walk)
@@ -82,7 +83,7 @@ def reach(
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
     found = _reached(walk, directory)
     if excused is None and root and alone.steady and alone.led_to_nothing_else(walk, len(arguments)):
-        return _keep(function, [*arguments], alone, found, root)
+        return _keep(function, tuple(arguments), alone, found, root)
     return found
 
 
@@ -127,30 +128,18 @@ def _reached(walk: Walk, directory: str) -> Reached:
     )
 
 
-def _keep(function: FunctionType, names: list[str], alone: _Alone, found: Reached, root: str) -> Reached:
+def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: Reached, root: str) -> Reached:
     """Remember what the recipe alone led to; return what was found, its parts encoded."""
     for name in ("__file__", "__package__"):
         alone.guards.binding(function.__globals__, name)
-    labels = [f"parameter {name}" for name in names]
     parts = found.parts
     begin = (len(_HEAD) if _HEAD[-1] in parts else len(_HEAD) - 1) + alone.count
-    before, after = parts[:begin], parts[begin + len(names) :]
+    end = begin + len(names)
+    before, after = parts[:begin], parts[end:]
     distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
     bodies = encoding(before), encoding(after)
-    memo.keep(
-        memo.Found(
-            function,
-            alone.guards,
-            tuple(zip(names, labels, strict=True)),
-            distributions,
-            root,
-            before,
-            after,
-            bodies,
-            found,
-        )
-    )
-    return found._replace(body=b"".join((bodies[0], encoding(parts[begin : begin + len(names)]), bodies[1])))
+    memo.keep(memo.Found(function, alone.guards, names, distributions, root, before, after, bodies, found))
+    return found._replace(body=b"".join((bodies[0], encoding(parts[begin:end]), bodies[1])))
 
 
 def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:
@@ -159,8 +148,7 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
     before, after = known.bodies
 
     def texts() -> dict[str, str]:
-        labels = {label for _name, label in known.labels}
-        found = {name: text for name, text in first.texts().items() if name not in labels}
+        found = {name: text for name, text in first.texts().items() if not name.startswith(PARAMETER)}
         whole = {f"sha256 {digest}": text for digest, text in long.items()}
         return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
 
