@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
@@ -236,25 +236,28 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     if module is not None and file is None and not hasattr(module, "__path__"):
         if top in sys.builtin_module_names or top in sys.stdlib_module_names:
             return Owner(PYTHON)
-        spec = getattr(module, "__spec__", None)
         parent = sys.modules.get(top)
-        if (
-            spec is None and parent is not None and parent is not module
-        ):  # made at run time by a package, pybind11's say
-            return owner(top)
+        if getattr(module, "__spec__", None) is None and parent is not None and parent is not module:
+            return owner(top)  # made at run time by its package, pybind11's say
         return Owner(USER)
     place = _place_of(top, name, module, file)
     if place is None:
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
     if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
         return Owner(PYTHON)
+    distribution = _installer(top, place)
+    return Owner(USER) if distribution is None else Owner(DISTRIBUTION, distribution)
+
+
+def _installer(top: str, place: PackagePlace) -> str | None:
+    """Return the distribution that a top-level module came with, None where it has none; remember where that lies."""
     site = _site(place.directory)
     folder = site.owner(top, place.path)
     if folder is None:
-        return Owner(USER)
+        return None
     distribution = _name(folder)
     _state().homes[distribution] = (site, folder)
-    return Owner(DISTRIBUTION, distribution)
+    return distribution
 
 
 def _part_of_namespace(name: str) -> PackagePlace | None:
@@ -296,21 +299,21 @@ def identity(distribution: str) -> str:
     identities = _state().identities
     known = identities.get(distribution)
     if known is None:
-        needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution))]
+        needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution, GENERATORS) - {distribution})]
         known = identities[distribution] = _identify(distribution) + "".join(needed)
     return known
 
 
-def _needed(distribution: str) -> set[str]:
-    """Find the installed distributions that one requires, directly or through others but the generators."""
+def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
+    """Find a distribution and those that it requires, directly or through others but `ends`, as far as installed."""
     found: set[str] = set()
     waiting = [distribution]
     while waiting:
-        for name in _requirements(waiting.pop()):
-            if name not in found and name != distribution and _is_installed(name):
-                found.add(name)
-                if name not in GENERATORS:
-                    waiting.append(name)
+        name = waiting.pop()
+        if name not in found and _is_installed(name):
+            found.add(name)
+            if name not in ends:
+                waiting += _requirements(name)
     return found
 
 
@@ -374,14 +377,8 @@ def required(distribution: str) -> frozenset[str]:
 
     A distribution that is not installed as one, an editable one say, has the names of `GENERATORS`.
     """
-    found: set[str] = set()
-    waiting = [distribution]
-    while waiting:
-        name = waiting.pop()
-        if name not in found and _is_installed(name):
-            found.add(name)
-            waiting += _requirements(name)
-    return frozenset(found.union(GENERATORS) if distribution in found else GENERATORS)
+    found = _needed(distribution)
+    return frozenset(found.union(GENERATORS) if found else GENERATORS)
 
 
 def stamp() -> bytes:
@@ -415,26 +412,14 @@ def reached(name: str) -> str:
 
 def own() -> str:
     """Return what counts of kcl: its version and record, or its content where it runs from a checkout."""
-    whose = _find_installed("kcl")
-    if whose:
-        return whose
+    place = locate("kcl")
+    distribution = _installer("kcl", place) if place is not None and place.path == PACKAGE else None
+    if distribution is not None:
+        return _identify(distribution)
     files = sorted(_files(PACKAGE))
     stamps = [f"{inside} {status.st_size} {status.st_mtime_ns}" for inside, status in _stated(files)]
     listing = "\n".join([PACKAGE, *stamps]).encode("utf-8", "surrogateescape")
     return f"checkout {readings.text('kcl', listing, lambda _: content(PACKAGE))}"
-
-
-def _find_installed(package: str) -> str:
-    """Return version and record of the distribution that a package on `sys.path` came with; empty where it has none."""
-    place = locate(package)
-    if place is None or place.path != PACKAGE:
-        return ""
-    site = _site(place.directory)
-    folder = site.owner(package, place.path)
-    if folder is None:
-        return ""
-    _state().homes[_name(folder)] = (site, folder)
-    return _identify(_name(folder))
 
 
 def _stated(files: list[tuple[str, str]]) -> Iterator[tuple[str, os.stat_result]]:
