@@ -12,14 +12,14 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions, memo, unknown, unloaded
+from kcl.record.callables import distributions, unknown, unloaded
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
+from kcl.record.callables.memo import MISSING
 from kcl.record.callables.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 
 if TYPE_CHECKING:
     from kcl.record.callables.walk import Walk
 
-_MISSING = memo.MISSING
 _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
 _CONSTANTS = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", "__debug__", "__doc__"})
 # what a module stores about its own place
@@ -69,7 +69,7 @@ class Chains:
             if name in _ABOUT_PLACE:
                 if root != NAME:  # the body of a class reads what it stores as __module__
                     self.place(name, value, label)
-            elif value is not _MISSING:
+            elif value is not MISSING:
                 self.value("global", value, name, reference.attributes, label)
             elif root != NAME or name in builtins.__dict__:
                 self.builtin_name(reference, names, label)
@@ -79,9 +79,9 @@ class Chains:
         name = reference.name
         bound = self.walk.guards.binding
         scope = bound(names, "__builtins__")
-        scope = builtins if scope is _MISSING else scope
+        scope = builtins if scope is MISSING else scope
         value = bound(scope if isinstance(scope, dict) else scope.__dict__, name)
-        if value is _MISSING:
+        if value is MISSING:
             self.walk.add(f"global {name} in {label}", ABSENT)
         elif isinstance(value, FunctionType):
             self.value("global", value, name, reference.attributes, label)
@@ -128,7 +128,7 @@ class Chains:
                 break
             path = f"{path}.{first}"
             inner = self.walk.guards.binding(value.__dict__, first)
-            if inner is _MISSING:
+            if inner is MISSING:
                 self.missing(value, first, attributes, scope, path, label)
                 return
             value = inner
@@ -254,7 +254,7 @@ class Chains:
         if reference.level:
             for name in ("__package__", "__name__", "__path__"):
                 self.walk.guards.binding(names, name)
-        module = _absolute(reference, names) if reference.level else reference.name
+        module = reference.module(_package(names))
         if self.walk.guards.binding(sys.modules, module) is None:
             self.walk.add(f"import {module} in {label}", "blocked")
         attributes = reference.attributes
@@ -299,10 +299,7 @@ def _is_namespace(module: ModuleType) -> bool:
     return module.__dict__.get("__file__") is None and "__path__" in module.__dict__
 
 
-def _absolute(reference: Reference, names: dict[str, Any]) -> str:
-    """Return the full name of a module that is imported relative to another."""
-    package = names.get("__package__") or str(names.get("__name__", ""))
-    if not names.get("__package__") and "__path__" not in names:
-        package = package.rpartition(".")[0]
-    base = package.rsplit(".", reference.level - 1)[0] if reference.level > 1 else package
-    return f"{base}.{reference.name}" if reference.name else base
+def _package(names: dict[str, Any]) -> str:
+    """Return the package that the imports of a module are relative to."""
+    name = str(names.get("__name__", ""))
+    return names.get("__package__") or (name if "__path__" in names else name.rpartition(".")[0])

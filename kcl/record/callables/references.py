@@ -46,6 +46,13 @@ class Reference(NamedTuple):
         """The name with its attributes."""
         return ".".join((self.name, *self.attributes))
 
+    def module(self, package: str) -> str:
+        """Return the full name of the module that is imported by code in a package."""
+        if not self.level:
+            return self.name
+        base = package.rsplit(".", self.level - 1)[0]
+        return f"{base}.{self.name}" if self.name else base
+
     @property
     def line(self) -> int | None:
         """Line of the source file; slow."""

@@ -12,30 +12,17 @@ import os
 import sys
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from kcl.base import process
 from kcl.base.namedtuple import NamedTuple
 from kcl.record.callables import distributions
-from kcl.record.callables.distributions import ABSENT, USER, Owner
+from kcl.record.callables.distributions import ABSENT, PYTHON, USER
 from kcl.record.callables.readings import digest, references
 from kcl.record.callables.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN
 
-
-class Walk(Protocol):
-    """What is needed of the walk over a recipe."""
-
-    mentions: set[str]
-    chains: Any
-    guards: Any
-
-    def add(self, name: str, value: str) -> None: ...
-    def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str: ...
-    def judge(self, dotted: str) -> None: ...
-    def refuse(self, reason: str) -> None: ...
-    def contents(self, module: ModuleType) -> None: ...
-    @staticmethod
-    def holds(module: ModuleType) -> dict[str, str]: ...
+if TYPE_CHECKING:
+    from kcl.record.callables.walk import Walk
 
 
 # Reading while a module is imported is seen by nobody once the module is loaded.
@@ -133,13 +120,9 @@ def _stamp(path: str | None) -> tuple[int, ...]:
 
 def _find(name: str) -> str | None:
     """Return the source file of a module."""
-    top, _, rest = name.partition(".")
-    place = distributions.locate(top)
-    if place is None:
+    path = _path_of(name)
+    if path is None:
         return None
-    path = place.path
-    for piece in rest.split(".") if rest else ():
-        path = os.path.join(path, piece)
     folder = os.path.join(path, "__init__")
     for candidate in (path, f"{folder}.py", f"{path}.py", f"{folder}.pyc", f"{path}.pyc"):
         if os.path.isfile(candidate):
@@ -199,8 +182,8 @@ def _names(source: CodeType) -> set[str]:
 class Modules:
     """The modules that count as a whole in one walk."""
 
-    def __init__(self, walk: Any) -> None:
-        self.walk: Walk = walk
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
         self.seen: set[str] = set()
 
     def whole(self, name: str, module: ModuleType | None) -> str:
@@ -221,7 +204,7 @@ class Modules:
         short = name.rpartition(".")[2]
         source = _code_of(name)
         if source is None:
-            if _is_folder(name):
+            if os.path.isdir(_path_of(name) or ""):
                 return  # its modules count where they are named
             file = getattr(module, "__file__", None) or _library(name)
             self.walk.add(f"module {short}", distributions.content(file) if file else ABSENT)
@@ -262,10 +245,7 @@ class Modules:
             )
         for reference in found.chains:
             if reference.root in (TOUCH, IMPORT):
-                target = reference.name
-                if reference.level:
-                    base = package.rsplit(".", reference.level - 1)[0]
-                    target = f"{base}.{target}" if target else base
+                target = reference.module(package)
                 if target == "os" and UNKNOWN in reference.attributes:
                     self.walk.refuse(f"imports {name}, which computes the name of something of os; write os.<name>")
                 self.imported(target, reference.attributes, reference.root, name.rpartition(".")[2])
@@ -277,21 +257,20 @@ class Modules:
         if whose.kind == USER:
             loaded = sys.modules.get(target)
             self.whole(target, loaded)
-            inner = {name for name in attributes if _is_user_module(f"{target}.{name}")}
-            for name in attributes:
-                if name in inner:
-                    self.whole(f"{target}.{name}", sys.modules.get(f"{target}.{name}"))
+            inner = [name for name in attributes if _is_user_module(f"{target}.{name}")]
+            for name in inner:
+                self.whole(f"{target}.{name}", sys.modules.get(f"{target}.{name}"))
             if root == IMPORT:
                 self.below(target, attributes)
-            if loaded is not None and root == IMPORT:
-                self.live(loaded, attributes, label)
+                if loaded is not None:
+                    self.live(loaded, attributes, label)
             elif loaded is not None:
                 for name in attributes:
                     if name not in inner and not isinstance(loaded.__dict__.get(name), ModuleType):
                         self.live(loaded, (name,), label)
         elif whose.kind != ABSENT and root == IMPORT:
             self.walk.library(target, attributes, whose)
-        elif whose.kind not in (ABSENT, "python"):
+        elif whose.kind not in (ABSENT, PYTHON):
             self.walk.library(target, (), whose)
 
     def live(self, module: ModuleType, chain: tuple[str, ...], label: str) -> None:
@@ -305,11 +284,11 @@ class Modules:
             self.walk.chains.value("import", module, name, chain, label)
 
 
-def _is_folder(name: str) -> bool:
-    """Tell whether a package only holds others."""
-    top, _, rest = name.partition(".")
+def _path_of(name: str) -> str | None:
+    """Return where a module lies if its packages are folders: a file or folder, or its path without a suffix."""
+    top, *rest = name.split(".")
     place = distributions.locate(top)
-    return place is not None and os.path.isdir(os.path.join(place.path, *rest.split(".")) if rest else place.path)
+    return os.path.join(place.path, *rest) if place is not None else None
 
 
 def _is_user_module(name: str) -> bool:
