@@ -107,13 +107,11 @@ class Chains:
                 return
             for name in ("__name__", "__file__", "__path__"):
                 self.walk.guards.binding(value.__dict__, name)
-            if self.walk.owner(value.__name__).kind != USER and not _is_namespace(value):
+            library = self.walk.owner(value.__name__).kind != USER and not _is_namespace(value)
+            if library or self.covers(value.__name__, value):
                 self.through(value.__name__, attributes, scope, path, label)
-                if scope != "import":
+                if library and scope != "import":
                     self.data(value, attributes[0], path, label)
-                return
-            if self.covers(value.__name__, value):
-                self.through(value.__name__, attributes, scope, path, label)
                 return
             first, attributes = attributes[0], attributes[1:]
             if first == UNKNOWN:

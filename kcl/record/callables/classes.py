@@ -6,7 +6,6 @@ import sys
 import types
 from typing import Any
 
-_MODULES = sys.modules
 HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves so
 
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -69,7 +68,7 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
 def _field(field: Any) -> tuple[Any, ...]:
     """Take a dataclass's field apart; its annotation does not count."""
     names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
-    missing = _MODULES["dataclasses"].MISSING
+    missing = sys.modules["dataclasses"].MISSING
     held = [getattr(field, name, None) for name in names]
     own = [dict(field.metadata)] if field.metadata else []
     return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
@@ -77,14 +76,14 @@ def _field(field: Any) -> tuple[Any, ...]:
 
 def registered(kind: type) -> list[type]:
     """List the classes that were registered with an abstract class, in an order that no address decides."""
-    dump: Any = getattr(_MODULES.get("_abc"), "_get_dump", None)
+    dump: Any = getattr(sys.modules.get("_abc"), "_get_dump", None)
     found = [reference() for reference in dump(kind)[0]] if dump is not None else []
     return sorted([one for one in found if one is not None], key=lambda one: (one.__module__, one.__qualname__))
 
 
 def enum_type() -> Any:
     """Return the type of enumerations, or nothing that anything is an instance of."""
-    module = _MODULES.get("enum")
+    module = sys.modules.get("enum")
     return module.EnumMeta if module is not None else ()
 
 

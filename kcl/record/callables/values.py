@@ -23,7 +23,6 @@ from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, name_of, rank
 from kcl.record.callables.readings import digest
 from kcl.record.callables.unknown import refuse
 
-_MODULES = sys.modules
 _LATER = 1 << 60
 _NO_ORDER = ""  # in the place of the text of an element that has none
 
@@ -211,21 +210,11 @@ class Encoder:
             f"{name_of(name)}={self.encode(attribute)}"
             for name, attribute in attributes(value, self.walker.foreign(module))
         ]
-        for base in (dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray):
+        for base, held_as in _BUILTIN.items():
             if isinstance(value, base):
-                held.insert(0, self.base(value, base))
+                held.insert(0, held_as(self, value))
                 break
         return f"{self.encode(kind)}({', '.join(held)})"
-
-    def base(self, value: Any, base: type) -> str:
-        """Encode what an instance of a subclass of a builtin type holds as that type."""
-        if base is dict:
-            return f"{{{self.pairs(dict.items(value))}}}"
-        if base is list or base is tuple:
-            return f"[{self.each(list.__iter__(value) if base is list else tuple.__iter__(value))}]"
-        if base is set or base is frozenset:
-            return f"{{{self.sorted(set.__iter__(value) if base is set else frozenset.__iter__(value))}}}"
-        return self.encode(_BUILTIN[base](value))
 
     def library(self, value: Any, module: str) -> str | None:
         """Encode an object of a library: by its fields where it lists them, else as it would be pickled."""
@@ -245,7 +234,7 @@ class Encoder:
             refuse(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not _pickled_its_way(kind):
             return None
-        registered = _MODULES["copyreg"].dispatch_table.get(kind)
+        registered = sys.modules["copyreg"].dispatch_table.get(kind)
         try:
             reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
         except Exception:
@@ -273,13 +262,18 @@ def _pickled_its_way(kind: type) -> bool:
 
 
 # what a subclass's instance holds as the builtin type that it extends, whatever the subclass overrides
-_BUILTIN: dict[type, Callable[[Any], Any]] = {
-    str: str.__str__,
-    int: int.__int__,
-    float: float.__float__,
-    complex: lambda value: complex(complex.real.__get__(value), complex.imag.__get__(value)),
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
+_BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
+    dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
+    list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
+    tuple: lambda encoder, value: f"[{encoder.each(tuple.__iter__(value))}]",
+    str: lambda encoder, value: encoder.encode(str.__str__(value)),
+    int: lambda encoder, value: encoder.encode(int.__int__(value)),
+    float: lambda encoder, value: encoder.encode(float.__float__(value)),
+    bytes: lambda encoder, value: encoder.encode(bytes.__getitem__(value, slice(None))),
+    set: lambda encoder, value: f"{{{encoder.sorted(set.__iter__(value))}}}",
+    frozenset: lambda encoder, value: f"{{{encoder.sorted(frozenset.__iter__(value))}}}",
+    complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
+    bytearray: lambda encoder, value: encoder.encode(bytearray.__getitem__(value, slice(None))),
 }
 # objects of the standard library that hold nothing a recipe's outcome depends on
 _OPAQUE = frozenset(
@@ -353,30 +347,27 @@ def _is_numpy(kind: type) -> bool:
 
 def _lasts(value: Any) -> bool:
     """Tell whether an object of numpy or pathlib stays as it is."""
-    numpy: Any = _MODULES.get("numpy")
+    numpy: Any = sys.modules.get("numpy")
     if numpy is not None and hasattr(numpy, "ndarray"):
         if isinstance(value, numpy.dtype):
             return value.fields is None and value.subdtype is None and value.metadata is None
         if isinstance(value, (numpy.number, numpy.bool_)):
             return True
-    paths: Any = _MODULES.get("pathlib")
+    paths: Any = sys.modules.get("pathlib")
     return paths is not None and type(value) in (paths.PosixPath, paths.PurePosixPath, paths.WindowsPath)
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     """Encode what belongs to numpy or pyopencl."""
-    numpy: Any = _MODULES.get("numpy")
+    numpy: Any = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "ndarray"):
         return None
-    if isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc)):
-        from kcl.record.callables import arrays
+    own = isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc))
+    if not own and not (type(value).__module__.startswith("pyopencl") and "pyopencl" in sys.modules):
+        return None
+    from kcl.record.callables import arrays
 
-        return arrays.numpy_object(encoder, numpy, value)
-    if type(value).__module__.startswith("pyopencl") and "pyopencl" in _MODULES:
-        from kcl.record.callables import arrays
-
-        return arrays.opencl_object(encoder, value)
-    return None
+    return arrays.numpy_object(encoder, numpy, value) if own else arrays.opencl_object(encoder, value)
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:
@@ -409,7 +400,7 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
 
 
 def _path(encoder: Encoder, value: Any) -> str | None:
-    module = _MODULES.get("pathlib")
+    module = sys.modules.get("pathlib")
     if module is None or not isinstance(value, module.PurePath):
         return None
     return f"{type(value).__name__}({encoder.text(str(value))})"
@@ -441,9 +432,9 @@ class _Names(_Alone):
         self.foreign = walker.foreign  # type: ignore[method-assign]
 
 
-def encode(value: Any, walker: Walker | None = None) -> str:
+def encode(value: Any) -> str:
     """Return the text of ``value``; raise `UnknownInput` where its content cannot be known.
 
-    ``walker`` names functions, classes and modules; without one they count by their names only.
+    Functions, classes and modules count by their names only.
     """
-    return Encoder(walker or _Alone()).encode(value)
+    return Encoder(_Alone()).encode(value)
