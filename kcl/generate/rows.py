@@ -14,7 +14,7 @@ import importlib.util
 import marshal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process
@@ -115,9 +115,9 @@ def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
     ]
     given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
     needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
-    keys = [Key([*common, *_dtype_parts(needed)])]
+    keys = [Key([*common, *dtype_parts(needed)])]
     if len(given) > len(needed):
-        keys.append(Key([*common, *_dtype_parts(given)]))
+        keys.append(Key([*common, *dtype_parts(given)]))
     return keys
 
 
@@ -136,11 +136,6 @@ def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
             return f"{manifest.in_words(now)} changed"
     given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
     return f"new choice of dtypes: {given}"
-
-
-def unit_key(identity: str, parts: Iterable[Part], dtypes: Dtypes) -> Key:
-    """Return the key of the row under which the code of equal results is found; `parts` are beside the result."""
-    return Key([*parts, Part("result", identity), *_dtype_parts(dtypes)])
 
 
 def of_unit(layer: Layer, unit: Key) -> tuple[Code | None, str]:
@@ -167,9 +162,9 @@ def of_unit(layer: Layer, unit: Key) -> tuple[Code | None, str]:
     return generated, ""
 
 
-def _pointed(layer: Layer, unit: Key, entry: Entry | None) -> Entry | None:
+def _pointed(layer: Layer, unit: Key, entry: Entry) -> Entry | None:
     """Return the row with the code: the row of the result itself, or the one that it points to."""
-    if entry is None or "row" not in entry.metadata:
+    if "row" not in entry.metadata:
         return entry
     pointed = Key(Part(*part) for part in entry.metadata["row"])
     row = layer.look_up(pointed.digest, pointed).entry
@@ -253,7 +248,8 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
     return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
 
 
-def _dtype_parts(dtypes: Dtypes) -> list[Part]:
+def dtype_parts(dtypes: Dtypes) -> list[Part]:
+    """Return the parts of a key that say which dtypes were chosen."""
     return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
 
 

@@ -10,10 +10,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings, spans
+from kcl.cache.key import Key, Part
 from kcl.generate import frontends
-from kcl.generate.rows import Outcome
-from kcl.generate.rows import unit_key as _unit_key
-from kcl.record import manifest, observe, recorder
+from kcl.generate.rows import Outcome, dtype_parts
+from kcl.record import beside, manifest, observe, recorder
 from kcl.record.callables import distributions
 from kcl.record.declarations import NOTHING, Declared, Task
 from kcl.record.evidence import Evidence
@@ -22,7 +22,6 @@ from kcl.record.manifest import Read
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.cache.key import Key
     from kcl.code import Code
     from kcl.record.callables.reach import Reached
 
@@ -71,11 +70,9 @@ def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> K
     identity = None if result.volatile else result.identity()
     if identity is None:
         return None
-    from kcl.record import beside
-
     with_loopy = result.front_end != "opencl"
-    parts = [*beside.parts(with_loopy), *(beside.switches() if with_loopy else ())]
-    return _unit_key(identity, parts, dtypes)
+    beside_it = [*beside.parts(with_loopy), *(beside.switches() if with_loopy else ())]
+    return Key([*beside_it, Part("result", identity), *dtype_parts(dtypes)])
 
 
 def place_of(reached: Reached | None) -> Evidence:

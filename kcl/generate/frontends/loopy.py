@@ -29,7 +29,8 @@ _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
     with observe.unobserved():
-        _import_loopy()
+        caches.import_anyway("loopy")
+        postponed.module("pyopencl.invoker")
     with Turn("loopy"), caches.loopy_disk_caches_off():
         yield
 
@@ -229,11 +230,6 @@ def missing_arguments(kernel: str, missing: list[str]) -> Exception:
         "If this is a surprise, maybe you need to add is_input=False to your argument."
     )
     return error
-
-
-def _import_loopy() -> None:
-    caches.import_anyway("loopy")
-    postponed.module("pyopencl.invoker")
 
 
 def _edited(source: str, options: Any) -> str:

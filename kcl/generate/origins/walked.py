@@ -27,28 +27,20 @@ class Walked:
 
     def __init__(self, task: Task) -> None:
         self.name = task.name
+        self.front_ends: frozenset[str] = frozenset()  # those that the recipe's code leads to
+        self.directory = ""  # of the recipe's module
         self._task = task
         self._reached: Reached | None = None
         self._moment: dict[tuple[str, str], str] = {}
         self._outcome: Outcome | None = None
 
-    @property
-    def front_ends(self) -> frozenset[str]:
-        """The front ends that the recipe's code leads to."""
-        return self._reached.front_ends if self._reached else frozenset()
-
-    @property
-    def directory(self) -> str:
-        """The directory of the recipe's module."""
-        return self._reached.directory if self._reached else ""
-
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
         kept.load()
         self._reached = found = reached(self._task)
+        self.front_ends, self.directory = found.front_ends, found.directory
         parts, body = found.parts, found.body
-        loopy = found.front_ends != {"opencl"}
-        more = [*beside.own(), *(beside.switches() if loopy else ())]
+        more = [*beside.own(), *(beside.switches() if found.front_ends != {"opencl"} else ())]
         if self._task.declared not in (NOTHING, PURE):
             more = [*self._task.declared.parts, *more]
         return Key((*parts, *more), body and body + encoding(more))
