@@ -194,22 +194,20 @@ def _expand(code: CodeType, codes: bytes, arguments: bytes) -> tuple[list[int], 
     extended = 0
     for unit, op in enumerate(codes):
         kind = _KIND[op]
-        if kind == _NOISE:
-            extended = 0
-            continue
         operand = arguments[unit] | extended
-        if kind == _EXTENDED:
-            extended = operand << 8
+        extended = operand << 8 if kind == _EXTENDED else 0
+        if kind in (_NOISE, _EXTENDED):
             continue
-        extended = 0
-        if kind == _SPECIAL:
-            _special(code, op, operand, unit, operations, operands, units)
+        if op == _STORE_NAME and code.co_names[operand] in _ABOUT_TEXT and operations and operations[-1] == LOAD_CONST:
+            for column in (operations, operands, units):
+                column.pop()
             continue
         if kind == _JUMP:
             jumps.append(len(operations))
-        operations.append(op)
-        operands.append(operand)
-        units.append(unit)
+        for single, argument in _parts(op, operand) if kind == _SPECIAL else [(op, operand)]:
+            operations.append(single)
+            operands.append(argument)
+            units.append(unit)
     return operations, operands, units, jumps
 
 
@@ -230,25 +228,14 @@ def _target(op: int, operand: int, unit: int) -> int:
     return unit + _AFTER[op] + (-operand if op in _BACKWARD else operand)
 
 
-def _special(
-    code: CodeType, op: int, operand: int, unit: int, operations: list[int], operands: list[int], units: list[int]
-) -> None:
-    """Add an instruction that the compiler joined, or drop one that stores something about the text."""
-    if op == _STORE_NAME:
-        if code.co_names[operand] in _ABOUT_TEXT and operations and operations[-1] == LOAD_CONST:
-            for column in (operations, operands, units):
-                column.pop()
-            return
-        pairs = [(op, operand)]
-    elif op == _RETURN_CONST:
-        pairs = [(LOAD_CONST, operand), (_RETURN_VALUE, 0)]
-    else:
+def _parts(op: int, operand: int) -> list[tuple[int, int]]:
+    """Return the instructions that the compiler may have joined to one, with their operands."""
+    if op == _RETURN_CONST:
+        return [(LOAD_CONST, operand), (_RETURN_VALUE, 0)]
+    if op in _JOINED:
         first, second = _JOINED[op]
-        pairs = [(first, operand >> 4), (second, operand & 15)]
-    for single, argument in pairs:
-        operations.append(single)
-        operands.append(argument)
-        units.append(unit)
+        return [(first, operand >> 4), (second, operand & 15)]
+    return [(op, operand)]
 
 
 def _exchange(operations: list[int], operands: list[int], targets: dict[int, int]) -> None:

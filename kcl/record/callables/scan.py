@@ -7,7 +7,6 @@ so is ``getattr(module, "name")`` with a name that stands in the code.
 from __future__ import annotations
 
 import opcode
-from collections.abc import Iterator
 from itertools import compress
 from types import CodeType
 
@@ -235,14 +234,7 @@ def references(code: CodeType) -> References:
     found: _Found = {}
     mentions: set[str] = set()
     _Scan(code, {}, found, mentions).run()
-    return References(list(found.values()), frozenset(mentions), frozenset(_stored(code)))
-
-
-def _stored(code: CodeType) -> Iterator[str]:
-    """List the names that the body of a class or module defines itself."""
-    if code.co_flags & _FUNCTION:
-        return  # it stores none this way
-    operations, operands, _ = stream(code)
-    for operation, operand in zip(operations, operands, strict=True):
-        if operation == _STORE_NAME:
-            yield code.co_names[operand]
+    operations, operands, _units = stream(code)
+    # a function stores none this way
+    stored = {code.co_names[name] for op, name in zip(operations, operands, strict=True) if op == _STORE_NAME}
+    return References(list(found.values()), frozenset(mentions), frozenset(stored))
