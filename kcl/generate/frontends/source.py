@@ -50,16 +50,7 @@ _TAKEN = frozenset(
     )
 )
 _FUNCTIONS = ("min", "max", "round_up")
-_ALLOWED = (
-    ast.Expression,
-    ast.Tuple,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Load,
-    ast.Subscript,
-    ast.operator,
-    ast.unaryop,
-)
+_ALLOWED = (ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Load, ast.Subscript, ast.operator, ast.unaryop)
 
 
 def round_up(n: int, multiple: int) -> int:

@@ -24,17 +24,10 @@ _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set
 _CONSTANTS = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", "__debug__", "__doc__"})
 # what a module stores about its own place
 _ABOUT_PLACE = frozenset(
-    [
-        "__file__",
-        "__name__",
-        "__path__",
-        "__spec__",
-        "__loader__",
-        "__package__",
-        "__cached__",
-        "__builtins__",
-        "__annotations__",
-    ]
+    (
+        *("__file__", "__name__", "__path__", "__package__", "__cached__"),
+        *("__spec__", "__loader__", "__builtins__", "__annotations__"),
+    )
 )
 
 

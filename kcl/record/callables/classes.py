@@ -11,33 +11,16 @@ HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves so
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 # what a class body or the interpreter stores that does not change what instances do
 _NOT_IN_CLASS = frozenset(
-    [
-        "__module__",
-        "__doc__",
-        "__dict__",
-        "__weakref__",
-        "__annotations__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__qualname__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__dataclass_params__",
-        "__orig_bases__",
-        "__parameters__",
-        "__type_params__",
-        "_abc_impl",
-        "__abstractmethods__",
-        "_member_map_",
-        "_value2member_map_",
-        "_unhashable_values_",
-        "_hashable_values_",
-        "_unhashable_values_map_",
-        "__classdictcell__",
-        "__classcell__",
+    (
+        *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
+        *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+        *("__orig_bases__", "__parameters__", "__type_params__", "__dataclass_params__"),
+        *("__dict__", "__weakref__", "__classdictcell__", "__classcell__"),
+        *("_abc_impl", "__abstractmethods__"),
+        *("_member_map_", "_value2member_map_"),  # of enumerations, the next three too
+        *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
         "__slotnames__",  # copyreg stores it when an instance is copied or pickled
-    ]
+    )
 )
 # attributes in which libraries remember what they computed from the others; on objects of the user, too
 _OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
@@ -89,11 +72,7 @@ def enum_type() -> Any:
 
 def is_plain(kind: type) -> bool:
     """Tell whether instances of a user's class keep all they hold in attributes or in a builtin base."""
-    for base in kind.__mro__:
-        if base.__flags__ & HEAP or base in _HOLDERS:
-            continue
-        return False
-    return True
+    return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
 
 
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
@@ -139,7 +118,4 @@ def _stores_hash(kind: type, name: str, value: Any) -> bool:
 
 def _static(kind: type, name: str) -> Any:
     """Look up a class attribute without running anything."""
-    for base in kind.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return None
+    return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)

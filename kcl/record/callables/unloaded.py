@@ -27,37 +27,13 @@ if TYPE_CHECKING:
 
 # Reading while a module is imported is seen by nobody once the module is loaded.
 _READING = frozenset(
-    [
-        "open",
-        "read_text",
-        "read_bytes",
-        "environ",
-        "environb",
-        "getenv",
-        "getenvb",
-        "getcwd",
-        "cwd",
-        "readlink",
-        "load",
-        "loadtxt",
-        "genfromtxt",
-        "fromfile",
-        "fromregex",
-        "memmap",
-        "get_data",
-        "files",
-        "read_binary",
-        "open_text",
-        "open_binary",
-        "expanduser",
-        "expandvars",
-        "read",
-        "ConfigParser",
-        "RawConfigParser",
-        "ElementTree",
-        "ZipFile",
-        "TarFile",
-    ]
+    (
+        *("open", "read", "read_text", "read_bytes", "read_binary", "open_text", "open_binary", "readlink"),
+        *("environ", "environb", "getenv", "getenvb", "getcwd", "cwd", "expanduser", "expandvars"),
+        *("load", "loadtxt", "genfromtxt", "fromfile", "fromregex", "memmap"),  # numpy's
+        *("get_data", "files"),  # of packages
+        *("ConfigParser", "RawConfigParser", "ElementTree", "ZipFile", "TarFile"),
+    )
 )
 
 

@@ -286,20 +286,12 @@ _OPAQUE = frozenset(
         ("builtins", "object"),
     }
 )
+# modules of the standard library whose objects no text can hold: files, connections, references, contexts
 _STATEFUL = frozenset(
-    {
-        "_io",
-        "io",
-        "socket",
-        "_socket",
-        "weakref",
-        "_contextvars",
-        "contextvars",
-        "_asyncio",
-        "sqlite3",
-        "mmap",
-        "select",
-    }
+    (
+        *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3"),
+        *("weakref", "contextvars", "_contextvars"),
+    )
 )
 
 
