@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import FunctionType
 
 from kcl.base.namedtuple import NamedTuple
@@ -152,15 +153,8 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
         whole = {f"sha256 {digest}": text for digest, text in long.items()}
         return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
 
-    return Reached(
-        (*known.before, *parameters, *known.after),
-        texts,
-        first.front_ends,
-        first.directory,
-        first.placed,
-        first.origins,
-        b"".join((before, encoding(parameters), after)),
-    )
+    parts = (*known.before, *parameters, *known.after)
+    return first._replace(parts=parts, texts=texts, body=b"".join((before, encoding(parameters), after)))
 
 
 def _mentioned(walk: Walk) -> None:
@@ -215,15 +209,10 @@ def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
     return found
 
 
-_distributions: dict[str, Part] = {}
-
-
+@cache
 def _distribution(name: str) -> Part:
     """Return the part of an installed distribution; memoised."""
-    part = _distributions.get(name)
-    if part is None:
-        part = _distributions[name] = common(Part(f"distribution {name}", distributions.reached(name)))
-    return part
+    return common(Part(f"distribution {name}", distributions.reached(name)))
 
 
 def _directories(function: FunctionType) -> tuple[str, str]:

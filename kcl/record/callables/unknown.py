@@ -5,6 +5,7 @@ Files, environment variables and the working directory are not among them: they 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NoReturn
 
 from kcl.errors import UnknownInput
@@ -62,17 +63,10 @@ MACHINE = frozenset(
     ("platform", "byteorder", "maxsize", "float_info", "int_info", "hexversion", "maxunicode", "version", "flags")
 )
 
-_verdicts: dict[str, str | None] = {}
 
-
+@cache
 def verdict(dotted: str) -> str | None:
     """Return why the outcome cannot be known once ``dotted`` is used, or ``None``; memoised."""
-    if dotted not in _verdicts:
-        _verdicts[dotted] = _judge(dotted)
-    return _verdicts[dotted]
-
-
-def _judge(dotted: str) -> str | None:
     first, dot, rest = dotted.partition(".")
     if dotted in _WATCHED:
         return f"{rest} is watched only where it is called as os.{rest}; call it so, or {_VOUCH}"
