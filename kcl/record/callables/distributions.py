@@ -416,18 +416,15 @@ def own() -> str:
     distribution = _installer("kcl", place) if place is not None and place.path == PACKAGE else None
     if distribution is not None:
         return _identify(distribution)
-    files = sorted(_files(PACKAGE))
-    stamps = [f"{inside} {status.st_size} {status.st_mtime_ns}" for inside, status in _stated(files)]
-    listing = "\n".join([PACKAGE, *stamps]).encode("utf-8", "surrogateescape")
-    return f"checkout {readings.text('kcl', listing, lambda _: content(PACKAGE))}"
-
-
-def _stated(files: list[tuple[str, str]]) -> Iterator[tuple[str, os.stat_result]]:
-    for inside, path in files:
+    lines = [PACKAGE]
+    for inside, path in sorted(_files(PACKAGE)):
         try:
-            yield inside, os.stat(path)
+            status = os.stat(path)
         except OSError:
             continue
+        lines.append(f"{inside} {status.st_size} {status.st_mtime_ns}")
+    listing = "\n".join(lines).encode("utf-8", "surrogateescape")
+    return f"checkout {readings.text('kcl', listing, lambda _: content(PACKAGE))}"
 
 
 def content(path: str) -> str:

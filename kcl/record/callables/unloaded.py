@@ -22,6 +22,8 @@ from kcl.record.callables.readings import digest, references
 from kcl.record.callables.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN
 
 if TYPE_CHECKING:
+    from zipimport import zipimporter
+
     from kcl.record.callables.walk import Walk
 
 
@@ -103,18 +105,17 @@ def _find(name: str) -> str | None:
     for candidate in (path, f"{folder}.py", f"{path}.py", f"{folder}.pyc", f"{path}.pyc"):
         if os.path.isfile(candidate):
             return candidate
-    return _find_archived(name, path)
-
-
-def _find_archived(name: str, path: str) -> str | None:
-    """Return the path of a module that lies in an archive, as the loader of archives names it."""
-    import zipimport
-
     try:
-        importer = zipimport.zipimporter(os.path.dirname(path))
-        return importer.get_filename(name.rpartition(".")[2])
+        return _archive_of(name).get_filename(name.rpartition(".")[2])
     except (ImportError, OSError):
         return None
+
+
+def _archive_of(name: str) -> zipimporter:
+    """Return the loader of the archive that a module lies in; raises ImportError or OSError where there is none."""
+    import zipimport
+
+    return zipimport.zipimporter(os.path.dirname(_path_of(name) or ""))
 
 
 def _compile(name: str, path: str | None) -> CodeType | None:
@@ -123,21 +124,11 @@ def _compile(name: str, path: str | None) -> CodeType | None:
         return None
     try:
         if not os.path.isfile(path):
-            return _archived(name, path)
+            return _archive_of(name).get_code(name.rpartition(".")[2])
         loader = SourceFileLoader if path.endswith(".py") else SourcelessFileLoader
         return loader(name, path).get_code(name)
     except (OSError, SyntaxError, ValueError, ImportError, EOFError):
         return None
-
-
-def _archived(name: str, path: str) -> CodeType | None:
-    import zipimport
-
-    last = name.rpartition(".")[2]
-    folder = os.path.dirname(path)
-    if os.path.basename(path).startswith("__init__."):
-        folder = os.path.dirname(folder)
-    return zipimport.zipimporter(folder).get_code(last)
 
 
 def _is_unchanged(name: str) -> bool:
