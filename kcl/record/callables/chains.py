@@ -135,6 +135,13 @@ class Chains:
         if text not in (f"function {last}", f"class {last}"):
             self.walk.add(f"{scope} {path} in {label}", text)
 
+    def knowable(self, scope: str, value: Any, path: str, label: str) -> None:
+        """Count a value as `bare` does, and nothing where its content cannot be known."""
+        try:
+            self.bare(scope, value, path, label)
+        except UnknownInput:
+            self.walk.located = False
+
     def missing(self, module: ModuleType, name: str, rest: tuple[str, ...], scope: str, path: str, label: str) -> None:
         """Take note of a name that a module of the user lacks: a submodule not yet imported, a hook, or nothing."""
         self.walk.guards.steady = False
@@ -211,15 +218,9 @@ class Chains:
         Where only the recipe imports it, one process has loaded it when the key is computed, and another has not.
         """
         value = self.walk.guards.binding(module.__dict__, name)
-        if (
-            type(value) in _DATA
-            and module is not sys
-            and self.walk.owner(module.__name__).kind in (DISTRIBUTION, PYTHON)
-        ):
-            try:
-                self.bare("value", value, f"{path}.{name}", label)
-            except UnknownInput:
-                self.walk.located = False
+        whose = self.walk.owner(module.__name__)
+        if type(value) in _DATA and module is not sys and whose.kind in (DISTRIBUTION, PYTHON):
+            self.knowable("value", value, f"{path}.{name}", label)
 
     def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
         """Take note of a function or class of the user's that was put into a library."""

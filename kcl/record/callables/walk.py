@@ -347,10 +347,7 @@ class Walk:
         for name, value in sorted(module.__dict__.items()):
             if name[:2] == "__" or isinstance(value, ModuleType):
                 continue
-            try:
-                self.chains.bare("global", value, f"{module.__name__.rpartition('.')[2]}.{name}", "all")
-            except UnknownInput:
-                self.located = False
+            self.chains.knowable("global", value, f"{module.__name__.rpartition('.')[2]}.{name}", "all")
 
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str:
         """Take note of something in a library or in kcl; return its name."""
