@@ -215,8 +215,7 @@ def _positions(units: list[int], count: int) -> list[int]:
     """Tell for every unit, and for the end, which instruction it begins or comes before."""
     position: list[int] = []
     for index, unit in enumerate(units):
-        if unit >= len(position):
-            position.extend([index] * (unit + 1 - len(position)))
+        position.extend([index] * (unit + 1 - len(position)))
     position.extend([len(units)] * (count + 1 - len(position)))
     return position
 

@@ -38,8 +38,6 @@ def constant(value: object, nested: Callable[[CodeType], str]) -> str:
         return f"float {struct.pack('<d', value).hex()}"
     if isinstance(value, complex):
         return f"complex {struct.pack('<dd', value.real, value.imag).hex()}"
-    if isinstance(value, slice):
-        return f"slice {constant((value.start, value.stop, value.step), nested)}"
     raise TypeError(f"the compiler makes no constants of type {kind.__name__}")
 
 

@@ -262,12 +262,11 @@ def _installer(top: str, place: PackagePlace) -> str | None:
 
 def _part_of_namespace(name: str) -> PackagePlace | None:
     """Find a module of a package that may lie in several directories."""
-    for entry in sys.path:
-        directory = os.path.abspath(entry or os.curdir)
-        path = os.path.join(directory, *name.split("."))
+    for site in _path():
+        path = os.path.join(site.directory, *name.split("."))
         for candidate in (path, f"{path}.py", *[path + suffix for suffix in EXTENSION_SUFFIXES]):
             if os.path.exists(candidate):
-                return PackagePlace(directory, candidate, True)
+                return PackagePlace(site.directory, candidate, True)
     return None
 
 
