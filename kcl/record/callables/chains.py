@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions, unknown, unloaded
+from kcl.record.callables import distributions, unknown, unloaded, witness
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
 from kcl.record.callables.memo import MISSING
 from kcl.record.callables.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
@@ -178,18 +178,10 @@ class Chains:
 
     def covers(self, name: str, module: ModuleType) -> bool:
         """Tell whether a loaded module counts by its source, so that only what was changed in it is looked at."""
-        if not unloaded.is_watching() or module is self.walk.subject:
-            return False
-        from kcl.record.callables import witness
-
-        return witness.covers(name) and sys.modules.get(name) is module
+        return module is not self.walk.subject and witness.covers(name) and sys.modules.get(name) is module
 
     def changed(self, module: str, attributes: tuple[str, ...], path: str, label: str) -> None:
         """Take note of what was changed at run time in a module that counts by its source."""
-        if not unloaded.is_watching():
-            return
-        from kcl.record.callables import witness
-
         before = witness.facts(module)
         if before is None:
             return

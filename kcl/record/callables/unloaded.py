@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kcl.base import process
 from kcl.base.namedtuple import NamedTuple
-from kcl.record.callables import distributions
+from kcl.record.callables import distributions, witness
 from kcl.record.callables.distributions import ABSENT, PYTHON, USER
 from kcl.record.callables.readings import digest, references
 from kcl.record.callables.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN
@@ -49,19 +49,13 @@ class _Source(NamedTuple):
 
 
 class State:
-    """The source files that were read, by the name of the module, and whether any module counts by its source."""
+    """The source files that were read, by the name of the module."""
 
     def __init__(self) -> None:
         self.sources: dict[str, _Source] = {}
-        self.watching = False
 
 
 _state = process.shared(State)
-
-
-def is_watching() -> bool:
-    """Tell whether any module counts by its source."""
-    return _state().watching
 
 
 def exists(name: str) -> bool:
@@ -157,9 +151,6 @@ class Modules:
         """Count a module by its source and by what it imports; return its name."""
         self.walk.guards.steady = False
         if module is None:
-            from kcl.record.callables import witness
-
-            _state().watching = True
             witness.watch(name, witness.Watched(lambda: _is_unchanged(name), self.walk.holds))
         if name not in self.seen:
             self.seen.add(name)

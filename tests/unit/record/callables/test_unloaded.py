@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from kcl.errors import UnknownInput
-from kcl.record.callables import unloaded
+from kcl.record.callables import unloaded, witness
 from kcl.record.callables.reach import reach
 
 _numbers = itertools.count()
@@ -54,7 +54,7 @@ class TestWhole:
         found = parts(recipe_of(number, "import high{n}; return high{n}.VALUE"))
         assert {f"module high{number}", f"module low{number}"} <= found.keys()
         assert not {f"high{number}", f"low{number}"} & sys.modules.keys()
-        assert unloaded.is_watching()
+        assert witness.covers(f"high{number}")
 
     @pytest.mark.parametrize(
         ("text", "same"),
