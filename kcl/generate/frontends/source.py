@@ -301,10 +301,9 @@ def _check(source: Source) -> None:
         raise RecipeError(f"kcl.Source {source.entry!r}: an argument is declared twice: {names}")
     for argument in source.arguments:
         _check_argument(source, argument)
-    if source.global_size is not None:
-        _check_expression(source, source.global_size, "global_size")
-    if source.local_size is not None:
-        _check_expression(source, source.local_size, "local_size")
+    for what, size in (("global_size", source.global_size), ("local_size", source.local_size)):
+        if size is not None:
+            _check_expression(source, size, what)
 
 
 def _check_argument(source: Source, argument: Declaration) -> None:

@@ -147,13 +147,10 @@ class Recorded:
     def outcome(self) -> Outcome:
         """Return the result in the hands of its front end; carries the record out, or runs a recipe unrecorded."""
         if self._value is _NOTHING:
-            self._value = self._unrecorded()
+            assert self._task is not None
+            with recorder.silent():
+                self._value = self._task.function(**self._task.arguments)
         return Outcome(self._accepted(), (), "")
-
-    def _unrecorded(self) -> Any:
-        assert self._task is not None
-        with recorder.silent():
-            return self._task.function(**self._task.arguments)
 
     def _accepted(self) -> frontends.Result:
         if self._result is None:
