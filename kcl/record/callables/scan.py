@@ -19,29 +19,19 @@ _STORED = frozenset({"__doc__", "__annotations__", "__module__"})
 _FUNCTION = 1  # inspect.CO_OPTIMIZED
 
 _GLOBAL, _NAME, _CELL, _FAST, _ATTRIBUTE, _CONSTANT, _IMPORT, _IMPORT_FROM, _STORE, _THROUGH = range(1, 11)
-_KINDS = {
-    "LOAD_GLOBAL": _GLOBAL,
-    "LOAD_NAME": _NAME,
-    "LOAD_FROM_DICT_OR_GLOBALS": _NAME,
-    "LOAD_DEREF": _CELL,
-    "LOAD_CLASSDEREF": _CELL,
-    "LOAD_FROM_DICT_OR_DEREF": _CELL,
-    "LOAD_FAST": _FAST,
-    "LOAD_FAST_CHECK": _FAST,
-    "LOAD_ATTR": _ATTRIBUTE,
-    "LOAD_METHOD": _ATTRIBUTE,
-    "LOAD_CONST": _CONSTANT,
-    "IMPORT_NAME": _IMPORT,
-    "IMPORT_FROM": _IMPORT_FROM,
-    "STORE_FAST": _STORE,
-    "STORE_NAME": _STORE,
-    "STORE_GLOBAL": _STORE,
-    "STORE_DEREF": _STORE,
-    "PUSH_NULL": _THROUGH,
-    "POP_TOP": _THROUGH,
-    "SWAP": _THROUGH,
-    "ROT_TWO": _THROUGH,
+_INSTRUCTIONS = {
+    _GLOBAL: "LOAD_GLOBAL",
+    _NAME: "LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS",
+    _CELL: "LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF",
+    _FAST: "LOAD_FAST LOAD_FAST_CHECK",
+    _ATTRIBUTE: "LOAD_ATTR LOAD_METHOD",
+    _CONSTANT: "LOAD_CONST",
+    _IMPORT: "IMPORT_NAME",
+    _IMPORT_FROM: "IMPORT_FROM",
+    _STORE: "STORE_FAST STORE_NAME STORE_GLOBAL STORE_DEREF",
+    _THROUGH: "PUSH_NULL POP_TOP SWAP ROT_TWO",
 }
+_KINDS = {name: kind for kind, names in _INSTRUCTIONS.items() for name in names.split()}
 _KIND = bytes(_KINDS.get(name, 0) for name in opcode.opname[:256])
 _CALLS = bytes(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION") if name in opcode.opmap)
 _BEFORE_CALLS = bytes(opcode.opmap[name] for name in ("PRECALL",) if name in opcode.opmap)
