@@ -120,6 +120,7 @@ CHANGES: dict[str, Callable[[types.ModuleType], object]] = {
     "wrapped function": lambda m: setattr(m.helper, "__wrapped__", m.closed),
     "what a wrapper calls": lambda m: setattr(m.helper.__closure__[0], "cell_contents", m.closed),
     "attribute of a function": lambda m: setattr(m.defaulted, "level", 3),
+    "attributes of a function made anew": lambda m: setattr(m.helper, "__dict__", {"__wrapped__": m.closed}),
     "name of a function": lambda m: setattr(m.defaulted, "__qualname__", "renamed"),
     "default": lambda m: setattr(m.defaulted, "__defaults__", (4,)),
     "mutable default": lambda m: setattr(m.defaulted, "__defaults__", ([4],)),
