@@ -155,22 +155,22 @@ class Either:
     """A union of types in which a type of loopy's stands, as annotations have it: `lp.TranslationUnit | None`."""
 
     def __init__(self, members: tuple[Any, ...]) -> None:
-        self._kcl_members = members
+        self.members = members
 
     def __or__(self, other: Any) -> Either:
-        return Either((*self._kcl_members, other))
+        return Either((*self.members, other))
 
     def __ror__(self, other: Any) -> Either:
-        return Either((other, *self._kcl_members))
+        return Either((other, *self.members))
 
     def __instancecheck__(self, value: Any) -> bool:
-        return any(isinstance(value, one or NoneType) for one in self._kcl_members)
+        return any(isinstance(value, one or NoneType) for one in self.members)
 
     def __subclasscheck__(self, kind: Any) -> bool:
-        return any(issubclass(kind, one or NoneType) for one in self._kcl_members)
+        return any(issubclass(kind, one or NoneType) for one in self.members)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("__kcl", "_kcl")):
+        if name.startswith(("__kcl", "_kcl")) or name == "members":  # of one that is not made yet
             raise AttributeError(name)
         return getattr(self._real(), name)
 
@@ -187,7 +187,7 @@ class Either:
         return repr(self._real())
 
     def _real(self) -> Any:
-        own = [one.real() if isinstance(one, Thing) else one for one in self._kcl_members]
+        own = [one.real() if isinstance(one, Thing) else one for one in self.members]
         return functools.reduce(operator.or_, own)
 
 

@@ -163,6 +163,8 @@ class Walk:
             self.guards.attributes.append((value, "function", value.function))
             return f"recipe {self.refer(value.function)}"
         if kind.__module__ == "kcl.record.face":
+            if kind.__name__ == "Either":
+                return f"union of {self.encoder.each(value.members)}"
             return self.library("loopy", tuple(value.dotted.split(".")), self.owner("loopy"))
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
             self.guards.steady = False

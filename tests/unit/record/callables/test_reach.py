@@ -347,6 +347,23 @@ class TestFrontEnds:
         names = {name for name, _ in answer["parts"]}
         assert {"distribution loopy", "distribution islpy", "distribution numpy", "optimize"} <= names
 
+    def test_union(self, tmp_path: pathlib.Path) -> None:
+        """A union of types that has one of loopy's counts by its members."""
+        text = "import kcl.loopy as lp\nKIND = {}\ndef build(n):\n    return KIND"
+        unions = (
+            "lp.TranslationUnit | None",
+            "lp.TranslationUnit | None | None",
+            "None | lp.TranslationUnit",
+            "lp.KernelArgument | None",
+        )
+        digests = []
+        for number, union in enumerate(unions):
+            answer = Project(tmp_path / str(number), {"recipes.py": text.format(union)}).answer("n=1")
+            assert answer["modules"] == []
+            digests.append(dict(answer["parts"])["global KIND in build"])
+        assert digests[0] == "union of loopy.TranslationUnit, None"
+        assert len(set(digests)) == len(unions)
+
     def test_lazy_and_loaded(self, tmp_path: pathlib.Path) -> None:
         """A lazy module counts as the module that it stands for."""
         lazy = Project(tmp_path / "lazy", {"recipes.py": self.LOOPY[3]}).parts("n=1")
