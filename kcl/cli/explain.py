@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from kcl.cli import completion, output
 from kcl.errors import meant
 from kcl.inspect.explain import misses
-from kcl.inspect.explain.misses import Miss
+from kcl.inspect.explain.misses import Miss, Told
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 
@@ -33,9 +34,9 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     history = journal.last_misses()
     asked = misses.chosen(history, kernel, every)
     left_out = len(asked) - limit if limit > 0 else 0
-    found = misses.described(asked[max(0, left_out) :], history)
+    found = misses.told(asked[max(0, left_out) :], history)
     if as_json:
-        output.dump([described(one) for one in found])
+        output.dump([described(misses.described(one)) for one in found])
     elif not found and (fault := journal.fault()):
         output.complain(f"the last misses cannot be read: {fault}")
         raise SystemExit(output.FOUND)
@@ -44,7 +45,7 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
         of = "" if kernel is None else f" of kernel {kernel!r}"
         click.echo(f"no miss{of} is known{near}")
     else:
-        output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found, ends(asked))]))
+        output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
         if left_out > 0:
             output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
     raise SystemExit(output.FOUND if kernel is not None and not found else output.FINE)
@@ -62,22 +63,14 @@ def hits(asked: Sequence[Missed], kernel: str | None) -> list[str]:
     return [said, f"The last misses before are of {output.date(asked[-1].time)}:"]
 
 
-def ends(asked: Sequence[Missed]) -> dict[tuple[str, int, float], float]:
-    """Return when the process of each look-up ended, by driver, process and time; where that is forgotten, its time."""
-    ended = journal.ended()
-    return {(one.driver, one.pid, one.time): ended.get(one.process, one.time) for one in asked}
-
-
-def lines(found: Sequence[Miss], ended: Mapping[tuple[str, int, float], float]) -> list[str]:
-    """Write runs, when each ended, and what missed in it."""
-    said: list[str] = []
-    run = None
-    for one in found:
-        if (one.driver, one.process) != run:
-            run = one.driver, one.process
-            past = output.ago(ended[one.driver, one.process, one.time])
-            said.append(f"{one.driver or 'python'}, process {one.process}, {past}")
-        said += [f"  {line}" for line in one.words]
+def lines(found: Iterable[Told]) -> list[str]:
+    """Write runs, when the process of each ended, and what missed in it; where the end is forgotten, the first miss."""
+    said, ended = list[str](), journal.ended()
+    for (driver, process), group in groupby(found, lambda one: (one.missed.driver, one.missed.pid)):
+        run = list(group)
+        past = output.ago(ended.get(run[0].missed.process, run[0].missed.time))
+        said.append(f"{driver or 'python'}, process {process}, {past}")
+        said += [f"  {line}" for line in misses.lines(run)]
     return said
 
 

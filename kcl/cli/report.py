@@ -55,7 +55,7 @@ def lines(run: Run) -> list[str]:
     said = [f"{run.driver or 'python'}, {many}, {output.ago(run.over)}", *tables.layer_lines(run.layers)]
     said += ["", *kernels.lines(run.rows)]
     if run.told:
-        said += ["", *(line for one in run.told for line in misses.lines(one))]
+        said += ["", *misses.lines(run.told)]
     if run.untold:
         said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
     held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]

@@ -297,7 +297,7 @@ def _explained() -> str:
     from kcl.inspect.history import journal
 
     found = misses.told(journal.of_this_run(), journal.last_misses())
-    return "\n".join(line for one in found for line in misses.lines(one)) or "nothing missed"
+    return "\n".join(misses.lines(found)) or "nothing missed"
 
 
 def _print(write: Callable[[], str]) -> None:

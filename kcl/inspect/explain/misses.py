@@ -59,6 +59,12 @@ class Told(NamedTuple):
         """The kernel with its parameters."""
         return of_kernel(self.missed.kernel, self.parameters)
 
+    @property
+    def title(self) -> str:
+        """What became of the look-up, in one line."""
+        often = f" ({self.times} times)" if self.times > 1 else ""
+        return f"{self.label}, {self.missed.layer} layer: {self.missed.outcome}{often}"
+
 
 class Miss(NamedTuple):
     """A look-up that was no hit, and why, as `kcl explain` tells it; `str` of it is what that prints.
@@ -304,23 +310,40 @@ def _is_explained(one: Missed) -> bool:
 
 def in_words(explanation: Explanation) -> list[str]:
     """Write an explanation as lines for a person."""
-    if not explanation.changes:
-        return ["first time seen"]
-    lines = []
-    if explanation.nearest is not None:
-        still = ", which a helper still writes" if _PENDING in explanation.nearest.metadata else ""
-        lines.append(f"nearest earlier entry: {explanation.nearest.key.digest[:12]}{still}")
-    for change in explanation.changes:
-        lines += [change.sentence, *(f"  {line}" for line in change.diff)]
-    return lines
+    return [*_compared_with([explanation]), *_changed(explanation)]
 
 
-def lines(one: Told) -> list[str]:
-    """Write one look-up and what explains it as lines for a person."""
-    missed, times, explanation, _parameters = one
-    often = f" ({times} times)" if times > 1 else ""
-    words = [missed.reason] if explanation is None else in_words(explanation)
-    return [f"{one.label}, {missed.layer} layer: {missed.outcome}{often}", *(f"  {line}" for line in words)]
+def _compared_with(explanations: Iterable[Explanation]) -> list[str]:
+    """Name the nearest earlier entries of explanations that say the same."""
+    nearest = {one.nearest.key.digest[:12]: one.nearest for one in explanations if one.nearest is not None}
+    if not nearest:
+        return []
+    still = ", which a helper still writes" if any(_PENDING in one.metadata for one in nearest.values()) else ""
+    return [f"nearest earlier {'entry' if len(nearest) == 1 else 'entries'}: {', '.join(nearest)}{still}"]
+
+
+def _changed(explanation: Explanation) -> list[str]:
+    """Write what differs from the nearest earlier entry."""
+    changes = explanation.changes
+    lines = [line for change in changes for line in (change.sentence, *(f"  {line}" for line in change.diff))]
+    return lines or ["first time seen"]
+
+
+def lines(found: Iterable[Told]) -> list[str]:
+    """Write look-ups and what explains them as lines for a person.
+
+    Look-ups of one layer that have the same explanation stand together, and it stands below them once: the kernels of
+    one file change together.
+    """
+    alike: dict[tuple[str, ...], list[Told]] = {}
+    for one in found:
+        words = [one.missed.reason] if one.explanation is None else _changed(one.explanation)
+        alike.setdefault((one.missed.layer, one.missed.outcome, *words), []).append(one)
+    said = []
+    for (_layer, _outcome, *words), group in alike.items():
+        compared_with = _compared_with(one.explanation for one in group if one.explanation is not None)
+        said += [*(one.title for one in group), *(f"  {line}" for line in (*compared_with, *words))]
+    return said
 
 
 def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) -> list[Miss]:
@@ -341,7 +364,7 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    return described(asked[-limit:] if limit > 0 else asked, history)
+    return [described(one) for one in told(asked[-limit:] if limit > 0 else asked, history)]
 
 
 def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[Missed]:
@@ -350,12 +373,8 @@ def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[M
     return asked if every else [one for one in asked if one.process == asked[-1].process]
 
 
-def described(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Miss]:
-    """Explain look-ups; `history` holds all that are known of."""
-    return [_miss(one) for one in told(missed, history)]
-
-
-def _miss(one: Told) -> Miss:
+def described(one: Told) -> Miss:
+    """Describe a look-up by itself."""
     missed, times, explanation, _parameters = one
     nearest = explanation.nearest if explanation is not None else None
     return Miss(
@@ -370,7 +389,7 @@ def _miss(one: Told) -> Miss:
         missed.key.digest if missed.key is not None else None,
         nearest.key.digest if nearest is not None else None,
         explanation.changes if explanation is not None else (),
-        tuple(lines(one)),
+        tuple(lines([one])),
     )
 
 

@@ -21,9 +21,9 @@ from kcl.inspect.explain.misses import in_words, shelves
 OLD, NEW = Key([("source", "1"), ("option", "-DA=1")]), Key([("source", "1"), ("option", "-DA=2")])
 
 
-def stored(key, created=1):
-    """Publish a program of the kernel `add`."""
-    layers.binary().publish(f"device/add-{key.digest}", Entry(key, {"kernel": "add", "created": created}, {}))
+def stored(key, created=1, kernel="add"):
+    """Publish a program of a kernel."""
+    layers.binary().publish(f"device/{kernel}-{key.digest}", Entry(key, {"kernel": kernel, "created": created}, {}))
 
 
 def shelf():
@@ -104,6 +104,29 @@ class TestCall:
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
         assert [miss.kernel for miss in kcl.explain("sub")] == ["sub"]
         assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
+
+    def test_said_once(self):
+        """Look-ups that have the same explanation stand together, and each line of it is printed once."""
+        before = {name: Key([("source", name), ("option", "1")]) for name in ("add", "mul")}
+        for name, key in before.items():
+            stored(key, kernel=name)
+            missed = Key([("source", name), ("option", "2")])
+            events.emit(Event("binary", name, missed.digest, "miss", "not in the cache", 0.5, 1), missed)
+            self.missed(f"new {name}")
+            events.emit(Event("generator", name, "", "bypass", "time.time reads the time", 0.5, 1))
+        said = CliRunner().invoke(main, ["explain"]).stdout.splitlines()
+        assert said[1:] == [
+            "  add, binary layer: miss",
+            "  mul, binary layer: miss",
+            f"    nearest earlier entries: {before['add'].digest[:12]}, {before['mul'].digest[:12]}",
+            "    option: 1 -> 2",
+            "  new add, binary layer: miss",
+            "  new mul, binary layer: miss",
+            "    first time seen",
+            "  add, generator layer: bypass",
+            "  mul, generator layer: bypass",
+            "    time.time reads the time",
+        ]
 
     def test_as_the_command(self):
         """The command prints the same."""
