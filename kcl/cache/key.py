@@ -86,7 +86,7 @@ class Key:
         Parts are matched by name and, where a name is repeated, by occurrence. Parts of this key come first, in its
         order, then those that only the other key has. Keys of the same parts in another order differ in "(order)".
         """
-        before, after = _by_occurrence(self.parts), _by_occurrence(other.parts)
+        before, after = by_occurrence(self.parts), by_occurrence(other.parts)
         places = [*before, *(place for place in after if place not in before)]
         found = [
             Difference(place[0], before.get(place), after.get(place))
@@ -157,7 +157,8 @@ def _read_text(encoded: bytes, position: int) -> tuple[str, int]:
     return encoded[start:end].decode("utf-8", "surrogatepass"), end  # UnicodeDecodeError is a ValueError
 
 
-def _by_occurrence(parts: Iterable[Part]) -> Mapping[tuple[str, int], str]:
+def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], str]:
+    """Return values by their names and, where a name is repeated, its occurrence."""
     seen: dict[str, int] = {}
     placed = {}
     for name, value in parts:

@@ -12,20 +12,16 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import cut
 from kcl.cache.key import Difference, Key, Part
 from kcl.inspect.explain import calls
 from kcl.inspect.explain.calls import Record, Said
-from kcl.inspect.explain.words import About, Origin, sentence, telling
+from kcl.inspect.explain.words import About, Origin, alike, sentence, telling
 from kcl.record.evidence import PARAMETER
 
-if TYPE_CHECKING:
-    from kcl.cache.entry import Entry
-
-_DIFF_LINES, _DIFF_WIDTH = 8, 110
-_COMPARED_LINES = 400
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
 _CODE = ("code ", "class ")
 RECORD = "record"  # of keys: the part that holds the digest of the record
@@ -281,13 +277,8 @@ def _unsaid(said: Said, lines: list[str]) -> list[str]:
     return [] if all(line in known for line in changed) else lines
 
 
-def texts_of(entry: Entry) -> Texts:
-    """Return the texts that an entry keeps beside its digests; none where they cannot be read."""
-    return texts_in(entry.parts)
-
-
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
-    """Return the texts in the parts of an entry, or of a miss that stored none."""
+    """Return the texts that an entry keeps beside its digests, or a miss that stored none; none that cannot be read."""
     record = calls.read(parts.get(calls.PART))
     if "reached.json" in parts:
         try:
@@ -335,7 +326,7 @@ def _line(name: str, before: Texts, texts: Texts) -> int:
     one, other = before.sources.get(name), texts.sources.get(name)
     if origin is None or not origin.line or one is None or other is None or one == other:
         return 0
-    return origin.line + _same(one.splitlines(), other.splitlines())
+    return origin.line + alike(one.splitlines(), other.splitlines())
 
 
 def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) -> list[Difference]:
@@ -368,15 +359,12 @@ def short_diff(before: str, after: str) -> list[str]:
     import difflib
 
     one, other = (textwrap.dedent(text).splitlines() for text in (before, after))
-    start = max(0, _same(one, other) - 1)
-    end = min(_same(one[::-1], other[::-1]), len(one) - start, len(other) - start)
+    start = max(0, alike(one, other) - 1)
+    end = min(alike(one[::-1], other[::-1]), len(one) - start, len(other) - start)
     end = max(0, end - 1)  # one line around
-    one, other = (lines[start : max(start, len(lines) - end)][:_COMPARED_LINES] for lines in (one, other))
+    one, other = (lines[start : max(start, len(lines) - end)][: calls.COMPARED] for lines in (one, other))
     lines = [line.rstrip() for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
-    lines = _cut([line for line in lines if line and not line.startswith("@@")])
-    if len(lines) > _DIFF_LINES:
-        lines[_DIFF_LINES:] = [f"... {len(lines) - _DIFF_LINES} more lines"]
-    return lines
+    return calls.first_few(_cut([line for line in lines if line and not line.startswith("@@")]))
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -386,10 +374,4 @@ def _cut(lines: list[str]) -> list[str]:
         for old, new in zip(range(*run.span(1)), range(*run.span(2)), strict=False):
             gone, added = calls.from_where_they_part(lines[old][1:], lines[new][1:])
             lines[old], lines[new] = f"-{gone}", f"+{added}"
-    return [line if len(line) <= _DIFF_WIDTH else f"{line[: _DIFF_WIDTH - 3]}..." for line in lines]
-
-
-def _same(one: list[str], other: list[str]) -> int:
-    """Return how many lines two texts have in common at their beginning."""
-    shared = zip(one, other, strict=False)
-    return next((i for i, pair in enumerate(shared) if pair[0] != pair[1]), min(len(one), len(other)))
+    return [cut(line, calls.WIDTH) for line in lines]

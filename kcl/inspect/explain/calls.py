@@ -22,9 +22,10 @@ from itertools import zip_longest
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache.key import Difference, Key
+from kcl.base.text.layout import cut
+from kcl.cache.key import Difference, Key, by_occurrence
 from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
-from kcl.inspect.explain.words import About, arrow, sentence, shortened, telling, value
+from kcl.inspect.explain.words import About, alike, arrow, sentence, shortened, telling, value
 from kcl.record.table import CONSTRUCTORS
 
 PART = "record.json"
@@ -38,9 +39,9 @@ _BRACKETS = frozenset({"[[", "[(", "([", "(("})
 _SHOWN = 8  # lines of a diff
 _PLACES = 3  # in a sentence
 _SHORT = 60  # characters: shorter values are shown whole
-_WIDTH = 110  # of a line of a diff
+WIDTH = 110  # of a line of a diff
 _BEFORE = 40  # characters of a long line before the first that differs
-_COMPARED = 400  # elements
+COMPARED = 400  # lines or elements
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
 
 
@@ -270,7 +271,7 @@ def _former(match: Match, old: int) -> str:
 
 def _changed(match: Match, old: int, new: int) -> Iterator[Said]:
     """Compare the arguments of a pair."""
-    ours, theirs = _by_name(match.before.calls[old]), _by_name(match.after.calls[new])
+    ours, theirs = by_occurrence(match.before.calls[old].arguments), by_occurrence(match.after.calls[new].arguments)
     sentences, diffs = [], []
     for place in {**ours, **theirs}:
         said, diff = _argument(match, old, new, place[0], ours.get(place), theirs.get(place))
@@ -289,16 +290,6 @@ def _passed(before: Call, after: Call) -> list[str]:
     more, by = (before, "name") if before.positional > after.positional else (after, "position")
     names = [name for name, _text in more.arguments[min(before.positional, after.positional) : more.positional]]
     return [f"{', '.join(map(_label, names))} passed by {by}"] if names else []
-
-
-def _by_name(call: Call) -> dict[tuple[str, int], str]:
-    """Return the arguments by name and occurrence."""
-    seen: dict[str, int] = {}
-    found = {}
-    for name, text in call.arguments:
-        seen[name] = seen.get(name, 0) + 1
-        found[name, seen[name]] = text
-    return found
 
 
 def _argument(
@@ -406,18 +397,13 @@ def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
     """Return the elements that differ between two lists; of very long lists the rest is one piece."""
     import difflib
 
-    start = _same(before, after)
-    end = min(_same(before[::-1], after[::-1]), len(before) - start, len(after) - start)
+    start = alike(before, after)
+    end = min(alike(before[::-1], after[::-1]), len(before) - start, len(after) - start)
     one, other = before[start : len(before) - end], after[start : len(after) - end]
-    if max(len(one), len(other)) > _COMPARED:
+    if max(len(one), len(other)) > COMPARED:
         return [Hunk(start + 1, start + 1, one, other)]
     steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     return [Hunk(start + i + 1, start + k + 1, one[i:j], other[k:m]) for tag, i, j, k, m in steps if tag != "equal"]
-
-
-def _same(one: Sequence[str], other: Sequence[str]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
 
 
 def _numbered(noun: str, found: Sequence[Hunk]) -> str:
@@ -447,23 +433,24 @@ def _range(noun: str, first: int, count: int) -> str:
 def _shown(found: Sequence[Hunk]) -> list[str]:
     """Write the elements that differ as `diff` does, the first few of them."""
     lines = [
-        _cut(f"{sign} {line}")
+        cut(f"{sign} {line}", WIDTH)
         for hunk in found
         for pair in zip_longest(hunk.gone, hunk.added)
         for sign, text in zip("-+", from_where_they_part(*pair), strict=True)
         if text is not None
         for line in text.splitlines() or [""]
     ]
+    return first_few(lines)
+
+
+def first_few(lines: list[str]) -> list[str]:
+    """Return the lines of a diff, of a long one the first few and how many more there are."""
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
 
 
 def from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
     """Leave out what begins two long lines alike, where the difference would be cut off with the rest."""
-    if gone is None or added is None or max(len(gone), len(added)) <= _WIDTH or "\n" in gone + added:
+    if gone is None or added is None or max(len(gone), len(added)) <= WIDTH or "\n" in gone + added:
         return gone, added
-    start = _same(gone, added) - _BEFORE
-    return (gone, added) if start + 2 * _BEFORE <= _WIDTH else (f"...{gone[start:]}", f"...{added[start:]}")
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+    start = alike(gone, added) - _BEFORE
+    return (gone, added) if start + 2 * _BEFORE <= WIDTH else (f"...{gone[start:]}", f"...{added[start:]}")

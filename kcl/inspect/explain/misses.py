@@ -25,7 +25,6 @@ from kcl.inspect.explain import (
     is_base,
     starts,
     texts_in,
-    texts_of,
 )
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.calls import Record
@@ -148,9 +147,8 @@ class Shelf:
 
     def source_digest(self, key: Key) -> str:
         """Return the digest of the OpenCL C that a row holds, empty where it holds none."""
-        entries = [*self.entries, *(self._rest.entries if self._rest is not None else ())]
-        own = next((one for one in entries if one.digest == key.digest), None)
-        source = self._source(own) if own is not None else b""
+        own = self._entry_of(key) or (self._rest._entry_of(key) if self._rest is not None else None)
+        source = _parts(own).get("source.cl") if own is not None else None
         return hashlib.sha256(source).hexdigest() if source else ""
 
     def parameters(self, key: Key, record: Record | None) -> Mapping[str, str]:
@@ -165,23 +163,20 @@ class Shelf:
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry, none where that is not there."""
-        own = next((one for one in self.entries if one.digest == key.digest), None)
+        own = self._entry_of(key)
         return Texts() if own is None else self._texts(own)
 
     def source(self, digest: str) -> Texts:
         """Return the OpenCL C of a digest, from one of the youngest rows that hold code."""
         rows = [one for one in self.entries if "source.cl" in one.sizes]
         for one in sorted(rows, key=lambda one: -one.modified)[:_YOUNGEST]:
-            source = self._source(one)
+            source = _parts(one).get("source.cl", b"")
             if hashlib.sha256(source).hexdigest() == digest:
                 return Texts({"source": source.decode("utf-8", "replace")})
         return Texts()
 
-    def _source(self, one: Listed) -> bytes:
-        try:
-            return inventory.read(one.layer, one.address).parts["source.cl"]
-        except (KeyError, OSError, CacheFault, ValueError):
-            return b""
+    def _entry_of(self, key: Key) -> Listed | None:
+        return next((one for one in self.entries if one.digest == key.digest), None)
 
     def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
         created = one.metadata.get("created")
@@ -195,34 +190,28 @@ class Shelf:
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
         if one.address not in self._read:
-            self._read[one.address] = _texts_at(one)
+            self._read[one.address] = texts_in(_parts(one))
         return self._read[one.address]
 
 
-def _texts_at(one: Listed) -> Texts:
+def _parts(one: Listed) -> Mapping[str, bytes]:
+    """Return the parts of an entry; none where it cannot be read."""
     try:
-        return texts_of(inventory.read(one.layer, one.address))
+        return inventory.read(one.layer, one.address).parts
     except (KeyError, OSError, CacheFault, ValueError):
-        return Texts()
+        return {}
 
 
 def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Shelf]:
     """Return what lies in the layers, by layer and kernel."""
-    wanted = set(kernels)
-    found: dict[tuple[str, str], list[Listed]] = {(layer, kernel): [] for layer in layers for kernel in wanted}
-    for layer in {layer for layer, _kernel in found}:
-        for one in inventory.entries(layer, all_rows=True, kernels=wanted):
-            if one.kernel in wanted:
-                found[layer, one.kernel].append(one)
-    pending = _pending() if any(layer == settings.BINARY for layer, _kernel in found) else []
-    return {
-        (layer, kernel): Shelf(
-            layer,
-            entries,
-            [job for job in pending if layer == settings.BINARY and job.metadata.get("kernel") == kernel],
-        )
-        for (layer, kernel), entries in found.items()
-    }
+    wanted, found = set(kernels), dict[tuple[str, str], Shelf]()
+    for layer in set(layers) if wanted else ():
+        listed = list(inventory.entries(layer, all_rows=True, kernels=wanted))
+        pending = _pending() if layer == settings.BINARY else []
+        for kernel in wanted:
+            jobs = [job for job in pending if job.metadata.get("kernel") == kernel]
+            found[layer, kernel] = Shelf(layer, [one for one in listed if one.kernel == kernel], jobs)
+    return found
 
 
 def _pending() -> list[Entry]:
@@ -241,13 +230,13 @@ def _pending() -> list[Entry]:
 
 def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
     """Explain look-ups that were no hits; `history` holds all that are known of."""
-    first, counted = _grouped(missed)
-    asked = [one for one in first.values() if _is_explained(one)]
+    grouped = _grouped(missed)
+    asked = [one for one, _times in grouped if _is_explained(one)]
     found = shelves({settings.GENERATOR, *(one.layer for one in asked)}, {one.kernel for one in asked})
-    made, begun = _times(history)
+    made, begun = _moments(history)
     partners: dict[tuple[str, str, str], str] = {}  # run, kernel, OpenCL C -> that of the nearest row
     explained = []
-    for place, one in first.items():
+    for one, times in grouped:
         explanation = None
         parameters: Mapping[str, str] = {}
         if _is_explained(one) and one.key is not None:
@@ -262,29 +251,20 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
             if one.layer == settings.GENERATOR and explanation.nearest is not None:
                 own = shelf.source_digest(one.key)
                 partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
-        explained.append(Told(one, counted[place], explanation, parameters))
+        explained.append(Told(one, times, explanation, parameters))
     return explained
 
 
-def _grouped(missed: Sequence[Missed]) -> tuple[dict[tuple[str, ...], Missed], dict[tuple[str, ...], int]]:
-    """Return the first of the look-ups of each process that say the same, and how many there are, by what they say."""
-    counted: dict[tuple[str, ...], int] = {}
-    first: dict[tuple[str, ...], Missed] = {}
+def _grouped(missed: Iterable[Missed]) -> list[tuple[Missed, int]]:
+    """Return the first of the look-ups of each process that say the same, and how many there are."""
+    alike: dict[tuple[str, ...], list[Missed]] = {}
     for one in missed:
-        place: tuple[str, ...] = (
-            one.process,
-            one.layer,
-            one.kernel,
-            one.outcome,
-            one.reason,
-            one.key.digest if one.key else "",
-        )
-        counted[place] = counted.get(place, 0) + 1
-        first.setdefault(place, one)
-    return first, counted
+        digest = one.key.digest if one.key else ""
+        alike.setdefault((one.process, one.layer, one.kernel, one.outcome, one.reason, digest), []).append(one)
+    return [(group[0], len(group)) for group in alike.values()]
 
 
-def _times(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, float]]:
+def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):

@@ -119,11 +119,8 @@ def calls_of(record: Mapping[str, Any]) -> list[Call]:
 
 def _call(number: int, call: Mapping[str, Any]) -> Call:
     place, positional = str(call.get("place", "")), int(call.get("positional", 0))
-    return Call(number, str(call["function"]), place, _arguments(call), positional)
-
-
-def _arguments(call: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((str(name), str(text)) for name, text in call["arguments"])
+    arguments = tuple((str(name), str(text)) for name, text in call["arguments"])
+    return Call(number, str(call["function"]), place, arguments, positional)
 
 
 def referenced(text: str, number: int) -> tuple[int, ...]:
@@ -283,17 +280,14 @@ def _pair_elsewhere(match: Match, cost: Callable[[int, int], float]) -> None:
     for index in new:
         fitting = [one for one in old if _settles(match, cost, one, index)]
         if fitting:
-            match.pair(min(fitting, key=_by(cost, index)), index)
+            _cost, nearest = min((cost(one, index), one) for one in fitting)
+            match.pair(nearest, index)
             old = [one for one in old if one not in match.partners]
     for index in new:
         alike = [one for one in old if match.before.forms[one] == match.after.forms[index]]
         if index not in match.pairs and alike:
             match.moved[index] = alike[0]
             old.remove(alike[0])
-
-
-def _by(cost: Callable[[int, int], float], index: int) -> Callable[[int], float]:
-    return lambda one: cost(one, index)
 
 
 def _settles(match: Match, cost: Callable[[int, int], float], old: int, new: int) -> bool:

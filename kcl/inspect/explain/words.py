@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import cut
 from kcl.base.text.names import dtype, of_value
 from kcl.cache.key import Difference
 
@@ -69,7 +70,7 @@ def _split(rest: str) -> tuple[str, str, str]:
 
 def _changed(what: str, before: str | None, after: str | None) -> str:
     if before is None:
-        return f"{what} is new" + (f": {_short(value(after or ''))}" if telling(after) else "")
+        return f"{what} is new" + (f": {cut(value(after or ''), _WIDTH)}" if telling(after) else "")
     if after is None:
         return f"{what} is no longer there"
     if not (telling(before) and telling(after)):
@@ -85,21 +86,22 @@ def telling(text: str | None) -> bool:
 def arrow(before: str, after: str) -> str:
     """Show two values, of long ones the place where they part."""
     if before == after:
-        return f"{_short(before)}, with other content"
+        return f"{cut(before, _WIDTH)}, with other content"
     if max(len(before), len(after)) <= _WIDTH:
         return f"{before} -> {after}"
-    same = next((i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-    start = max(0, (min(len(before), len(after)) if same is None else same) - _WIDTH // 3)
-    return " -> ".join(_short(("..." if start else "") + text[start:]) for text in (before, after))
+    start = max(0, alike(before, after) - _WIDTH // 3)
+    return " -> ".join(cut(("..." if start else "") + text[start:], _WIDTH) for text in (before, after))
+
+
+def alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many letters or lines two texts have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
 
 
 def shortened(text: str) -> str:
     """Return a text; of a long one both ends."""
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH * 2 // 3 - 3]}...{text[-_WIDTH // 3 :]}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
 
 
 def _code(label: str, difference: Difference, about: About) -> str:
@@ -141,21 +143,15 @@ def _changed_items(before: list[str], after: list[str]) -> str:
 
 def _distribution(name: str, difference: Difference, about: About) -> str:
     """Compare "<version> <record>", which those that a distribution requires may follow after semicolons."""
-    before, after = difference.before, difference.after
-    if before in (None, ABSENT) or after in (None, ABSENT):
-        there = after if before in (None, ABSENT) else before
-        reached = "is used now" if before in (None, ABSENT) else "is not used any more"
-        return f"{name} {_version(there or '')} {reached}".replace("  ", " ")
-    (own, *needed), (now, *needs) = (text.split("; ") for text in (before or "", after or ""))
+    before, after = (None if side == ABSENT else side for side in difference[1:])
+    if before is None or after is None:
+        reached = "is used now" if before is None else "is not used any more"
+        return f"{name} {_version(before or after or '')} {reached}".replace("  ", " ")
+    (own, *needed), (now, *needs) = before.split("; "), after.split("; ")
     if own != now:
         return _versions(name, own, now)
-    known, found = (dict(item.partition(" ")[::2] for item in items) for items in (needed, needs))
-    changes = [
-        _versions(other, known.get(other, ABSENT), found.get(other, ABSENT))
-        for other in sorted({*known, *found})
-        if known.get(other) != found.get(other) and other not in about.told
-    ]
-    return f"what {name} requires: {', '.join(changes)}" if changes else ""
+    changes = _required(needed, needs, about)
+    return f"what {name} requires: {changes}" if changes else ""
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
@@ -166,14 +162,18 @@ def _own(_name: str, difference: Difference, _about: About) -> str:
 
 def _others(_name: str, difference: Difference, about: About) -> str:
     """Compare "<name> <version>, <name> <version>, ... <digest>"."""
-    sides = [(side or "").rpartition(" ")[0].split(", ") for side in (difference.before, difference.after)]
-    known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in sides)
-    changes = [
-        _versions(other, known.get(other, ABSENT), found.get(other, ABSENT))
-        for other in sorted({*known, *found})
-        if known.get(other) != found.get(other) and other not in about.told
-    ]
-    return ", ".join(changes) or "what loopy requires was installed anew"
+    needed, needs = ((side or "").rpartition(" ")[0].split(", ") for side in difference[1:])
+    return _required(needed, needs, about) or "what loopy requires was installed anew"
+
+
+def _required(before: list[str], after: list[str], about: About) -> str:
+    """Compare lists of "<name> <version>", but for the distributions that have a sentence of their own."""
+    known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in (before, after))
+    return ", ".join(
+        _versions(name, known.get(name, ABSENT), found.get(name, ABSENT))
+        for name in sorted({*known, *found})
+        if known.get(name) != found.get(name) and name not in about.told
+    )
 
 
 def _versions(name: str, before: str, after: str) -> str:
@@ -231,7 +231,7 @@ def _features(_rest: str, difference: Difference, _about: About) -> str:
     what = "CPU features" if difference.name.startswith("cpu") else difference.name
     changes = [f"{word} added" for word in after if word not in before]
     changes += [f"{word} removed" for word in before if word not in after]
-    return f"device: {what}: {_short(', '.join(changes)) or 'another order'}"
+    return f"device: {what}: {cut(', '.join(changes), _WIDTH) or 'another order'}"
 
 
 def _declared(rest: str, difference: Difference, _about: About) -> str:

@@ -21,7 +21,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.generate import rows
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_of
+from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_in
 from kcl.inspect.explain.words import Origin
 from kcl.inspect.history import journal
 
@@ -319,7 +319,7 @@ class TestRecorded:
     def test_damaged(self):
         """A part that is no record counts as none; the texts beside it are read."""
         parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "record.json": b'{"calls": 3}'}
-        assert texts_of(Entry(recipe(), {}, parts)) == Texts({"code f": BODY})
+        assert texts_in(parts) == Texts({"code f": BODY})
 
     def test_later_process(self):
         """`kcl explain` reads the records of a run that has ended from the entries that its misses stored."""
@@ -386,7 +386,7 @@ class TestStored:
         """A row of a recipe that leaves dtypes open, of which none was chosen, keeps the text of its code too."""
         shifted().prepare(context)
         rows = list(inventory.entries("generator", kernels={"shifted"}, all_rows=True))
-        texts = [texts_of(inventory.read(row.layer, row.address)).sources for row in rows]
+        texts = [texts_in(inventory.read(row.layer, row.address).parts).sources for row in rows]
         assert any("lp.make_kernel" in text for found in texts for text in found.values())
 
 
@@ -394,16 +394,16 @@ class TestTexts:
     def test_row(self):
         """A row of the generator layer keeps the text of what its key holds digests of, and where it stands."""
         parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "origins.json": b'{"code f": ["driver", 3]}'}
-        assert texts_of(Entry(recipe(), {}, parts)) == Texts({"code f": BODY}, {"code f": Origin("driver", 3)})
+        assert texts_in(parts) == Texts({"code f": BODY}, {"code f": Origin("driver", 3)})
 
     def test_program(self):
         """An entry of the binary layer keeps the source."""
-        assert texts_of(Entry(recipe(), {}, {"source.cl": b"kernel"})) == Texts({"source": "kernel"})
+        assert texts_in({"source.cl": b"kernel"}) == Texts({"source": "kernel"})
 
     @pytest.mark.parametrize("parts", [{}, {"reached.json": b"{"}, {"reached.json": b"{}", "origins.json": b"[1]"}])
     def test_nothing(self, parts):
         """Without texts that can be read there are none."""
-        assert texts_of(Entry(recipe(), {}, parts)) == Texts()
+        assert texts_in(parts) == Texts()
 
 
 class TestDiff:
