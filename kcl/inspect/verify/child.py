@@ -2,8 +2,8 @@
 
     main("source" or "binary", FOLDER, START)
 
-The file `tasks.json` in the folder lists what to launch, from number START on; lines in the file `<way>.log` tell how
-far it came, so that whoever waits knows which task ended the process. `source` builds from source and keeps what the
+The file `tasks.json` in the folder lists what to launch, from number START on; each line of the file `<way>.log` is an
+outcome, so that whoever waits knows which task ended the process. `source` builds from source and keeps what the
 kernels compute, `binary` loads the stored binary and compares. A driver that has its own cache must not see that of
 the other way: the two run in processes, and with driver caches, of their own.
 """
@@ -19,7 +19,6 @@ import pyopencl as cl
 
 from kcl import drivers
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.build import results, shapes
 from kcl.build.bind import launcher_of
 from kcl.build.program_key import Slot, slots_of
@@ -30,25 +29,8 @@ from kcl.errors import CacheFault, UnknownInput
 from kcl.generate import rows
 from kcl.inspect import inventory
 from kcl.inspect.explain import Known, Texts, changes
+from kcl.inspect.verify.rebuilding import DIFFERENT, FINE, SOURCE, UNCOMPARED, Outcome, Task
 from kcl.launch import Launcher
-
-SOURCE, BINARY = WAYS = ("source", "binary")
-FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"
-
-
-class Task(NamedTuple):
-    """A program to launch: its address in the binary layer, and that of the row that holds its invoker."""
-
-    address: str
-    row: str
-    directory: str
-
-
-class Outcome(NamedTuple):
-    """What became of a task in one way."""
-
-    verdict: str
-    reason: str = ""
 
 
 class NotComparable(Exception):
@@ -61,14 +43,14 @@ def main(way: str, folder: str, start: str) -> None:
         tasks = [Task(*fields) for fields in json.load(stream)]
     with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as log:
         for number, task in enumerate(tasks[int(start) :], int(start)):
-            _say(log, [number])
             try:
                 outcome = _source(task, folder, number) if way == SOURCE else _binary(task, folder, number)
             except (NotComparable, shapes.Unknown) as error:
                 outcome = Outcome(UNCOMPARED, str(error))
             except Exception as error:
                 outcome = Outcome(UNCOMPARED if way == SOURCE else DIFFERENT, _words(error))
-            _say(log, [number, *outcome])
+            log.write(json.dumps(outcome) + "\n")
+            log.flush()
 
 
 def _source(task: Task, folder: str, number: int) -> Outcome:
@@ -143,8 +125,3 @@ def _run(launcher: Launcher, slot: Slot, entry: Entry) -> results.Arrays:
 
 def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
-def _say(log: Any, line: list[Any]) -> None:
-    log.write(json.dumps(line) + "\n")
-    log.flush()

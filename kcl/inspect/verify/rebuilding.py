@@ -33,6 +33,13 @@ _SECONDS, _SECONDS_EACH = 60.0, 30.0
 _HOME = os.path.dirname(settings.PACKAGE)  # where the package kcl lies
 
 
+class Outcome(NamedTuple):
+    """What became of a task in one way, or of a program in both."""
+
+    verdict: str
+    reason: str = ""
+
+
 class Compared(NamedTuple):
     """What became of one stored program."""
 
@@ -58,10 +65,8 @@ def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[Compared
         sources = _run(SOURCE, folder, len(tasks))
         binaries = _run(BINARY, folder, len(tasks))
     for number, (program, _task) in enumerate(tasks):
-        verdict, reason = sources[number]
-        if verdict == FINE:
-            verdict, reason = binaries[number]
-        compared.append(Compared(program, verdict, reason))
+        outcome = sources[number] if sources[number].verdict != FINE else binaries[number]
+        compared.append(Compared(program, *outcome))
     return compared
 
 
@@ -81,17 +86,18 @@ def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tup
     return tasks, compared
 
 
-def _run(way: str, folder: str, count: int) -> list[tuple[str, str]]:
-    """Do all tasks in one way, in as many children as it takes: (verdict, reason) of each."""
-    outcomes: list[tuple[str, str]] = []
+def _run(way: str, folder: str, count: int) -> list[Outcome]:
+    """Do all tasks in one way, in as many children as it takes."""
+    outcomes: list[Outcome] = []
     while len(outcomes) < count:
         ended = _child(way, folder, len(outcomes), count)
         outcomes = _read(way, folder)
         if len(outcomes) < count:
             verdict = UNCOMPARED if way == SOURCE else DIFFERENT
             what = "built from source it" if way == SOURCE else "the stored binary, but not its source,"
-            outcomes.append((verdict, f"{what} {ended}"))
-            _note(way, folder, len(outcomes) - 1, outcomes[-1])
+            outcomes.append(Outcome(verdict, f"{what} {ended}"))
+            with open(_log(way, folder), "a", encoding="utf-8") as stream:
+                stream.write(f"\n{json.dumps(outcomes[-1])}\n")
     return outcomes
 
 
@@ -118,22 +124,16 @@ def _environment(way: str, folder: str) -> Mapping[str, str]:
     return {**settings.environment(), **quiet, "POCL_CACHE_DIR": cache, "CUDA_CACHE_DISABLE": "1"}
 
 
-def _read(way: str, folder: str) -> list[tuple[str, str]]:
-    """Return the outcomes that the children wrote, in order."""
-    try:
-        with open(os.path.join(folder, f"{way}.log"), encoding="utf-8") as stream:
-            lines = stream.read().splitlines()
-    except FileNotFoundError:
-        return []
+def _log(way: str, folder: str) -> str:
+    return os.path.join(folder, f"{way}.log")
+
+
+def _read(way: str, folder: str) -> list[Outcome]:
+    """Return the outcomes in the log, in order."""
     found = []
-    for line in lines:
-        with suppress(ValueError):  # a child may have died in the middle of a line
-            fields = json.loads(line)
-            if len(fields) == 3:
-                found.append((str(fields[1]), str(fields[2])))
+    with suppress(FileNotFoundError):
+        with open(_log(way, folder), encoding="utf-8") as stream:
+            for line in stream:
+                with suppress(ValueError):  # a child may have died in the middle of a line
+                    found.append(Outcome(*json.loads(line)))
     return found
-
-
-def _note(way: str, folder: str, number: int, outcome: tuple[str, str]) -> None:
-    with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as stream:
-        stream.write(f"\n{json.dumps([number, *outcome])}\n")
