@@ -179,11 +179,9 @@ class Shelf:
         return next((one for one in self.entries if one.digest == key.digest), None)
 
     def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
-        created = one.metadata.get("created")
-        written = float(created) if isinstance(created, (int, float)) else one.modified
         moment = made.get(one.digest, _NEVER)  # exact, where whole seconds are written
-        is_same = moment < written + _SLOW
-        return Known(one.key, moment if is_same else written, one.metadata, lambda: self._texts(one))
+        is_same = moment < one.built + _SLOW
+        return Known(one.key, moment if is_same else one.built, one.metadata, lambda: self._texts(one))
 
     def _texts(self, one: Listed) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""

@@ -18,7 +18,7 @@ from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key
-from kcl.cache.stores.base import Head, Reader, Stat
+from kcl.cache.stores.base import Stat
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
@@ -32,6 +32,7 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
 CODE, BASE, POINTER, PROOFS, BINARY = KINDS
 Partners = dict[tuple[str, str], list[Summary]]
+Files = Directory | Database  # the sorts of stores that keep entries on disk
 SHOWN = frozenset({CODE, BINARY})  # the kinds that a listing shows: the others lead there
 
 
@@ -84,13 +85,17 @@ class Listed:
         return CODE if "function" in self.metadata else POINTER if "row" in self.metadata else BASE
 
     @property
+    def built(self) -> float:
+        """When the entry was made, in seconds since the epoch; the file may be a copy, or have been completed."""
+        created = self.metadata.get("created")
+        return float(created) if isinstance(created, (int, float)) else self.modified
+
+    @property
     def summary(self) -> Summary:
         """What a listing shows of it."""
         device, platform = (_name(self.metadata.get(of)) for of in ("device", "platform"))
         seconds = self.metadata.get("seconds")
         took = float(seconds) if isinstance(seconds, (int, float)) else 0.0
-        created = self.metadata.get("created")  # the file may be a copy, or have been completed
-        built = float(created) if isinstance(created, (int, float)) else self.modified
         program = str(self.metadata.get("program", ""))[:_PROGRAM]
         return Summary(
             self.layer,
@@ -100,7 +105,7 @@ class Listed:
             platform,
             device,
             self.size,
-            built,
+            self.built,
             took,
             program,
             self.recipe,
@@ -132,18 +137,17 @@ class Fault(NamedTuple):
 
 
 def summaries(*layer_names: str, faults: list[Fault] | None = None) -> Iterator[Summary]:
-    """Yield what lies in the layers, all of them where none is named, as a listing shows it.
+    """Return what lies in the layers, all of them where none is named, as a listing shows it.
 
     Of the generator layer only the rows that hold code. What cannot be read is added to `faults`.
     """
-    for found in _summaries(layer_names or settings.LAYERS, [] if faults is None else faults):
-        if found.kind in SHOWN:
-            yield found
+    found = rows([] if faults is None else faults, layer_names or settings.LAYERS)
+    return (one for one in found if one.kind in SHOWN)
 
 
-def rows(faults: list[Fault]) -> list[Summary]:
-    """Return what lies in all layers, rows without code included; what cannot be read is added to `faults`."""
-    return list(_summaries(settings.LAYERS, faults))
+def rows(faults: list[Fault], layer_names: Iterable[str] = settings.LAYERS) -> list[Summary]:
+    """Return what lies in layers, rows without code included; what cannot be read is added to `faults`."""
+    return [one for layer in layer_names for store in stores(layer, faults) for one in of_store(layer, store, faults)]
 
 
 def by_digest(digits: int) -> dict[str, list[Summary]]:
@@ -230,7 +234,7 @@ def file_of(layer: str, address: str) -> str:
     return ""
 
 
-def stores(layer: str, faults: list[Fault]) -> list[Reader]:
+def stores(layer: str, faults: list[Fault]) -> list[Files]:
     """Return the stores of a layer that are there; none where its directory cannot be used."""
     is_binary = layer == settings.BINARY
     folder = places.binaries() if is_binary else places.dictionaries()
@@ -243,7 +247,7 @@ def stores(layer: str, faults: list[Fault]) -> list[Reader]:
         return []
     if is_binary:
         return [Directory(folder)]
-    found: list[Reader] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
+    found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
     return [*found, Directory(places.generated())] if places.GENERATED in names else found
 
 
@@ -282,20 +286,14 @@ def _name(described: object) -> str:
     return str(described.get("name", "")) if isinstance(described, dict) else ""
 
 
-def _summaries(layer_names: Iterable[str], faults: list[Fault]) -> Iterator[Summary]:
-    for layer in layer_names:
-        for store in stores(layer, faults):
-            yield from of_store(layer, store, faults)
-
-
-def of_store(layer: str, store: Reader, faults: list[Fault]) -> list[Summary]:
+def of_store(layer: str, store: Files, faults: list[Fault]) -> list[Summary]:
     """Summarise a store: what is known of it, and the headers of what is new."""
     stamp = listing.stamp_of(store.location)
     before, known = listing.load(store.location, layer)
     if stamp and stamp == before:
         return [found for _stamp, found in known.values()]
     try:
-        stamps = _stamps(store)
+        stamps = store.stamps()
     except _FAULTS as error:
         faults.append(Fault(layer, store.location, str(error)))
         return []
@@ -311,15 +309,7 @@ def of_store(layer: str, store: Reader, faults: list[Fault]) -> list[Summary]:
     return [found for _stamp, found in known.values()]
 
 
-def _stamps(store: Reader) -> dict[str, listing.Stamp]:
-    """Return for each address what tells whether the entry is still the same: from the store, or by its stat."""
-    if isinstance(store, (Directory, Database)):
-        return store.stamps()
-    known = {address: store.stat(address) for address in store.scan()}
-    return {address: [one.size, int(1e9 * (one.used or 0.0))] for address, one in known.items() if one is not None}
-
-
-def _headers(layer: str, store: Reader, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
+def _headers(layer: str, store: Files, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
     """Read headers, of all entries or of those with the named addresses."""
     try:
         for address in store.scan() if named is None else named:
@@ -334,22 +324,14 @@ def _headers(layer: str, store: Reader, faults: list[Fault], named: Collection[s
         faults.append(Fault(layer, store.location, str(error)))
 
 
-def _header(layer: str, store: Reader, address: str) -> Listed | None:
-    found = _head(store, address, _HEAD)
+def _header(layer: str, store: Files, address: str) -> Listed | None:
+    found = store.head(address, _HEAD)
     if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
-        found = _head(store, address, header_end(found[1]))
+        found = store.head(address, header_end(found[1]))
     return None if found is None else _listed(layer, address, *found)
 
 
-def _head(store: Reader, address: str, length: int) -> Head | None:
-    """Return stat and first bytes of an entry; a store that has nothing but the contract is asked for all bytes."""
-    if isinstance(store, (Directory, Database)):
-        return store.head(address, length)
-    known, blob = store.stat(address), store.get(address)
-    return None if known is None or blob is None else (known, blob[:length])
-
-
-def _where(store: Reader, address: str) -> str:
+def _where(store: Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
 
 

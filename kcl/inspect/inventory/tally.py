@@ -18,7 +18,7 @@ from typing import Any
 
 from kcl.base import settings
 from kcl.cache import places
-from kcl.cache.stores.base import Reader, Stat, address
+from kcl.cache.stores.base import Stat, address
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
@@ -46,7 +46,7 @@ def of_layer(name: str) -> Contents:
     return contents.total([beside, *map(of_code, stores)])
 
 
-def of(store: Reader) -> Contents:
+def of(store: inventory.Files) -> Contents:
     """Count the entries of a store; where none of its folders has changed, it is not asked. Raises nothing."""
     known, stamps = _load(), _stamps(store.location)
     found = {folder: known[folder] for folder, stamp in stamps.items() if known.get(folder, [])[:2] == stamp}
@@ -58,7 +58,7 @@ def of(store: Reader) -> Contents:
     return total
 
 
-def of_code(store: Reader) -> Contents:
+def of_code(store: inventory.Files) -> Contents:
     """Count the rows of the generator layer that hold code, as a listing does, and all bytes. Raises nothing."""
     if not isinstance(store, Database):
         listed = inventory.of_store(settings.GENERATOR, store, [])
@@ -79,13 +79,13 @@ def _lies_in(folder: str, root: str) -> bool:
     return root in (folder, os.path.dirname(folder))
 
 
-def _counted(store: Reader, stamps: Mapping[str, list[int]], left_out: Collection[str]) -> dict[str, list[Any]]:
+def _counted(store: inventory.Files, stamps: Mapping[str, list[int]], known: Collection[str]) -> dict[str, list[Any]]:
     """Count the entries of each folder of a store, without the folders that are known."""
-    of_folder: dict[str, list[Stat]] = {folder: [] for folder in stamps if folder not in left_out}
+    of_folder: dict[str, list[Stat]] = {folder: [] for folder in stamps if folder not in known}
     with suppress(*_FAULTS):
         for place in store.scan():
             folder = os.path.join(store.location, place.rpartition("/")[0]).rstrip("/")
-            if folder not in left_out and (one := store.stat(place)) is not None:
+            if folder not in known and (one := store.stat(place)) is not None:
                 of_folder.setdefault(folder, []).append(one)
     return {
         folder: [*stamps.get(folder, (0, 0)), len(held), sum(one.size for one in held), *_times(held)]

@@ -11,7 +11,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.memory import Memory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
@@ -101,20 +100,6 @@ class TestSummaries:
         Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
         assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "elsewhere"}
         assert inventory.read("generator", row.key.digest) == row
-
-    def test_any_store(self, monkeypatch):
-        """A listing works for a store that has nothing but the contract."""
-        store, row = Memory(), code("axpy")[-1]
-        store.put(row.key.digest, row.pack())
-        store.put("ab" * 32, b"garbage")
-        monkeypatch.setattr(inventory, "stores", lambda layer, _faults: [store] * (layer == "generator"))
-        faults: list[Fault] = []
-        (found,) = inventory.summaries(faults=faults)
-        assert (found.kernel, found.size) == ("axpy", len(row.pack()))
-        assert [fault.place for fault in faults] == [f"memory: {'ab' * 32}"]
-        assert [listed.key for listed in inventory.entries()] == [row.key]
-        assert inventory.read("generator", row.key.digest) == row
-        assert len(list(inventory.blobs("generator", faults))) == 2
 
     def test_other_python(self, stores):
         """The rows of another Python version are listed too."""

@@ -9,7 +9,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.memory import Memory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.inspect.inventory import tally
 
@@ -42,13 +41,6 @@ class TestOf:
         assert tally.of(Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
         assert not kept()
         assert tally.of(Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
-
-    def test_any_store(self):
-        """A store that is no directory is counted by its scan and stat."""
-        store = Memory()
-        store.put("0" * 64, b"12345")
-        store.put("a/kernel-" + "1" * 64, b"1")
-        assert tally.of(store) == (2, 6, 0.0, 0.0, "")
 
     def test_without_folders(self, tmp_path):
         """Entries that lie in no folder are counted too."""
