@@ -15,11 +15,9 @@ from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import DIGITS, Used
+from kcl.inspect.history.journal import Used
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
-
-_UNUSED = Used(0, 0.0)
 
 # By what can be sorted: words in their order, numbers and times the largest first.
 SORTS: dict[str, Callable[[Summary, Callable[[Summary], Used]], Any]] = {
@@ -93,7 +91,7 @@ class Catalogue:
         return sorted(found, key=lambda one: (order(one, self._used), one.digest))
 
     def _used(self, one: Summary) -> Used:
-        return self._uses.get(one.digest[:DIGITS], _UNUSED)
+        return journal.use(self._uses, one.digest)
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
@@ -115,7 +113,7 @@ class Catalogue:
         others, digest = partners.get((layer, program), ()), one.digest
         if others and layer == settings.BINARY:
             recipe = inventory.common([other.recipe for other in others])
-        uses, last, _seconds, _saved = self._uses.get(digest[:DIGITS], _UNUSED)
+        uses, last, _seconds, _saved = self._used(one)
         keys = tuple([other.digest for other in others])
         made = (kernel, layer, platform, device, here[platform], *recipe, size, built, seconds, last or None, uses)
         return CacheEntry(*made, keys, digest)

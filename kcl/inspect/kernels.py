@@ -18,7 +18,6 @@ from kcl.base.text import tables
 from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.base.text.tables import Column
 from kcl.cache.entry import Entry
-from kcl.cache.key import Key
 from kcl.cache.run_memo import driver_name
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, report
@@ -126,8 +125,8 @@ class Entries:
         named = [(part.name, part.value) for part in entry.key.parts]
         if "record.json" in entry.parts:
             named = json.loads(entry.parts["record.json"].decode("utf-8", "surrogatepass"))["beside"]
-        elif "row" in (names := [part.name for part in entry.key.parts]):
-            base = self.get(Key(entry.key.parts[: names.index("row")]).digest)
+        elif bases := inventory.led_by(entry.key)[1:]:
+            base = self.get(bases[0])
             if base is not None:
                 return dict(base.parameters)
         told = [(name.removeprefix(_PARAMETER), text) for name, text in named if name.startswith(_PARAMETER)]

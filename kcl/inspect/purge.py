@@ -210,9 +210,5 @@ def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> lis
         if everything or not set(layers) <= set(settings.LAYERS):
             raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")
         return list(layers or settings.LAYERS)
-    named = [own for name in layers or (() if everything else (OWN,)) for own in _meant(name)]
-    return list(dict.fromkeys([*(removal.everything() if everything else ()), *named]))
-
-
-def _meant(name: str) -> tuple[str, ...]:
-    return removal.OWN if name == OWN else (name,)
+    wanted = [*(removal.everything() if everything else ()), *(layers or (() if everything else (OWN,)))]
+    return list(dict.fromkeys(own for name in wanted for own in (removal.OWN if name == OWN else (name,))))

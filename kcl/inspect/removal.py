@@ -15,7 +15,7 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 
 from kcl import caches
@@ -100,17 +100,21 @@ def entries(
     gone: list[inventory.Listed] = []
     kept: list[inventory.Listed] = []
     for listed in inventory.entries(*layers, all_rows=True, faults=faults):
-        used = uses.get(listed.digest[: journal.DIGITS])
-        old = before is None or max(listed.modified, used.last if used else 0.0) < before
-        leads = listed.kind in (inventory.BASE, inventory.POINTER)
+        old = before is None or max(listed.modified, journal.use(uses, listed.digest).last) < before
         fits = kernel is None or fnmatch.fnmatchcase(listed.kernel, kernel)
-        (gone if fits and (old or leads) else kept).append(listed)
+        (gone if fits and (old or listed.kind in inventory.LEADING) else kept).append(listed)
     refusals += [Refusal(*fault) for fault in faults]
     living = {each.kernel for each in kept if each.layer == settings.GENERATOR}
-    leading = (inventory.BASE, inventory.POINTER)
-    gone = [each for each in gone if each.kind not in leading or each.kernel not in living]
-    rows = [each for each in gone if each.layer == settings.GENERATOR]
-    return list(files(gone)), Rows(tuple(each.address for each in rows), sum(each.size for each in rows))
+    return of_entries([each for each in gone if each.kind not in inventory.LEADING or each.kernel not in living])
+
+
+def of_entries(listed: Sequence[inventory.Listed]) -> tuple[list[Item], Rows]:
+    """Return what is to be removed for entries: the files of those that are files, and rows."""
+    folders = {settings.BINARY: places.binaries(), settings.GENERATOR: places.generated()}
+    paths = [(each.layer, *os.path.split(os.path.join(folders[each.layer], each.address))) for each in listed]
+    items = [item for path in paths if (item := measured(*path)) is not None]
+    rows = [each for each in listed if each.layer == settings.GENERATOR]
+    return items, Rows(tuple([row.address for row in rows]), sum(row.size for row in rows))
 
 
 def measured(cache: str, folder: str, name: str) -> Item | None:
@@ -286,15 +290,6 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
-
-
-def files(listed: Iterable[inventory.Listed]) -> Iterator[Item]:
-    """Yield the files of those entries that are files."""
-    for each in listed:
-        path = os.path.join(places.binaries() if each.layer == settings.BINARY else places.generated(), each.address)
-        item = measured(each.layer, *os.path.split(path))
-        if item is not None:
-            yield item
 
 
 def _remove_at(above: int, name: str, device: int) -> None:

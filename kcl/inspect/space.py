@@ -16,16 +16,16 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from operator import attrgetter
 
 from kcl.base import events, process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import growth
-from kcl.cache.key import Key
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, removal
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import BASE, CODE, POINTER, Listed
+from kcl.inspect.inventory import Listed
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0
@@ -34,7 +34,7 @@ _NEWEST = 0.1  # of the bound: the kernels used last, which stay
 _AT_ONCE = 0.1  # of all kernels: as many go by their age at a time, so that a wrong clock empties nothing
 _MINUTE, _HOUR = 60.0, 3600.0
 _PATIENCE = 10.0  # seconds
-_SPECIAL = ("row", "special")
+_LAST = attrgetter("last")
 
 
 class Limits(NamedTuple):
@@ -43,6 +43,10 @@ class Limits(NamedTuple):
     size: int
     entries: int = ENTRIES
     age: float = 0.0
+
+    def hold(self, size: int, entries: int, share: float = 1.0) -> bool:
+        """Tell whether so many bytes and entries are within a share of the bounds."""
+        return not (0 < self.size * share < size or 0 < self.entries * share < entries)
 
 
 class Whole(NamedTuple):
@@ -105,12 +109,10 @@ def used() -> int:
     total = 0
     for layer in settings.LAYERS:
         for store in inventory.stores(layer, []):
-            if isinstance(store, Directory):
-                for _address, item in store.items():
-                    with suppress(OSError):
-                        total += item.stat(follow_symlinks=False).st_size
-            else:
-                with suppress(OSError):
+            with suppress(OSError):
+                if isinstance(store, Directory):
+                    total += sum(size for _time, size, _inode in store.stamps().values())
+                else:
                     total += os.path.getsize(store.location)
     return total
 
@@ -129,9 +131,7 @@ def chosen(bounds: Limits, now: float | None = None) -> Choice:
     parts = [part for one in gone for part in one.parts]
     count = len(parts)
     parts += _leading_nowhere(listed, parts, now) if parts else []
-    rows = [part for part in parts if part.layer == settings.GENERATOR]
-    found = removal.Rows(tuple([row.address for row in rows]), sum(row.size for row in rows))
-    return Choice(list(removal.files(parts)), found, count, before, [removal.Refusal(*fault) for fault in faults])
+    return Choice(*removal.of_entries(parts), count, before, [removal.Refusal(*fault) for fault in faults])
 
 
 def wholes(listed: Iterable[Listed]) -> list[Whole]:
@@ -189,30 +189,25 @@ def _is_due(bounds: Limits, now: float) -> bool:
 
 
 def _whole(held: list[Listed], uses: Mapping[str, journal.Used], pinned: list[str]) -> Whole:
-    last = max(max(one.modified, _last(uses, one)) for one in held)
+    last = max(max(one.modified, journal.use(uses, one.digest).last) for one in held)
     seconds = sum({one.kind: one.summary.seconds for one in held}.values())
     return Whole(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
 
 
-def _last(uses: Mapping[str, journal.Used], one: Listed) -> float:
-    found = uses.get(one.digest[: journal.DIGITS])
-    return found.last if found else 0.0
-
-
 def _old(kernels: list[Whole], age: float, now: float) -> list[Whole]:
     """Return the kernels that were not used for so long, the oldest first, and not too many of them."""
-    found = sorted([one for one in kernels if age and not one.pinned and now - one.last > age], key=_by_use)
+    found = sorted([one for one in kernels if age and not one.pinned and now - one.last > age], key=_LAST)
     return found[: max(1, int(len(kernels) * _AT_ONCE))]
 
 
 def _above(kernels: list[Whole], bounds: Limits, size: int, now: float) -> list[Whole]:
     """Return the kernels that go so that the others, which take `size` bytes now, keep within the bounds."""
     count = sum(len(one.parts) for one in kernels)
-    if (not bounds.size or size <= bounds.size) and (not bounds.entries or count <= bounds.entries):
+    if bounds.hold(size, count):
         return []
     gone = []
     for one in sorted(_movable(kernels, bounds), key=lambda one: one.worth(now)):
-        if (not bounds.size or size <= bounds.size * _ROOM) and (not bounds.entries or count <= bounds.entries * _ROOM):
+        if bounds.hold(size, count, _ROOM):
             break
         gone.append(one)
         size -= one.size
@@ -223,36 +218,22 @@ def _above(kernels: list[Whole], bounds: Limits, size: int, now: float) -> list[
 def _movable(kernels: list[Whole], bounds: Limits) -> Iterator[Whole]:
     """Yield the kernels that may go: not those that are pinned, and not those that were used last."""
     newest = 0
-    for one in sorted(kernels, key=_by_use, reverse=True):
+    for one in sorted(kernels, key=_LAST, reverse=True):
         newest += one.size
         if not one.pinned and (newest > bounds.size * _NEWEST or not bounds.size):
             yield one
 
 
-def _by_use(one: Whole) -> float:
-    return one.last
-
-
 def _leading_nowhere(listed: Iterable[Listed], gone: Iterable[Listed], now: float) -> list[Listed]:
     """Return the rows that lead to code that goes, or to none and have for an hour."""
     going = set(map(id, gone))
-    living = _led_to(one for one in listed if one.kind == CODE and id(one) not in going)
-    dead = _led_to(one for one in gone if one.kind == CODE)
-    found = []
-    for one in listed:
-        if one.kind in (BASE, POINTER):
-            to = one.digest if one.kind == BASE else Key(map(tuple, one.metadata["row"])).digest
-            if to not in living and (to in dead or now - one.modified > _HOUR):
-                found.append(one)
-    return found
-
-
-def _led_to(code: Iterable[Listed]) -> set[str]:
-    """Return the digests by which rows lead to code: its own, and that of the row that says what is open."""
-    return {digest for one in code for digest in (one.digest, _base(one.key)) if digest}
-
-
-def _base(key: Key) -> str:
-    """Return the digest of the row that leads to code with this key; see `kcl.generate.rows.special_keys`."""
-    names = [tuple(part) for part in key.parts]
-    return Key(key.parts[: names.index(_SPECIAL)]).digest if _SPECIAL in names else ""
+    code = [one for one in listed if one.kind == inventory.CODE]
+    living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}
+    dead = {digest for one in code if id(one) in going for digest in inventory.led_by(one.key)}
+    return [
+        one
+        for one in listed
+        if one.kind in inventory.LEADING
+        and (to := one.leads_to) not in living
+        and (to in dead or now - one.modified > _HOUR)
+    ]

@@ -267,19 +267,12 @@ def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, flo
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
         if one.key is not None:
-            for digest in _written(one.key):
+            for digest in inventory.led_by(one.key):  # the row, and the base row that it stands on
                 made.setdefault(digest, one.time)
     begun: dict[str, float] = {}
     for one in history:
         begun[one.process] = min(one.time, begun.get(one.process, one.time))
     return made, begun
-
-
-def _written(key: Key) -> list[str]:
-    """Return the digests of what a miss writes: the row, and the base row that it stands on."""
-    names = [part.name for part in key.parts]
-    base = [Key(key.parts[: names.index("row")]).digest] if "row" in names else []
-    return [key.digest, *base]
 
 
 def _is_explained(one: Missed) -> bool:

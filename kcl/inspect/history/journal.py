@@ -52,12 +52,14 @@ __all__ = [
     "reset",
     "rows",
     "totals",
+    "use",
     "uses",
 ]
 
 EARLIER = "earlier"
 MANY_READ = 16  # records: then one who reads folds them
 _ROWS, _USES, _MISSED = 10_000, 20_000, 1024
+_UNUSED = Used(0, 0.0)
 
 
 class Row(NamedTuple):
@@ -161,6 +163,11 @@ def uses() -> dict[str, Used]:
     for lines in _read():
         runs.merge_uses(found, lines.uses())
     return found
+
+
+def use(uses: Mapping[str, Used], digest: str) -> Used:
+    """Return how often the entry with a digest was used; no time where it never was."""
+    return uses.get(digest[:DIGITS], _UNUSED)
 
 
 def last_misses() -> list[Missed]:

@@ -12,8 +12,8 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kcl.base import process
 from kcl.cache import places
@@ -49,15 +49,16 @@ def _missed(stored: Stored) -> None:
     elif left.get("text") == text and not _was_hit_since(left["time"], rows) and not _edited_since(left["time"]):
         runs = int(left["runs"]) + 1
         if runs == TOLERATED:
-            advice.on_restless_recipe(stored.kernel, runs, _differences(left["record"], stored.record))
+            from kcl.inspect.explain import calls
+
+            advice.on_restless_recipe(stored.kernel, runs, calls.differences(left["record"], stored.record))
     now = {"text": text, "time": time.time(), "runs": runs, "rows": rows, "record": stored.record}
     remembered.write(now)
 
 
 def _was_hit_since(moment: float, rows: Sequence[str]) -> bool:
-    used = journal.uses()
-    found = [used[digest] for row in rows if (digest := digest_of(row)[: journal.DIGITS]) in used]
-    return any(one.last > moment for one in found)
+    uses = journal.uses()
+    return any(journal.use(uses, digest_of(row)).last > moment for row in rows)
 
 
 def _edited_since(moment: float) -> bool:
@@ -70,9 +71,3 @@ def _edited_since(moment: float) -> bool:
         except (OSError, ValueError):
             continue
     return False
-
-
-def _differences(before: Any, after: Mapping[str, Any]) -> list[str]:
-    from kcl.inspect.explain import calls
-
-    return calls.differences(before, after)

@@ -17,7 +17,7 @@ from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry, header_end, key_from, peek
-from kcl.cache.key import Key
+from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
@@ -33,7 +33,9 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 CODE, BASE, POINTER, PROOFS, BINARY = KINDS
 Partners = dict[tuple[str, str], list[Summary]]
 Files = Directory | Database  # the sorts of stores that keep entries on disk
-SHOWN = frozenset({CODE, BINARY})  # the kinds that a listing shows: the others lead there
+SHOWN = frozenset({CODE, BINARY})  # the kinds that a listing shows
+LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
+_SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of that
 
 
 class Listed:
@@ -85,6 +87,11 @@ class Listed:
         return CODE if "function" in self.metadata else POINTER if "row" in self.metadata else BASE
 
     @property
+    def leads_to(self) -> str:
+        """The digest by which a base row or a pointer leads to code: `led_by` of the key of that code has it."""
+        return Key(map(tuple, self.metadata["row"])).digest if self.kind == POINTER else self.digest
+
+    @property
     def built(self) -> float:
         """When the entry was made, in seconds since the epoch; the file may be a copy, or have been completed."""
         created = self.metadata.get("created")
@@ -120,6 +127,12 @@ class Listed:
             return Recipe(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
         except (KeyError, TypeError, ValueError, AttributeError):
             return Recipe()
+
+
+def led_by(key: Key) -> list[str]:
+    """Return the digests by which rows lead to a row with this key: its own, and that of its base row if it has one."""
+    base = [Key(key.parts[: key.parts.index(_SPECIAL)]).digest] if _SPECIAL in key.parts else []
+    return [key.digest, *base]
 
 
 def launched(one: Listed | Entry) -> tuple[str, str]:
@@ -265,21 +278,13 @@ def named(text: str, listed: Iterable[Summary]) -> list[Summary]:
         return []
     found = [one for one in listed if text in (one.kernel, one.address) or one.address[-64:].startswith(text)]
     shown = [one for one in found if one.kind in SHOWN]
-    led = {one.address for one in found if one.kind in (BASE, POINTER) and one.kernel != text}
-    if led:
-        digests = {found.digest for found in _led(led)}
+    leading = {one.address for one in found if one.kind in LEADING and one.kernel != text}
+    if leading:
+        every = list(entries(settings.GENERATOR, all_rows=True))
+        to = {one.leads_to for one in every if one.address in leading}
+        digests = {one.digest for one in every if one.kind == CODE and not to.isdisjoint(led_by(one.key))}
         shown += [one for one in listed if one.digest in digests and one not in shown]
     return shown
-
-
-def _led(addresses: Collection[str]) -> Iterator[Listed]:
-    """Yield the rows with code to which other rows lead."""
-    leading = [found for found in entries(settings.GENERATOR, all_rows=True) if found.address in addresses]
-    wanted = {Key(map(tuple, found.metadata["row"])).digest for found in leading if found.kind == POINTER}
-    starts = [found.key.parts for found in leading if found.kind == BASE]
-    for found in entries(settings.GENERATOR):
-        if found.digest in wanted or any(found.key.parts[: len(start)] == start for start in starts):
-            yield found
 
 
 def _name(described: object) -> str:

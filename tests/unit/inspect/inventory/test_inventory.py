@@ -27,7 +27,7 @@ def entry(kernel: str, number: int = 0, **metadata) -> Entry:
 def code(kernel: str, number: int = 0) -> list[Entry]:
     """Return the rows of generated code: base, pointer, code."""
     direct = [Part("code", f"{kernel} {number}"), Part("parameter n", "1")]
-    key = Key([*direct, Part("argument x", "<f4")])
+    key = Key([*direct, Part("row", "special"), Part("argument x", "<f4")])
     about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
     return [
         Entry(Key(direct), about, {"reached.json": b"{}"}),
