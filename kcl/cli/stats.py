@@ -11,7 +11,8 @@ from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import COUNTERS, Counters, Row
+from kcl.inspect.history.journal import Row
+from kcl.inspect.history.records import COUNTERS, Counters
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.

@@ -15,7 +15,7 @@ from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import Used
+from kcl.inspect.history.runs import Used
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
 

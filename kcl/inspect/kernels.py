@@ -21,7 +21,8 @@ from kcl.cache.entry import Entry
 from kcl.cache.run_memo import driver_name
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, report
-from kcl.inspect.history.journal import DIGITS, Missed
+from kcl.inspect.history.journal import Missed
+from kcl.inspect.history.records import DIGITS
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory.listing import Summary
 

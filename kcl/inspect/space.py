@@ -25,6 +25,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, removal
 from kcl.inspect.history import journal
+from kcl.inspect.history.runs import Used
 from kcl.inspect.inventory import Listed
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
@@ -188,7 +189,7 @@ def _is_due(bounds: Limits, now: float) -> bool:
     return bool(bounds.size) and found.size > bounds.size
 
 
-def _whole(held: list[Listed], uses: Mapping[str, journal.Used], pinned: list[str]) -> Whole:
+def _whole(held: list[Listed], uses: Mapping[str, Used], pinned: list[str]) -> Whole:
     last = max(max(one.modified, journal.use(uses, one.digest).last) for one in held)
     seconds = sum({one.kind: one.summary.seconds for one in held}.values())
     return Whole(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))

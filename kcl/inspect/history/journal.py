@@ -1,9 +1,8 @@
 """The journal: what all processes looked up, kept across runs: counters, uses of entries, and the last misses.
 
 A process leaves one record when it ends (`kcl.inspect.history.records`). Whoever finds many of them folds them into
-one,
-alone under a lock. A record whose digest is among the sources of another counts no more: a process that folds may die
-before it has removed what it folded. Nothing here is needed for a right answer, so no fault passes this module.
+one, alone under a lock. A record whose digest is among the sources of another counts no more: a process that folds may
+die before it has removed what it folded. Nothing here is needed for a right answer, so no fault passes this module.
 """
 
 from __future__ import annotations
@@ -33,28 +32,6 @@ if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
-
-__all__ = [
-    "COUNTERS",
-    "DIGITS",
-    "EARLIER",
-    "Counters",
-    "Missed",
-    "Row",
-    "Used",
-    "ended",
-    "fault",
-    "flush",
-    "fold",
-    "last_misses",
-    "last_run",
-    "of_this_run",
-    "reset",
-    "rows",
-    "totals",
-    "use",
-    "uses",
-]
 
 EARLIER = "earlier"
 MANY_READ = 16  # records: then one who reads folds them
@@ -221,18 +198,13 @@ def _read() -> list[_Lines]:
     """Return the records that count; folds them where they are many. Raises nothing."""
     try:
         store = records.store()
-        live = _live(store)
+        live, _useless = _parted(store)
         if len(live) > MANY_READ:
             fold()
         return list(live.values())
     except FAULTS as error:
         events.logger().info("the statistics cannot be read: %r", error)
         return []
-
-
-def _live(store: Directory) -> dict[str, _Lines]:
-    """Return the records that count, by address."""
-    return _parted(store)[0]
 
 
 def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
