@@ -138,7 +138,7 @@ def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
 
 def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known | None:
     """Return the entry whose record differs least, None where no entry has one; of very many some are read."""
-    told = {RECORD, *calls.names_beside(record)}
+    told = {RECORD, *dict(record.get("beside", ()))}
     parts = {part for part in key.parts if part.name not in told}
 
     def apart(one: Known) -> set[Part]:

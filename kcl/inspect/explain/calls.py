@@ -16,7 +16,7 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
 from kcl.cache.key import Difference, Key, by_occurrence
-from kcl.inspect.explain.pairs import Call, Graph, Match, calls_of, matched, pieces, written
+from kcl.inspect.explain.pairs import Call, Graph, Match, blanked, calls_of, matched, pieces, referenced, written
 from kcl.inspect.explain.words import About, alike, arrow, sentence, shortened, telling, value
 from kcl.record.table import CONSTRUCTORS
 
@@ -161,11 +161,6 @@ def is_akin(before: Record, after: Record) -> bool:
     return not is_elsewhere(before, after) and 2 * unlike(before, after) < size
 
 
-def names_beside(record: Record) -> set[str]:
-    """Return the names of the facts that stand beside the calls."""
-    return set(_beside(record))
-
-
 def _beside(record: Record) -> dict[str, str]:
     return {str(name): str(text) for name, text in record.get("beside", ())}
 
@@ -190,8 +185,7 @@ def _facts(record: Record) -> Iterator[tuple[str, ...]]:
     for call in calls_of(record):
         yield (call.function,)
         for name, text in call.arguments:
-            blank = written(text, call.number, lambda _index: "call")
-            yield from ((call.function, *piece) for piece in pieces(name, blank))
+            yield from ((call.function, *piece) for piece in pieces(name, blanked(text, call.number)))
     yield from _beside(record).items()
 
 
@@ -246,7 +240,8 @@ def _returned(match: Match, before: Record, after: Record) -> list[Said]:
     if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
         return []
     call = match.after.calls[new]
-    return [Said("result", call.place, f"the result is {_name(match, new)}, no longer {_former(match, old)}", ())]
+    result = f"the result is call {call.number}, {call.function}, no longer {_former(match, old)}"
+    return [Said("result", call.place, result, ())]
 
 
 def _otherwise(match: Match) -> list[Said]:
@@ -254,11 +249,6 @@ def _otherwise(match: Match) -> list[Said]:
     if sorted(match.before.meanings) == sorted(match.after.meanings):
         return []
     return [Said("result", "", "the calls are connected in another way", ())]
-
-
-def _name(match: Match, new: int) -> str:
-    call = match.after.calls[new]
-    return f"call {call.number}, {call.function}"
 
 
 def _former(match: Match, old: int) -> str:
@@ -331,18 +321,10 @@ def _one_sided(name: str, after: str | None) -> str:
 
 def _equal(match: Match, old: int, new: int, before: str, after: str) -> bool:
     """Tell whether two arguments are the same but for numbers that other calls have changed."""
-    ours, theirs = list[int](), list[int]()
-    if written(before, old + 1, _collect(ours)) != written(after, new + 1, _collect(theirs)):
+    if blanked(before, old + 1) != blanked(after, new + 1):
         return False
-    return all(match.same(*pair) or match.follows(*pair) for pair in zip(ours, theirs, strict=True))
-
-
-def _collect(into: list[int]) -> Callable[[int], str]:
-    def name(index: int) -> str:
-        into.append(index)
-        return "call"
-
-    return name
+    pairs = zip(referenced(before, old + 1), referenced(after, new + 1), strict=True)
+    return all(match.same(*pair) or match.follows(*pair) for pair in pairs)
 
 
 def _label(name: str) -> str:

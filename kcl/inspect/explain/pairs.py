@@ -61,7 +61,7 @@ class Graph:
 
     def _add(self, call: Call, numbers: dict[object, int]) -> None:
         own = [(name, text, referenced(text, call.number)) for name, text in call.arguments]
-        blank = tuple((name, written(text, call.number, _blank) if found else text) for name, text, found in own)
+        blank = tuple((name, blanked(text, call.number) if found else text) for name, text, found in own)
         references = tuple(index for _name, _text, found in own for index in found)
         form = numbers.setdefault(("form", call.function, blank), len(numbers))
         around = tuple(self.forms[index] for index in references)
@@ -140,6 +140,11 @@ def written(text: str, number: int, name: Callable[[int], str]) -> str:
     return _CALL.sub(replaced, text) if "call " in text else text
 
 
+def blanked(text: str, number: int) -> str:
+    """Write an argument of call `number` without the targets of its references."""
+    return written(text, number, lambda _index: "call")
+
+
 def pieces(name: str, text: str) -> Iterable[tuple[str, str]]:
     """Return an argument in the pieces that are compared: a long one by its lines and items."""
     return ((name, piece) for piece in (_PIECES.split(text) if len(text) > _LONG else (text,)))
@@ -168,10 +173,6 @@ def aligned(height: int, width: int, cost: Callable[[int, int], float]) -> list[
     if needed > shift + _BAND:
         total, steps = _table(height, width, cost, min(needed, shift + _WIDEST))
     return _path(height, width, steps)
-
-
-def _blank(_index: int) -> str:
-    return "call"
 
 
 def _spare(graph: Graph, index: int, paired: Mapping[int, int]) -> int:

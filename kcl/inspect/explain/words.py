@@ -50,7 +50,8 @@ def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B0
         return _read(name, before, after)
     write = _WHOLE.get(name) or _FIRST.get(first) if rest else _WHOLE.get(name)
     if isinstance(write, str):
-        return _changed(write.format(*_split(rest)), before, after)
+        thing, _, label = rest.rpartition(" in ")
+        return _changed(write.format(rest, thing or rest, label), before, after)
     if write is not None:
         return write(rest, difference, about)
     thing, inside, label = name.rpartition(" in ")
@@ -60,12 +61,6 @@ def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B0
 def value(text: str) -> str:
     """Write the text of a value for a person: dtypes and classes by name, digests short."""
     return _DIGEST.sub(lambda match: match[0][:8], of_value(text))
-
-
-def _split(rest: str) -> tuple[str, str, str]:
-    """Take "<thing> in <label>" apart: (the whole, thing, label)."""
-    thing, _, label = rest.rpartition(" in ")
-    return rest, thing or rest, label
 
 
 def _changed(what: str, before: str | None, after: str | None) -> str:
