@@ -169,14 +169,11 @@ def of_this_process() -> list[Row]:
 def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
     """Add what this process did to a file, as one line of JSON; raises OSError."""
     found, now = of_this_process(), time.time()
-    told = document(driver_name(), [os.getpid()], _began(found, now), now, layers, found, remarks)
+    began = min((look.moment - look.seconds for row in found for look in row.looks), default=now)
+    told = document(driver_name(), [os.getpid()], began, now, layers, found, remarks)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "ab", buffering=0) as stream:
         stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: others add lines, too
-
-
-def _began(found: Iterable[Row], now: float) -> float:
-    return min((look.moment - look.seconds for row in found for look in row.looks), default=now)
 
 
 def document(

@@ -71,6 +71,7 @@ def last_run(driver: str | None = None) -> Run | None:
     entries = Entries()
     looks = kernels.of_run(run, missed, entries)
     held = tuple(_held(layer) for layer in settings.LAYERS)
+    late = [note.late.words for note in notes.read() if note.driver == run[0].driver]
     moments = [moment for look in looks if look.moment for moment in (look.moment - look.seconds, look.moment)]
     return Run(
         run[0].driver,
@@ -81,15 +82,10 @@ def last_run(driver: str | None = None) -> Run | None:
         tuple(kernels.rows(looks, entries)),
         tuple(misses.told(missed[-EXPLAINED:], history)),
         max(0, len(missed) - EXPLAINED),
-        tuple(dict.fromkeys([*(remark for one in run for remark in one.remarks), *_late(run[0].driver)])),
+        tuple(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
         held,
         run[0].ended,
     )
-
-
-def _late(driver: str) -> list[str]:
-    """Return what is said of the switches that came too late in a driver."""
-    return [note.late.words for note in notes.read() if note.driver == driver]
 
 
 def _counted(run: Iterable[Ran], held: Held) -> dict[str, Any]:

@@ -249,20 +249,14 @@ def _write_journal() -> None:
         if remembered is not None:  # else there is nothing to be written
             remembered.write()
     if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
-        _keep_notes()
+        if late := _late():
+            from kcl.inspect.history import notes
+
+            notes.keep(late)
         if any(events.total()[layer]["misses"] for layer in settings.LAYERS):
             from kcl.inspect import space
 
             space.keep_bound()
-
-
-def _keep_notes() -> None:
-    """Leave a note of switches that came too late, for those who look later."""
-    if caches.changed():
-        from kcl.caches import late_switches
-        from kcl.inspect.history import notes
-
-        notes.keep(late_switches.find())
 
 
 def _told() -> str:
@@ -309,19 +303,22 @@ def _print(write: Callable[[], str]) -> None:
 
 
 def _remarks() -> list[str]:
-    remarks = _about_loopy()
-    late: list[Late] = []
-    if caches.changed():
-        from kcl.caches import late_switches
-
-        late = late_switches.find()
-    pocl = caches.state("pocl")
+    remarks, late, pocl = _about_loopy(), _late(), caches.state("pocl")
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
     remarks += [found.words for found in late]
     if _no_platform():
         remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks
+
+
+def _late() -> list[Late]:
+    """Return the switches that came too late in this process."""
+    if not caches.changed():
+        return []
+    from kcl.caches import late_switches
+
+    return late_switches.find()
 
 
 def _about_loopy() -> list[str]:

@@ -103,8 +103,7 @@ def damaged() -> Iterator[Finding]:
     """Find files that are not what they should be: entries of kcl by their headers, databases, PoCL's files."""
     check = "damaged files"
     faults: list[inventory.Fault] = []
-    for _ in inventory.summaries(faults=faults):
-        pass
+    inventory.rows(faults)
     refused = set(_refused())
     for fault in faults:
         if fault.reason in refused:

@@ -81,12 +81,11 @@ def has_no_cpu_name(version: str) -> bool:
 
 def packages() -> Iterator[Finding]:
     """Name the packages that are missing for something."""
-    for name, module, needed in (
-        ("loopy", "loopy", "recipes that return loopy kernels"),
-        ("numpy", "numpy", "every launch"),
+    for name, severity, needed in (
+        ("loopy", NOTE, "recipes that return loopy kernels"),
+        ("numpy", PROBLEM, "every launch"),
     ):
-        if util.find_spec(module) is None:
-            severity = NOTE if name == "loopy" else PROBLEM
+        if util.find_spec(name) is None:
             yield Finding("packages", severity, f"{name} is not installed: {needed} need it", f"pip install {name}")
 
 
