@@ -25,9 +25,9 @@ from kcl.inspect.history.journal import Missed
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory.listing import Summary
+from kcl.record.evidence import PARAMETER
 
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
-_PARAMETER = "parameter "
 _MACRO = re.compile(r"-D *(\S+)")
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
@@ -123,15 +123,14 @@ class Entries:
 
     def _parameters(self, entry: Entry) -> dict[str, str]:
         """Return the parameters of a recipe, from the row of its code or from the base row before it."""
-        named = [(part.name, part.value) for part in entry.key.parts]
+        named: Iterable[Sequence[str]] = entry.key.parts
         if "record.json" in entry.parts:
             named = json.loads(entry.parts["record.json"].decode("utf-8", "surrogatepass"))["beside"]
         elif bases := inventory.led_by(entry.key)[1:]:
             base = self.get(bases[0])
             if base is not None:
                 return dict(base.parameters)
-        told = [(name.removeprefix(_PARAMETER), text) for name, text in named if name.startswith(_PARAMETER)]
-        return {name: of_value(text) for name, text in told}
+        return {name.removeprefix(PARAMETER): of_value(text) for name, text in named if name.startswith(PARAMETER)}
 
 
 def _source(entry: Entry) -> str:

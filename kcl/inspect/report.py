@@ -248,7 +248,7 @@ def _write_journal() -> None:
         remembered = sys.modules.get(name)
         if remembered is not None:  # else there is nothing to be written
             remembered.write()
-    if layers.opened() and any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
+    if any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         if late := _late():
             from kcl.inspect.history import notes
 

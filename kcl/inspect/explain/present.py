@@ -11,9 +11,9 @@ from kcl.cache import flight, layers
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
 from kcl.cache.lookup import find
+from kcl.generate import rows
 from kcl.generate.stage import Generate, Given
-from kcl.inspect.explain import Texts, misses
-from kcl.inspect.explain.words import Origin
+from kcl.inspect.explain import Texts, misses, texts_in
 
 
 def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Build]) -> list[str]:
@@ -21,9 +21,7 @@ def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Bui
     look = find(generate, given)
     found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
     if look.outcome == "miss" and look.key is not None:
-        evidence = generate.evidence()
-        origins = {name: Origin(*origin) for name, origin in evidence.origins.items()}
-        texts = Texts(evidence.texts, origins, evidence.record)
+        texts = texts_in(rows.texts(generate.evidence()))
         found += _missed(settings.GENERATOR, kernel, look.key, texts, generate.together(given, look))
     if look.value is None:
         reason = "its key needs the source, which the generator layer does not hold"

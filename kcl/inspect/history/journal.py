@@ -36,7 +36,6 @@ else:
 EARLIER = "earlier"
 MANY_READ = 16  # records: then one who reads folds them
 _ROWS, _USES, _MISSED = 10_000, 20_000, 1024
-_UNUSED = Used(0, 0.0)
 
 
 class Row(NamedTuple):
@@ -144,7 +143,7 @@ def uses() -> dict[str, Used]:
 
 def use(uses: Mapping[str, Used], digest: str) -> Used:
     """Return how often the entry with a digest was used; no time where it never was."""
-    return uses.get(digest[:DIGITS], _UNUSED)
+    return uses.get(digest[:DIGITS], runs.UNUSED)
 
 
 def last_misses() -> list[Missed]:

@@ -28,6 +28,9 @@ class Used(NamedTuple):
     saved: float = 0.0
 
 
+UNUSED = Used(0, 0.0)
+
+
 class Ran(NamedTuple):
     """What one process did: its name in the journal, the file that it ran, its counters, and the entries that it used.
 
@@ -72,13 +75,8 @@ def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used], told: S
 def merge_uses(into: dict[str, Used], found: Mapping[str, Used]) -> None:
     """Add uses to those of the same entries."""
     for digest, used in found.items():
-        before = into.get(digest)
-        into[digest] = used if before is None else _sum(before, used)
-
-
-def _sum(one: Used, other: Used) -> Used:
-    last = max(one.last, other.last)
-    return Used(one.uses + other.uses, last, one.seconds + other.seconds, one.saved + other.saved)
+        uses, last, seconds, saved = into.get(digest, UNUSED)
+        into[digest] = Used(uses + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
 
 
 def last(found: Iterable[Ran], driver: str | None = None) -> list[Ran]:

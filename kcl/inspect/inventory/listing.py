@@ -29,8 +29,7 @@ FEW = 256
 COLUMNS = ("addresses", "stamps", "kinds", "recipe", "device", "sizes", "built", "seconds", "programs")
 KINDS = ("code", "base", "pointer", "proofs", "binary")
 
-# A place that changed so lately can change again without a trace in its time.
-_SETTLED = 2.0
+SETTLED = 2_000_000_000  # ns: a place that changed so lately can change again without a trace in its time
 
 Stamp = list[int]
 
@@ -74,27 +73,34 @@ class Summary(NamedTuple):
 Known = dict[str, tuple[Stamp, Summary]]
 
 
+def stamps_of(place: str) -> dict[str, Stamp]:
+    """Return inode and time of the last change of a file, or of a directory and its folders; empty where not known."""
+    try:
+        found = [place]
+        if not place.endswith(places.DATABASE):
+            with os.scandir(place) as items:
+                found += [item.path for item in items if item.is_dir(follow_symlinks=False)]
+        statuses = {path: os.lstat(path) for path in found}
+    except OSError:
+        return {}
+    return {path: [status.st_ino, status.st_mtime_ns] for path, status in statuses.items()}
+
+
 def stamp_of(place: str) -> Stamp:
     """Return what tells whether anything in a file, or in a directory and its folders, was put there or removed.
 
     Empty where that was a moment ago, or is not known.
     """
-    try:
-        found = [os.lstat(place)]
-        if not place.endswith(places.DATABASE):
-            with os.scandir(place) as items:
-                found += [item.stat(follow_symlinks=False) for item in items if item.is_dir(follow_symlinks=False)]
-    except OSError:
+    found = stamps_of(place).values()
+    if any(moment > time.time_ns() - SETTLED for _inode, moment in found):
         return []
-    if max(status.st_mtime for status in found) > time.time() - _SETTLED:
-        return []
-    return sorted(number for status in found for number in (status.st_ino, status.st_mtime_ns))
+    return sorted(number for stamp in found for number in stamp)
 
 
 def load(place: str, layer: str) -> tuple[Stamp, Known]:
     """Return what is known of the entries in a file or directory of a layer: its stamp, and the entries by address."""
     with suppress(OSError, CacheFault, ValueError, TypeError, KeyError, IndexError):
-        blob = _store().get(_address(place))
+        blob = store().get(_address(place))
         if blob is not None and hashlib.sha256(blob[65:]).hexdigest().encode() == blob[:64]:
             document = json.loads(blob[65:])
             return document["stamp"], _decoded(layer, document)
@@ -106,10 +112,11 @@ def save(place: str, stamp: Stamp, known: Known) -> None:
     with suppress(OSError, CacheFault, ValueError):
         columns = json.dumps({"stamp": stamp, **_encoded(known)}, separators=(",", ":")).encode()
         blob = hashlib.sha256(columns).hexdigest().encode() + b"\n" + columns
-        _store().put(_address(place), blob)
+        store().put(_address(place), blob)
 
 
-def _store() -> Directory:
+def store() -> Directory:
+    """Return the directory of the summaries."""
     return Directory(places.own(places.LISTING))
 
 

@@ -20,14 +20,13 @@ from kcl.base import settings
 from kcl.cache import places
 from kcl.cache.stores.base import Stat, address
 from kcl.cache.stores.database import Database
-from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.caches.contents import Contents
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
+from kcl.inspect.inventory import listing
 
 FEW = 256  # entries of a store that is looked at anew each time
-_SETTLED = 2_000_000_000  # ns; a folder that changed so lately can change again without a trace in its time
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError, TypeError, AttributeError)
 # What the header of an entry with code has and no other, among so many bytes; inside of a text it would be escaped.
 _CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
@@ -48,7 +47,7 @@ def of_layer(name: str) -> Contents:
 
 def of(store: inventory.Files) -> Contents:
     """Count the entries of a store; where none of its folders has changed, it is not asked. Raises nothing."""
-    known, stamps = _load(), _stamps(store.location)
+    known, stamps = _load(), listing.stamps_of(store.location)
     found = {folder: known[folder] for folder, stamp in stamps.items() if known.get(folder, [])[:2] == stamp}
     if len(found) < len(stamps) or not stamps:
         found |= _counted(store, stamps, found)
@@ -98,29 +97,15 @@ def _times(held: list[Stat]) -> tuple[float, float]:
     return min(times, default=0.0), max(times, default=0.0)
 
 
-def _stamps(root: str) -> dict[str, list[int]]:
-    """Return what tells whether a directory or one of its folders has changed; nothing where the store is elsewhere."""
-    found = {}
-    with suppress(OSError):
-        for folder in (root, *(item.path for item in os.scandir(root) if item.is_dir(follow_symlinks=False))):
-            status = os.lstat(folder)
-            found[folder] = [status.st_ino, status.st_mtime_ns]
-    return found
-
-
 def _load() -> dict[str, list[Any]]:
     with suppress(*_FAULTS):
-        document = json.loads(_store().get(_ADDRESS) or b"{}")
+        document = json.loads(listing.store().get(_ADDRESS) or b"{}")
         if all(len(row) == 6 and all(type(each) in (int, float) for each in row) for row in document.values()):
             return dict(document)
     return {}
 
 
 def _save(found: Mapping[str, list[Any]]) -> None:
-    found = {folder: row for folder, row in found.items() if 0 < row[1] < time.time_ns() - _SETTLED}
+    found = {folder: row for folder, row in found.items() if 0 < row[1] < time.time_ns() - listing.SETTLED}
     with suppress(*_FAULTS):
-        _store().put(_ADDRESS, json.dumps(found).encode())
-
-
-def _store() -> Directory:
-    return Directory(places.own(places.LISTING))
+        listing.store().put(_ADDRESS, json.dumps(found).encode())
