@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -30,15 +31,15 @@ def doctor(as_json: bool) -> None:
 
     found = list(doctor.run())
     if as_json:
-        output.dump([finding._asdict() for finding in found])
+        output.dump([{"check": check, **finding._asdict()} for check, finding in found])
     else:
-        output.table(_HEAD, [line for finding in found for line in _lines(finding)])
-        counts = {kind: sum(finding.severity == kind for finding in found) for kind in ("problem", "warning", "note")}
-        click.echo(", ".join(counted(count, kind, f"{kind}s") for kind, count in counts.items()))
-    raise SystemExit(output.FOUND if any(finding.severity == doctor.PROBLEM for finding in found) else output.FINE)
+        output.table(_HEAD, [line for one in found for line in _lines(*one)])
+        counts = Counter([finding.severity for _check, finding in found])
+        click.echo(", ".join(counted(counts[kind], kind, f"{kind}s") for kind in ("problem", "warning", "note")))
+    raise SystemExit(output.FOUND if any(one.severity == doctor.PROBLEM for _check, one in found) else output.FINE)
 
 
-def _lines(finding: Finding) -> list[tuple[str, str, str]]:
+def _lines(check: str, finding: Finding) -> list[tuple[str, str, str]]:
     """Return a line for what was found, and one for its cure."""
-    lines = [(finding.severity, finding.check, finding.words)]
+    lines = [(finding.severity, check, finding.words)]
     return [*lines, ("", "cure", finding.cure)] if finding.cure else lines

@@ -29,8 +29,8 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
 }
 
 
-def run() -> Iterator[Finding]:
-    """Yield what every check finds; one that finds nothing is fine, and says so."""
+def run() -> Iterator[tuple[str, Finding]]:
+    """Yield what every check finds, with its name; one that finds nothing is fine, and says so."""
     for name, check in CHECKS.items():
-        found = list(check())
-        yield from found or [Finding(name, OK, "nothing found")]
+        for found in list(check()) or [Finding(OK, "nothing found")]:
+            yield name, found

@@ -33,7 +33,7 @@ _OLD = 3600.0
 
 def directories() -> Iterator[Finding]:
     """Find directories that cannot be written, belong to others, or lie on a network file system."""
-    check, said = "directories", set()
+    said = set()
     own = list(dict.fromkeys(option.folder(name) for name in places.FOLDERS))
     foreign = [name for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path]
     home = settings.home()
@@ -44,31 +44,29 @@ def directories() -> Iterator[Finding]:
         others = [name for name in foreign if not caches.place(name).path.startswith(below)]
         if (kept, others) != (own, foreign):
             words = f"the home directory {home} cannot be written: {why}; caches keep nothing there, and {_POCL}"
-            yield Finding(check, PROBLEM, words, _HOME)
+            yield Finding(PROBLEM, words, _HOME)
         own, foreign = kept, others
     for path in own:
         try:
             trust.check(path)
         except (OSError, CacheFault) as error:
             if str(error) not in said:  # an ancestor of all three
-                yield Finding(check, PROBLEM, str(error))
+                yield Finding(PROBLEM, str(error))
             said.add(str(error))
             continue
         why = usable.fault(path)
         if why:
-            yield Finding(
-                check, PROBLEM, f"{path} cannot be written: {why}", f"chmod u+rwx {path}, or set KCL_CACHE_DIR"
-            )
+            yield Finding(PROBLEM, f"{path} cannot be written: {why}", f"chmod u+rwx {path}, or set KCL_CACHE_DIR")
         if trust.is_network(path):
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
-            yield Finding(check, NOTE, words, "a local KCL_CACHE_DIR is faster")
+            yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
     for name in foreign:
         place = caches.place(name)
         why = usable.fault(place.path)
         if why:
             effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
-            yield Finding(check, PROBLEM, words, _elsewhere(name))
+            yield Finding(PROBLEM, words, _elsewhere(name))
 
 
 def _refused() -> Iterator[str]:
@@ -94,14 +92,13 @@ def disk() -> Iterator[Finding]:
         seen.add(device)
         free = f"{usage.free / 1e6:.0f} MB"
         if usage.free < _NEEDED or _inodes(there) < _INODES:
-            yield Finding("disk", PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
+            yield Finding(PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
         elif usage.free < _WANTED:
-            yield Finding("disk", WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
+            yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
 
 
 def damaged() -> Iterator[Finding]:
     """Find files that are not what they should be: entries of kcl by their headers, databases, PoCL's files."""
-    check = "damaged files"
     faults: list[inventory.Fault] = []
     inventory.rows(faults)
     refused = set(_refused())
@@ -109,17 +106,17 @@ def damaged() -> Iterator[Finding]:
         if fault.reason in refused:
             continue  # `directories` says it
         words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
-        yield Finding(check, WARNING, words, "the next look-up sets it aside; kcl verify --all looks at every byte")
+        yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify --all looks at every byte")
     for name in ("loopy", "pyopencl"):
         for path in contents.files(name):
             fault_of = _fault_of_database(path)
             if fault_of:
                 words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
-                yield Finding(check, PROBLEM, words, f"kcl purge {name}")
-    yield from _of_pocl(check)
+                yield Finding(PROBLEM, words, f"kcl purge {name}")
+    yield from _of_pocl()
 
 
-def _of_pocl(check: str) -> Iterator[Finding]:
+def _of_pocl() -> Iterator[Finding]:
     """Find damaged files in PoCL's cache; what an entry holds kcl replaces."""
     found = list(damage.damaged(contents.files("pocl")))
     held = _held() if found else set()
@@ -132,7 +129,7 @@ def _of_pocl(check: str) -> Iterator[Finding]:
         if some:
             files = counted(len(some), "damaged file", "damaged files")
             words = f"{files} in PoCL's cache, such as {some[0].path}: {some[0].reason}; {effect}"
-            yield Finding(check, severity, words, cure)
+            yield Finding(severity, words, cure)
 
 
 def _held() -> set[str]:
@@ -154,9 +151,9 @@ def locks() -> Iterator[Finding]:
             age = time.time() - os.lstat(path).st_mtime
             if age > _LOCK_AGE:
                 words = f"{path} was left over: every build by pyopencl waits for a minute, then it fails"
-                yield Finding("lock files", PROBLEM, words, f"rm {path}")
+                yield Finding(PROBLEM, words, f"rm {path}")
             else:
-                yield Finding("lock files", NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
+                yield Finding(NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
 
 
 def pending() -> Iterator[Finding]:
@@ -170,14 +167,14 @@ def pending() -> Iterator[Finding]:
         if old and not queue.has_helper():
             programs = counted(len(old), "program has", "programs have")
             words = f"{programs} waited for more than an hour to be completed, and no helper runs"
-            yield Finding("completing", NOTE, words, "the next run starts a helper, unless KCL_PROMOTE is off")
+            yield Finding(NOTE, words, "the next run starts a helper, unless KCL_PROMOTE is off")
         again = sum(1 for job in jobs if job.state == AGAIN)
         if again:
             programs = counted(again, "program", "programs")
             words = f"the helper died of {programs} once and tries again, the slow way"
-            yield Finding("completing", NOTE, words)
+            yield Finding(NOTE, words)
     except (OSError, CacheFault) as error:
-        yield Finding("completing", WARNING, f"the queue of programs to complete cannot be read: {error}")
+        yield Finding(WARNING, f"the queue of programs to complete cannot be read: {error}")
 
 
 def _elsewhere(name: str) -> str:

@@ -13,7 +13,6 @@ class Finding(NamedTuple):
     A problem keeps something from working, a warning costs time or space, a note is good to know.
     """
 
-    check: str
     severity: str
     words: str
     cure: str = ""

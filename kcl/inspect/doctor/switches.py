@@ -36,14 +36,13 @@ def roots() -> Iterator[Finding]:
     if xdg and not os.path.isabs(xdg):
         literal = [row.title for row in ROWS.values() if not row.neighbour and "XDG_CACHE_HOME" in row.variables]
         yield Finding(
-            "roots",
             WARNING,
             f"XDG_CACHE_HOME={xdg} is relative: pytools, pyopencl and kcl ignore it, PoCL takes it from wherever a "
             f"program starts ({', '.join(sorted(literal))})",
             f"export XDG_CACHE_HOME={os.path.abspath(os.path.expanduser(xdg))}",
         )
     if not settings.variable("HOME") and os.name != "nt":
-        yield Finding("roots", WARNING, "HOME is not set: PoCL goes to /tmp/pocl", "export HOME=...")
+        yield Finding(WARNING, "HOME is not set: PoCL goes to /tmp/pocl", "export HOME=...")
 
 
 def values() -> Iterator[Finding]:
@@ -57,7 +56,7 @@ def values() -> Iterator[Finding]:
             seen.add(switch.variable)
             found = _misread(switch, value, row.title)
             if found is None and switch.parse(value) is not None:
-                found = Finding("switches", NOTE, f"{row.title} is off: {caches.state(name).reason}")
+                found = Finding(NOTE, f"{row.title} is off: {caches.state(name).reason}")
             if found is not None:
                 yield found
 
@@ -70,11 +69,11 @@ def contradictions() -> Iterator[Finding]:
         on = [s.variable for s in row.switches if given[s.variable] and s.parse(given[s.variable]) is None]
         if off and on and len({_is_negative(s) for s in row.switches if s.variable in (*off, *on)}) == 1:
             says = " and ".join(f"{name}={given[name]}" for name in (*off, *on))
-            yield Finding("contradictions", WARNING, f"{says} contradict: {row.title} is off", f"unset {on[0]}")
+            yield Finding(WARNING, f"{says} contradict: {row.title} is off", f"unset {on[0]}")
     chosen = settings.read()
     if "hit" in chosen.strict and chosen.no_cache:
         words = f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off"
-        yield Finding("contradictions", NOTE, words, "unset KCL_NO_CACHE")
+        yield Finding(NOTE, words, "unset KCL_NO_CACHE")
 
 
 def late() -> Iterator[Finding]:
@@ -82,7 +81,7 @@ def late() -> Iterator[Finding]:
     for note in notes.read():
         severity = WARNING if note.late.sure else NOTE
         cure = f"set {note.late.variable} before the program starts, or first of all in it"
-        yield Finding("late switches", severity, f"{note.driver}: {note.late.words}", cure)
+        yield Finding(severity, f"{note.driver}: {note.late.words}", cure)
 
 
 def look_alikes() -> Iterator[Finding]:
@@ -91,12 +90,12 @@ def look_alikes() -> Iterator[Finding]:
         value = settings.variable(name)
         if value is not None:
             cure = f"unset {name}" + (f"; export {meant}={value}" if "NO_CACHE" not in name else f"; export {meant}=0")
-            yield Finding("look-alikes", WARNING, f"{name}={value}: nobody reads it", cure)
+            yield Finding(WARNING, f"{name}={value}: nobody reads it", cure)
     known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
     for name in sorted(settings.environment()):
         if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
             close = difflib.get_close_matches(name, known, 1, 0.0)[0]
-            yield Finding("look-alikes", WARNING, f"{name}: kcl has no such variable", f"did you mean {close}?")
+            yield Finding(WARNING, f"{name}: kcl has no such variable", f"did you mean {close}?")
 
 
 def process_ids() -> Iterator[Finding]:
@@ -117,20 +116,20 @@ def process_ids() -> Iterator[Finding]:
             why = f"a number, and {others} directories beside it differ in that alone"
         if why:
             words = f"{variable}={value} names {why}: a cache of its own for each, which is never warm"
-            yield Finding("process ids", WARNING, words, f"take the number out of {variable}; the caches can be shared")
+            yield Finding(WARNING, words, f"take the number out of {variable}; the caches can be shared")
 
 
 def unknown_settings() -> Iterator[Finding]:
     """Find settings that are not understood."""
     for words in settings.read().rejected:
-        yield Finding("settings", WARNING, words)
+        yield Finding(WARNING, words)
 
 
 def _misread(switch: Switch, value: str, title: str) -> Finding | None:
     verdict = switch.parse(value)
     if verdict and switch.variable in _RAISES:
         words = f"{switch.variable}={value} makes the import fail: {title} reads words for yes and no alone"
-        return Finding("switches", PROBLEM, words, f"unset {switch.variable}")
+        return Finding(PROBLEM, words, f"unset {switch.variable}")
     word = value.strip().lower()
     if word not in _TRUE | _FALSE or switch.parse("1") == switch.parse("0"):
         return None
@@ -140,7 +139,7 @@ def _misread(switch: Switch, value: str, title: str) -> Finding | None:
     right = ("1" if means_off else "0") if _is_negative(switch) else ("0" if means_off else "1")
     effect = "is off all the same" if verdict is not None else "is on all the same"
     cure = f"export {switch.variable}={right}"
-    return Finding("switches", WARNING, f"{switch.variable}={value}: {title} {effect}", cure)
+    return Finding(WARNING, f"{switch.variable}={value}: {title} {effect}", cure)
 
 
 def _is_negative(switch: Switch) -> bool:

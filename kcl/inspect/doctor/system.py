@@ -36,9 +36,8 @@ WRONG_TOGETHER = (
 
 def platforms() -> Iterator[Finding]:
     """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
-    check = "platforms"
     if util.find_spec("pyopencl") is None:
-        yield Finding(check, PROBLEM, "pyopencl is not installed", "pip install pyopencl")
+        yield Finding(PROBLEM, "pyopencl is not installed", "pip install pyopencl")
         return
     folder = settings.variable("OCL_ICD_VENDORS")
     where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
@@ -47,7 +46,7 @@ def platforms() -> Iterator[Finding]:
 
         found = pyopencl.get_platforms()
     except Exception as error:  # a driver may raise anything, and none at all is an error too
-        yield Finding(check, PROBLEM, f"no OpenCL platform was found ({error}){where}", _cure())
+        yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", _cure())
         return
     devices = 0
     for platform in found:
@@ -56,16 +55,16 @@ def platforms() -> Iterator[Finding]:
             names = [device.name.strip() for device in listed]
             nameless = any(has_no_cpu_name(device.version) for device in listed)
         except Exception as error:
-            yield Finding(check, WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
+            yield Finding(WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
             continue
         devices += len(names)
         says = ", ".join(names) or "no device"
-        yield Finding(check, OK if names else NOTE, f"{platform.name} ({platform.version}): {says}")
+        yield Finding(OK if names else NOTE, f"{platform.name} ({platform.version}): {says}")
         if nameless:
             words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
-            yield Finding(check, WARNING, words, _NEWER_POCL)
+            yield Finding(WARNING, words, _NEWER_POCL)
     if not devices:
-        yield Finding(check, PROBLEM, f"no platform has a device{where}", _cure())
+        yield Finding(PROBLEM, f"no platform has a device{where}", _cure())
 
 
 def _cure() -> str:
@@ -86,22 +85,21 @@ def packages() -> Iterator[Finding]:
         ("numpy", PROBLEM, "every launch"),
     ):
         if util.find_spec(name) is None:
-            yield Finding("packages", severity, f"{name} is not installed: {needed} need it", f"pip install {name}")
+            yield Finding(severity, f"{name} is not installed: {needed} need it", f"pip install {name}")
 
 
 def versions() -> Iterator[Finding]:
     """Name versions that are known to be wrong together."""
-    check = "versions"
     for (one, *range_one), (other, *range_other), words, cure in WRONG_TOGETHER:
         here, there = _version(one), _version(other)
         if here and there and _is_in(here, *range_one) and _is_in(there, *range_other):
-            yield Finding(check, PROBLEM, f"{one} {here} with {other} {there}: {words}", cure)
+            yield Finding(PROBLEM, f"{one} {here} with {other} {there}: {words}", cure)
     from kcl.cache.stores.persistentdict import supported
 
     pytools = _version("pytools")
     if pytools and not supported(_numbers(pytools)):
         words = f"pytools {pytools} is not known to this kcl: the generator layer keeps a file for each entry"
-        yield Finding(check, NOTE, words, "update kcl")
+        yield Finding(NOTE, words, "update kcl")
 
 
 def _version(name: str) -> str:

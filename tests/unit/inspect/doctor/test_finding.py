@@ -12,4 +12,4 @@ def test_severities():
 
 def test_without_a_cure():
     """A finding that needs nothing has an empty cure."""
-    assert Finding("disk", OK, "12 GB are free").cure == ""
+    assert Finding(OK, "12 GB are free").cure == ""

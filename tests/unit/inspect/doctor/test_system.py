@@ -41,10 +41,10 @@ class TestSystem:
         code = "import json; from kcl.inspect.doctor import system; print(json.dumps(list(system.platforms())))"
         # PoCL, which is found without such a folder, disappears where it cannot make its directory
         found = child.json(code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere")
-        finding = found[-1]
-        assert finding[1] == "problem"
-        assert "OCL_ICD_VENDORS=" in finding[2]
-        assert finding[3].startswith("cure the directories first; if that is not enough: pip install pocl-binary-")
+        severity, words, cure = found[-1]
+        assert severity == "problem"
+        assert "OCL_ICD_VENDORS=" in words
+        assert cure.startswith("cure the directories first; if that is not enough: pip install pocl-binary-")
 
     def test_versions(self, monkeypatch, tmp_path):
         """Versions that are known to be wrong together are a problem, with the command that cures it."""
