@@ -19,9 +19,7 @@ def fault(path: str) -> str:
 
     Root counts as unable to write in the home of another user, who could not remove what root made.
     """
-    there = os.path.abspath(path)
-    while not os.path.lexists(there) and os.path.dirname(there) != there:
-        there = os.path.dirname(there)
+    there = nearest(path)
     try:
         trust.check_writer(there)
         if not os.path.isdir(there):
@@ -31,6 +29,14 @@ def fault(path: str) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def nearest(path: str) -> str:
+    """Return the nearest directory on the way to a path that is there."""
+    path = os.path.abspath(path)
+    while not os.path.lexists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
 
 
 def private(name: str) -> str:

@@ -102,7 +102,9 @@ class Entries:
     """The entries of all layers by the first digits of their digests; one is read when it is asked for."""
 
     def __init__(self) -> None:
-        self._listed = inventory.by_digest(DIGITS)
+        self._listed: dict[str, list[Summary]] = {}
+        for one in inventory.rows([]):
+            self._listed.setdefault(one.digest[:DIGITS], []).append(one)
         self._known: dict[str, Stored | None] = {}
 
     def get(self, digest: str) -> Stored | None:

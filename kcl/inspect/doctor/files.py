@@ -82,7 +82,7 @@ def disk() -> Iterator[Finding]:
     seen = set()
     folders = [places.own(), *(caches.directory(name) for name in ROWS)]
     for path in filter(None, folders):
-        there = _nearest(path)
+        there = usable.nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
         except OSError:
@@ -179,14 +179,6 @@ def pending() -> Iterator[Finding]:
 
 def _elsewhere(name: str) -> str:
     return "set POCL_CACHE_DIR to a directory of your own" if name == "pocl" else "set XDG_CACHE_HOME to one of yours"
-
-
-def _nearest(path: str) -> str:
-    """Return the nearest directory on the way that is there."""
-    path = os.path.abspath(path)
-    while not os.path.lexists(path) and os.path.dirname(path) != path:
-        path = os.path.dirname(path)
-    return path
 
 
 def _inodes(path: str) -> float:

@@ -163,14 +163,6 @@ def rows(faults: list[Fault], layer_names: Iterable[str] = settings.LAYERS) -> l
     return [one for layer in layer_names for store in stores(layer, faults) for one in of_store(layer, store, faults)]
 
 
-def by_digest(digits: int) -> dict[str, list[Summary]]:
-    """Return what lies in all layers, rows without code included, by the first digits of the digests."""
-    found: dict[str, list[Summary]] = {}
-    for one in rows([]):
-        found.setdefault(one.digest[:digits], []).append(one)
-    return found
-
-
 def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
     """Return by layer and program of entries those of the other layer with the same OpenCL C: code and its programs."""
     wanted = {one.program for one in shown if one.program}
@@ -214,11 +206,14 @@ def entries(
 
 
 def read(layer: str, address: str) -> Entry:
-    """Return the verified entry at an address; raises KeyError where there is none, DamagedEntry, or OSError."""
-    blob = next((blob for blob in _blobs(layer, address) if blob is not None), None)
-    if blob is None:
-        raise KeyError(address)
-    return entry_at(address, blob)
+    """Return the verified entry at an address; raises KeyError where there is none, CacheFault, or OSError."""
+    faults: list[Fault] = []
+    for store in stores(layer, faults):
+        with suppress(sqlite3.Error):  # it may lie in the file of another Python
+            blob = store.get(address)
+            if blob is not None:
+                return entry_at(address, blob)
+    raise UnusableDirectory(faults[0].reason) if faults else KeyError(address)
 
 
 def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
@@ -338,15 +333,6 @@ def _header(layer: str, store: Files, address: str) -> Listed | None:
 
 def _where(store: Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
-
-
-def _blobs(layer: str, address: str) -> Iterator[bytes | None]:
-    faults: list[Fault] = []
-    for store in stores(layer, faults):
-        with suppress(sqlite3.Error):  # it may lie in the file of another Python
-            yield store.get(address)
-    if faults:
-        raise UnusableDirectory(faults[0].reason)
 
 
 def _listed(layer: str, address: str, stat: Stat, head: bytes) -> Listed:
