@@ -621,7 +621,7 @@ class mounted:
 
 def clocks(folder: pathlib.Path) -> Case:
     """Set the times of files and the clock to 1970, ten years on, or anything: what is within the bounds stays."""
-    from kcl.inspect import space
+    from kcl.inspect import purge, space
 
     real = time.time
     layer = fresh(folder / "cache")
@@ -635,7 +635,7 @@ def clocks(folder: pathlib.Path) -> Case:
         jump = dice.choice([-real(), 10 * 365 * 86400.0, -86400.0, dice.uniform(-1e9, 1e9)])
         time.time = lambda: real() + jump  # type: ignore[assignment]
         try:
-            space.remove(space.chosen(space.Limits(0, 0, 90 * 86400.0)))
+            purge.take_away(space.chosen(space.Limits(0, 0, 90 * 86400.0)).gone)
             left = sum(layer.stores[0].get(address_of(entry)) is not None for entry in kept)
         finally:
             time.time = real

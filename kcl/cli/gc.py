@@ -40,18 +40,18 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
         bounds = bounds._replace(size=max_size)
     if max_age is not None:
         bounds = bounds._replace(age=max_age)
-    choice = space.chosen(bounds)
+    gone, entries, before = space.chosen(bounds)
     limit = f"of at most {output.size(bounds.size)}" if bounds.size else "and have no bound"
-    output.say(f"entries take {output.size(choice.before)} {limit}")
-    old = list(purge.leftovers(choice.refusals))
-    programs = list(purge.superfluous(choice.refusals)) if beside else []
+    output.say(f"entries take {output.size(before)} {limit}")
+    old = list(purge.leftovers(gone.refusals))
+    programs = list(purge.superfluous(gone.refusals)) if beside else []
     if not dry_run:
-        space.remove(choice)
-        purge.take_away(old, Rows((), 0), choice.refusals)
-        purge.take_programs(programs, choice.refusals)
+        purge.take_away(gone)
+        purge.take_away(gone._replace(items=old, rows=Rows((), 0)))
+        purge.take_programs(programs, gone.refusals)
     verb = "would be removed: this is a dry run" if dry_run else "{} removed"
     removed = (
-        (choice.entries, "entry", "entries", choice.size),
+        (entries, "entry", "entries", gone.bytes),
         (len(old), "store of an earlier kcl", "stores of an earlier kcl", _size(old)),
         (len(programs), "program in PoCL's own cache that an entry holds", _PROGRAMS, _size(programs)),
     )
@@ -62,9 +62,9 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
             )
     if not any(count for count, *_others in removed):
         click.echo("nothing to remove")
-    for refusal in choice.refusals:
+    for refusal in gone.refusals:
         output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
-    raise SystemExit(output.FOUND if choice.refusals else output.FINE)
+    raise SystemExit(output.FOUND if gone.refusals else output.FINE)
 
 
 def _size(items: list[Item]) -> int:

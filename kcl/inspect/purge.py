@@ -125,23 +125,23 @@ def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
         for machine in removal.elsewhere():
             found.remarks.append(f"jobs of the machine {machine} are removed; its helper may still write what it makes")
         found = plan()._replace(remarks=found.remarks)
-    take_away(found.items, found.rows, found.refusals)
+    take_away(found)
     removal.sweep()
     return found
 
 
-def take_away(items: list[Item], rows: Rows, refusals: list[Refusal]) -> None:
-    """Remove items and rows; what could not be removed is added to `refusals`."""
-    for item in items:
+def take_away(found: Removal) -> None:
+    """Remove items and rows; what could not be removed is added to the refusals."""
+    for item in found.items:
         try:
             removal.remove(item)
         except OSError as error:
-            refusals.append(Refusal(item.cache, item.path, str(error)))
-    if rows.addresses:
+            found.refusals.append(Refusal(item.cache, item.path, str(error)))
+    if found.rows.addresses:
         try:
-            removal.remove_rows(rows)
+            removal.remove_rows(found.rows)
         except (OSError, sqlite3.Error, CacheFault) as error:
-            refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
+            found.refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
 
 
 def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[Item]:

@@ -69,21 +69,14 @@ class Whole(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What goes so that the rest fits, how many bytes there were, and what cannot be removed.
+    """What goes so that the rest fits, with what cannot be read, and how many bytes there were.
 
     `entries` is the number of those that go and that a listing shows; rows that lead to them go beside.
     """
 
-    items: list[removal.Item]
-    rows: removal.Rows
+    gone: purge.Removal
     entries: int
     before: int
-    refusals: list[removal.Refusal]
-
-    @property
-    def size(self) -> int:
-        """The bytes that go."""
-        return sum(item.size for item in self.items) + self.rows.size
 
 
 class State:
@@ -132,7 +125,8 @@ def chosen(bounds: Limits, now: float | None = None) -> Choice:
     parts = [part for one in gone for part in one.parts]
     count = len(parts)
     parts += _leading_nowhere(listed, parts, now) if parts else []
-    return Choice(*removal.of_entries(parts), count, before, [removal.Refusal(*fault) for fault in faults])
+    refusals = [removal.Refusal(*fault) for fault in faults]
+    return Choice(purge.Removal(*removal.of_entries(parts), refusals, []), count, before)
 
 
 def wholes(listed: Iterable[Listed]) -> list[Whole]:
@@ -143,11 +137,6 @@ def wholes(listed: Iterable[Listed]) -> list[Whole]:
         program = one.metadata.get("program") or one.sizes.get("source.cl", 0)
         parts.setdefault((one.kernel, program), []).append(one)
     return [_whole(held, uses, pinned) for held in parts.values()]
-
-
-def remove(choice: Choice) -> None:
-    """Remove what was chosen; what cannot be removed is added to its refusals."""
-    purge.take_away(choice.items, choice.rows, choice.refusals)
 
 
 def keep_bound() -> None:
@@ -169,12 +158,12 @@ def _keep(bounds: Limits, now: float) -> None:
     if not (bounds.size or bounds.age) or not _is_due(bounds, now):
         return
     choice = chosen(bounds, now)
-    remove(choice)
+    purge.take_away(choice.gone)
     size = used()
     growth.measured(now, min(size, bounds.size or size))  # what cannot be removed is not tried again soon
     if choice.entries:
         words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
-        events.logger().info(words, choice.entries, choice.size, bounds.size)
+        events.logger().info(words, choice.entries, choice.gone.bytes, bounds.size)
 
 
 def keep_soon() -> None:

@@ -20,7 +20,7 @@ from kcl.cache import growth, layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.inspect import inventory, pins, space
+from kcl.inspect import inventory, pins, purge, space
 
 
 def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
@@ -51,8 +51,8 @@ def bounds(size=0, entries=0, age=0.0):
 def kept(*limits, **named):
     """Remove what a choice says; returns the names of the kernels that are left."""
     choice = space.chosen(bounds(*limits, **named))
-    space.remove(choice)
-    assert choice.refusals == []
+    purge.take_away(choice.gone)
+    assert choice.gone.refusals == []
     return {one.kernel for one in inventory.entries(all_rows=True)}
 
 
@@ -78,7 +78,7 @@ class TestChosen:
         """Nothing goes where all fits."""
         put("a", 1000, 3)
         choice = space.chosen(bounds(10_000))
-        assert (choice.entries, choice.size) == (0, 0)
+        assert (choice.entries, choice.gone.bytes) == (0, 0)
         assert 1000 < choice.before < 2000
 
     def test_nothing_stored(self):
@@ -157,9 +157,9 @@ class TestChosen:
         assert {one.kind for one in gone} >= {"code", "pointer"}
         pins.write(["stays"])
         choice = space.chosen(bounds(1))
-        assert {row.address for row in gone} <= set(choice.rows.addresses)
+        assert {row.address for row in gone} <= set(choice.gone.rows.addresses)
         assert choice.entries == len([row for row in gone if row.kind in inventory.SHOWN])
-        assert not {row.address for row in stays} & set(choice.rows.addresses)
+        assert not {row.address for row in stays} & set(choice.gone.rows.addresses)
 
     def test_gives_space_back(self):
         """The database shrinks, also one that an earlier kcl made, which could not."""
@@ -186,8 +186,8 @@ class TestChosen:
         put("b", 1_000, 0)
         monkeypatch.setattr(space.removal, "remove", refuse)
         choice = space.chosen(bounds(9_000))
-        space.remove(choice)
-        assert [refusal.reason for refusal in choice.refusals] == ["read-only"]
+        purge.take_away(choice.gone)
+        assert [refusal.reason for refusal in choice.gone.refusals] == ["read-only"]
 
 
 class TestKeepBound:
@@ -233,7 +233,7 @@ class TestKeepBound:
         """What cannot be removed is not tried again before more is published."""
         monkeypatch.setenv("KCL_MAX_SIZE", "1000")
         put("a", 10_000, 3)
-        monkeypatch.setattr(space, "remove", lambda _choice: None)
+        monkeypatch.setattr(purge, "take_away", lambda _found: None)
         space.keep_bound()
         monkeypatch.setattr(space, "chosen", lambda *_: pytest.fail("measured again"))
         space.keep_bound()
