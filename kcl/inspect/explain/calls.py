@@ -321,10 +321,10 @@ def _one_sided(name: str, after: str | None) -> str:
 
 def _equal(match: Match, old: int, new: int, before: str, after: str) -> bool:
     """Tell whether two arguments are the same but for numbers that other calls have changed."""
-    if blanked(before, old + 1) != blanked(after, new + 1):
+    ours, theirs = referenced(before, old + 1), referenced(after, new + 1)
+    if len(ours) != len(theirs) or blanked(before, old + 1) != blanked(after, new + 1):
         return False
-    pairs = zip(referenced(before, old + 1), referenced(after, new + 1), strict=True)
-    return all(match.same(*pair) or match.follows(*pair) for pair in pairs)
+    return all(match.same(*pair) or match.follows(*pair) for pair in zip(ours, theirs, strict=True))
 
 
 def _label(name: str) -> str:

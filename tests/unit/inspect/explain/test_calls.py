@@ -259,6 +259,11 @@ class TestCalls:
             "call 5 (driver.py:50), merge: kernels [call 3, call 4] -> [call 3, call 2]"
         ]
 
+    def test_no_reference(self):
+        """A value whose text is the word of a reference is none."""
+        before, after = (record(made("a[i] = 1"), ("f", [("value", text)])) for text in ("call 1", "call"))
+        assert differences(before, after) == ["call 2 (driver.py:20), f: value call 1 -> call"]
+
     def test_order_of_chains(self):
         """The order in which independent chains were written is no difference, nor are their numbers."""
         before = record(made("a"), split(1, 4), made("b"), split(3, 4), ("merge", [("kernels", "[call 2, call 4]")]))
