@@ -6,13 +6,11 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
+from kcl.build.driver import Driver
 from kcl.cache import layers
-from kcl.drivers.plain import Plain
 
 if TYPE_CHECKING:
     import pyopencl as cl
-
-    from kcl.build.driver import Driver
 
 # platform name -> module and class; any other driver is a plain one
 TABLE = {
@@ -31,8 +29,8 @@ def named(platform: str) -> Driver:
     """Return the driver of a platform; a plain one where the file of it cannot be read now."""
     module, name = TABLE.get(platform, ("", ""))
     try:
-        found: Driver = getattr(importlib.import_module(module), name)() if module else Plain()
+        found: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
     except (ImportError, OSError) as error:
         layers.binary().fault(f"read {module}", error)
-        found = Plain()
+        found = Driver()
     return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcl.drivers.plain import Plain
+from kcl.build.driver import Driver
 
 
-class Nvidia(Plain):
+class Nvidia(Driver):
     """NVIDIA's driver: its ComputeCache does not see a changed header."""
 
     def mark(self, source: str, headers: Callable[[], str]) -> str:

@@ -30,7 +30,9 @@ WARM_MODULES = [
     "kcl.build.bind",
     "kcl.build.branches",
     "kcl.build.compiler",
+    "kcl.build.driver",
     "kcl.build.headers",
+    "kcl.build.identity",
     "kcl.build.kernels",
     "kcl.build.leases",
     "kcl.build.options",
@@ -59,8 +61,6 @@ WARM_MODULES = [
     "kcl.caches.table",
     "kcl.code",
     "kcl.drivers",
-    "kcl.drivers.identity",
-    "kcl.drivers.plain",
     "kcl.errors",
     "kcl.generate",
     "kcl.generate.frontends",
@@ -100,7 +100,6 @@ WARM_MODULES = [
 ]
 # What PoCL needs beside, with two processors.
 POCL_MODULES = [
-    "kcl.build.driver",
     "kcl.drivers.pocl",
     "kcl.drivers.pocl.completing",
     "kcl.drivers.pocl.driver",

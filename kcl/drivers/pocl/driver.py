@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kcl import caches
 from kcl.base import process, settings
 from kcl.base.settings import option
+from kcl.build.driver import Driver
 from kcl.cache import layers
-from kcl.drivers.plain import Plain
 from kcl.drivers.pocl import completing
 from kcl.drivers.pocl.repair import repair
 from kcl.errors import CacheFault
@@ -42,7 +42,7 @@ class State:
 _state = process.own(State)
 
 
-class Pocl(Plain):
+class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
     quotes_stay = True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from kcl.build.driver import Driver
 from kcl.cache.key import Part
-from kcl.drivers.plain import Plain
 
 ASKED: list[str] = []
 
 
-class Counting(Plain):
+class Counting(Driver):
     """A plain driver whose programs count for a device of another generation."""
 
     def identity(self, device):

@@ -15,6 +15,7 @@ import kcl
 from conftest import SUPPORT
 from kcl import drivers, option
 from kcl.build import compiler
+from kcl.build import identity as devices
 from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
@@ -24,7 +25,6 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
 from kcl.code import ProgramText
-from kcl.drivers import identity as devices
 from kcl.drivers.pocl import client
 from kcl.errors import RecipeError, UnknownInput
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from kcl import drivers
+from kcl.build.driver import Driver
 from kcl.drivers.nvidia import Nvidia
-from kcl.drivers.plain import Plain
 from kcl.drivers.pocl.driver import Pocl
 
 
@@ -14,7 +14,7 @@ def test_table():
     """NVIDIA and PoCL have a driver of their own, any other platform the plain one."""
     assert type(drivers.named("NVIDIA CUDA")) is Nvidia
     assert type(drivers.named("Portable Computing Language")) is Pocl
-    assert type(drivers.named("Intel(R) OpenCL")) is type(drivers.named("")) is Plain
+    assert type(drivers.named("Intel(R) OpenCL")) is type(drivers.named("")) is Driver
 
 
 def test_one_driver_per_platform():

@@ -1,4 +1,4 @@
-"""kcl.drivers.identity: the facts that decide whether a binary fits."""
+"""kcl.build.identity: the facts that decide whether a binary fits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
+from kcl.build import identity as devices
 from kcl.cache.key import Key
-from kcl.drivers import identity as devices
 
 MARKS = {"pocl": "pocl", "intel": "intelocl"}
 
@@ -53,7 +53,7 @@ class TestIdentity:
         code = """
             import json, os, sys
             import pyopencl as cl
-            from kcl.drivers.identity import identity
+            from kcl.build.identity import identity
             from kcl.cache.key import Key
             os.chdir("/")
             (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
