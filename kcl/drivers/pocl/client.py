@@ -49,16 +49,14 @@ def request(root: str, address: str, job: Entry, environment: Mapping[str, str])
 
     `address` is the place of the entry in the binary store. `job` is the entry without its binary; beside what the
     entry is to say its metadata names "platform", "device", "kernels", "options", "binaries" (the store's
-    directory) and "pocl_cache" (PoCL's cache directory or ``None``), and may hold "build_options", the exact text
-    handed to clBuildProgram. Raises what a store raises (`OSError`, `CacheFault`); thread-safe; about a
-    millisecond.
+    directory), "pocl_cache" (PoCL's cache directory or ``None``) and "build_options", the exact text handed to
+    clBuildProgram. Raises what a store raises (`OSError`, `CacheFault`); thread-safe; about a millisecond.
     """
     from kcl.cache.entry import Entry
 
     queue = _queue(root)
     asked = {
         "address": address,
-        "build_options": _build_options(job),
         "directory": _directory(),
         "environment": driver_variables(environment),
         "process": os.getpid(),
@@ -275,31 +273,3 @@ def _pyopencl() -> str:
     loaded = sys.modules.get("pyopencl")
     file = loaded.__file__ if loaded is not None else getattr(find_spec("pyopencl"), "origin", None)
     return os.path.dirname(file or "")
-
-
-def _build_options(job: Entry) -> str:
-    """Return the text that the driver got: pyopencl adds its own options, and PoCL's cache goes by the text."""
-    exact = job.metadata.get("build_options")
-    if exact is not None:
-        return str(exact)
-    options = list(job.metadata["options"])
-    program = getattr(sys.modules.get("pyopencl"), "Program", None)
-    process = getattr(program, "_process_build_options", None)
-    if process is None:
-        return " ".join(options)
-    return str(process(_Context(job.metadata["platform"]["name"]), options)[0].decode("utf-8"))
-
-
-class _Context:
-    """As much of a context as pyopencl looks at for its options: the platform's name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @property
-    def devices(self) -> list[_Context]:
-        return [self]
-
-    @property
-    def platform(self) -> _Context:
-        return self
