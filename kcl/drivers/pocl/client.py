@@ -238,7 +238,7 @@ def _command(folder: str) -> list[str] | None:
         return None  # an application with Python inside
     home = os.path.dirname(PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
-    return [sys.executable, "-I", "-S", "-c", code, folder, _pyopencl()]
+    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder()]
 
 
 def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
@@ -266,7 +266,7 @@ def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
         started.wait()
 
 
-def _pyopencl() -> str:
+def pyopencl_folder() -> str:
     """Return pyopencl's directory, without importing it; empty if there is none."""
     from importlib.util import find_spec
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from kcl.base.namedtuple import NamedTuple
+from kcl.build import options
+from kcl.build.program_key import header_parts, headers_in
 from kcl.cache import growth
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
@@ -21,9 +22,6 @@ from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
 from kcl.drivers.pocl.private import BITCODE, PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
-
-if TYPE_CHECKING:
-    from kcl.build.options import BuildOptions
 
 # what a job says to the helper only: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(
@@ -200,7 +198,7 @@ class _Headers:
         self._task = task
         self._source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
         beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-        self._options = _parsed(task.options.decode("utf-8", "surrogatepass"), beside)
+        self._options = options.parsed(task.options.decode("utf-8", "surrogatepass"), beside, quotes_stay=True)
 
     def __enter__(self) -> None:
         if any(not os.path.isabs(directory) for directory in self._options.directories):
@@ -215,21 +213,12 @@ class _Headers:
             os.chdir("/")
 
     def _check(self) -> None:
-        from kcl.build.program_key import header_parts
-
-        known = {part for part in self._task.entry.key.parts if part.name.startswith("header ")}
         try:
             now = header_parts(self._source, self._options)
         except UnknownInput as error:
             raise Hopeless(str(error)) from error
-        if set(now) != known:
+        if set(now) != set(headers_in(self._task.entry.key)):
             raise Hopeless("a header has changed since the program was built")
-
-
-def _parsed(text: str, beside: str) -> BuildOptions:
-    from kcl.build.options import parsed
-
-    return parsed(text, beside, quotes_stay=True)
 
 
 def _published(store: Directory, entry: Entry) -> Entry | None:

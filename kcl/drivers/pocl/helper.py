@@ -17,7 +17,7 @@ from kcl.base import settings, spans
 from kcl.base.settings import trust
 from kcl.cache import growth, places
 from kcl.drivers.pocl import jobs
-from kcl.drivers.pocl.client import driver_variables
+from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import Task, Workshop
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
 from kcl.drivers.pocl.opencl import Library
@@ -202,7 +202,7 @@ def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
     if not trust.check(queue.folder):
         return None
     spans.begin()
-    return Helper(folder, queue, pyopencl or _find_pyopencl(), until).run()
+    return Helper(folder, queue, pyopencl or pyopencl_folder(), until).run()
 
 
 def _be_modest(until: float) -> None:
@@ -217,12 +217,6 @@ def _be_modest(until: float) -> None:
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, lambda *_: sys.exit())
     signal.alarm(max(1, int(until - time.time()) + 30))
-
-
-def _find_pyopencl() -> str:
-    from importlib.util import find_spec
-
-    return os.path.dirname(getattr(find_spec("pyopencl"), "origin", None) or "")
 
 
 def _start_over(count: int, variables: dict[str, str], arguments: list[str]) -> None:

@@ -88,14 +88,15 @@ class Library:
         return [int(handle) for handle in handles if handle]
 
     def _fits(self, name: str, handle: int, facts: Mapping[str, int], wanted: Mapping[str, str]) -> bool:
-        return all(self._text(name, handle, fact) == wanted.get(key, "").strip() for key, fact in facts.items())
+        return all(self.text(name, handle, fact).strip() == wanted.get(key, "").strip() for key, fact in facts.items())
 
-    def _text(self, name: str, handle: int, fact: int) -> str:
+    def text(self, name: str, handle: int, fact: int) -> str:
+        """Return a text that an info function has of a handle; raise `Refused`."""
         size = c_size_t(0)
         self.call(name, handle, fact, 0, None, byref(size))
         buffer = ctypes.create_string_buffer(size.value + 1)
         self.call(name, handle, fact, size.value, buffer, None)
-        return buffer.value.decode("utf-8", "replace").strip()
+        return buffer.value.decode("utf-8", "replace")
 
 
 class Device:
@@ -148,11 +149,8 @@ class Program:
 
     def kernel_names(self) -> list[str]:
         """Return the names of all kernels in the program."""
-        size = c_size_t(0)
-        self._library.call("clGetProgramInfo", self._handle, _KERNEL_NAMES, 0, None, byref(size))
-        buffer = ctypes.create_string_buffer(size.value + 1)
-        self._library.call("clGetProgramInfo", self._handle, _KERNEL_NAMES, size.value, buffer, None)
-        return [name for name in buffer.value.decode("utf-8").split(";") if name]
+        names = self._library.text("clGetProgramInfo", self._handle, _KERNEL_NAMES)
+        return [name for name in names.split(";") if name]
 
     def create_kernels(self, names: Sequence[str]) -> None:
         """Create every kernel once; raise `Refused` where the program lacks one."""
