@@ -8,6 +8,7 @@ built from source as ever.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -16,7 +17,6 @@ from contextlib import suppress
 from kcl.base import settings, spans
 from kcl.base.settings import trust
 from kcl.cache import growth, places
-from kcl.drivers.pocl import jobs
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import Task, Workshop
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
@@ -63,7 +63,7 @@ class Helper:
             if self._is_at_home():
                 growth.write(self._folder)
                 self._queue.dismiss(False)
-            jobs.remove_tree(self._work)
+            shutil.rmtree(self._work, ignore_errors=True)
             spans.write()
             os.close(self._lock)
         if self._elsewhere is not None:
@@ -90,7 +90,7 @@ class Helper:
         own = os.path.basename(self._work)
         for name in os.listdir(self._queue.folder):
             if name.startswith(places.HELPER_WORK) and name != own:
-                jobs.remove_tree(os.path.join(self._queue.folder, name))
+                shutil.rmtree(os.path.join(self._queue.folder, name), ignore_errors=True)
         self._queue.sweep()
 
     def _take_up(self) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import time
 from contextlib import suppress
@@ -111,7 +112,7 @@ class Queue:
         with suppress(OSError):
             for item in os.scandir(pending):
                 if item.is_dir(follow_symlinks=False) and item.path != self.folder and _latest(item.path) < limit:
-                    remove_tree(item.path)
+                    shutil.rmtree(item.path, ignore_errors=True)
         with suppress(OSError):
             for item in os.scandir(os.path.join(os.path.dirname(pending), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
@@ -193,20 +194,6 @@ def node() -> str:
     """Return this machine's name as a folder's name."""
     name = os.uname().nodename if hasattr(os, "uname") else "local"
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", name)[:80].strip(".") or "local"
-
-
-def remove_tree(path: str) -> None:
-    """Remove a directory and all in it; what cannot be removed stays."""
-    for place, folders, files in os.walk(path, topdown=False):
-        for name in files:
-            with suppress(OSError):
-                os.unlink(os.path.join(place, name))
-        for name in folders:
-            folder = os.path.join(place, name)
-            with suppress(OSError):
-                os.unlink(folder) if os.path.islink(folder) else os.rmdir(folder)
-    with suppress(OSError):
-        os.rmdir(path)
 
 
 def _latest(path: str) -> float:

@@ -10,6 +10,7 @@ The letters are a digest of source, options and device: the same in every cache 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,6 @@ from contextlib import suppress
 from kcl.base.settings import trust
 from kcl.drivers.pocl import stub
 from kcl.drivers.pocl.damage import library_fault
-from kcl.drivers.pocl.jobs import remove_tree
 
 GENERIC = "0-0-0"
 BITCODE, ACCESSED = "program.bc", "last_accessed"
@@ -103,11 +103,11 @@ class PrivateCache:
     def wipe(self) -> None:
         """Remove every program, what was seeded too."""
         for letters in _folders(self.path, 2):
-            remove_tree(letters.path)
+            shutil.rmtree(letters.path, ignore_errors=True)
 
     def forget(self, place: str) -> None:
         """Remove the program."""
-        remove_tree(f"{self.path}/{place}")
+        shutil.rmtree(f"{self.path}/{place}", ignore_errors=True)
 
 
 def specialised_paths(user: str, place: str) -> list[str]:

@@ -96,8 +96,9 @@ def _holds(path: str, content: bytes) -> bool:
 
 def _replace(cache: str, binary: bytes) -> None:
     """Put the files of a binary into PoCL's cache where others lie; one that cannot be is removed with its program."""
+    import shutil
+
     from kcl.drivers.pocl import poclbin
-    from kcl.drivers.pocl.jobs import remove_tree
 
     container = poclbin.read(binary)
     folder = f"{cache}/{container.program}"
@@ -110,7 +111,7 @@ def _replace(cache: str, binary: bytes) -> None:
         for place in (os.path.dirname(folder), folder):
             if os.path.lexists(place) and not os.path.isdir(place):
                 os.unlink(place)
-        remove_tree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _publish(path: str, content: bytes) -> None:

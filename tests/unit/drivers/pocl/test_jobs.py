@@ -10,7 +10,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers.pocl.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, Queue, node, remove_tree
+from kcl.drivers.pocl.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, Queue, node
 
 
 def entry(name: str) -> Entry:
@@ -124,20 +124,3 @@ class TestSweep:
         """Without a folder there is nothing to sweep, and none is made."""
         queue.sweep()
         assert not os.path.exists(queue.folder)
-
-
-class TestRemoveTree:
-    def test_links(self, tmp_path: pathlib.Path) -> None:
-        """Links are removed, not followed."""
-        (tmp_path / "kept").mkdir()
-        (tmp_path / "kept" / "file").touch()
-        (tmp_path / "tree" / "deep").mkdir(parents=True)
-        (tmp_path / "tree" / "deep" / "file").touch()
-        (tmp_path / "tree" / "link").symlink_to(tmp_path / "kept")
-        remove_tree(str(tmp_path / "tree"))
-        assert not (tmp_path / "tree").exists()
-        assert (tmp_path / "kept" / "file").exists()
-
-    def test_missing(self, tmp_path: pathlib.Path) -> None:
-        """A directory that is not there is no error."""
-        remove_tree(str(tmp_path / "missing"))
