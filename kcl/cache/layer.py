@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.flight import Flight
     from kcl.cache.key import Key
-    from kcl.cache.quarantine import Quarantine
     from kcl.cache.stores.base import Store
 
 T = TypeVar("T")
@@ -208,10 +207,9 @@ class Layer:
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            try:
-                _quarantine().put(address, blob, f"{self.name}: {error}")
-            except _FAULTS as failure:
-                events.logger().debug("quarantine: %s", failure)
+            from kcl.cache import quarantine
+
+            quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
 
     def fault(self, action: str, error: Exception) -> None:
         """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""
@@ -325,9 +323,3 @@ def _levels_to_the_user() -> int:
 def _why_off(owner: str) -> str:
     state = caches.state(owner)
     return "" if state.on else state.reason
-
-
-def _quarantine() -> Quarantine:
-    from kcl.cache.quarantine import Quarantine
-
-    return Quarantine(places.own(places.QUARANTINE))

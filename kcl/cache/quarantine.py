@@ -14,35 +14,30 @@ from kcl.errors import CacheFault
 _SIZE_LIMIT = 64 << 20
 
 
-class Quarantine:
-    """Keep the newest `keep` damaged blobs, each with the reason in a text file beside it.
+def put(folder: str, address: str, blob: bytes, reason: str, keep: int = 16) -> None:
+    """Keep a blob and why it was refused, beside the newest others; whatever goes wrong, nothing is raised.
 
-    Files are named ``<nanoseconds>-<pid>-<label and digest>.damaged``; the names sort by age.
+    Files are named ``<nanoseconds>-<pid>-<label and digest>.damaged``, the reason lies in a text file beside each; the
+    names sort by age.
     """
+    with suppress(OSError, CacheFault, ValueError):
+        trust.make_trusted(folder)
+        name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
+        path = os.path.join(folder, name)
+        publish(path + places.REASON, f"{address}\n{reason}\n".encode("utf-8", "backslashreplace"))
+        publish(path + places.DAMAGED, blob[:_SIZE_LIMIT])
+    with suppress(OSError):
+        _collect(folder, keep)
 
-    def __init__(self, root: str | os.PathLike[str], keep: int = 16) -> None:
-        self.location = os.path.abspath(root)
-        self.keep = keep
 
-    def put(self, address: str, blob: bytes, reason: str) -> None:
-        """Keep a blob and why it was refused; whatever goes wrong, nothing is raised."""
-        with suppress(OSError, CacheFault, ValueError):
-            trust.make_trusted(self.location)
-            name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
-            path = os.path.join(self.location, name)
-            publish(path + places.REASON, f"{address}\n{reason}\n".encode("utf-8", "backslashreplace"))
-            publish(path + places.DAMAGED, blob[:_SIZE_LIMIT])
-        self._collect()
-
-    def _collect(self) -> None:
-        with suppress(OSError):
-            if not os.path.isdir(self.location) or os.path.islink(self.location):
-                return
-            stems = {_stem(name) for name in os.listdir(self.location)} - {""}
-            for stem in sorted(stems, reverse=True)[self.keep :]:
-                for suffix in (places.DAMAGED, places.REASON):
-                    with suppress(OSError):
-                        os.unlink(os.path.join(self.location, stem + suffix))
+def _collect(folder: str, keep: int) -> None:
+    if not os.path.isdir(folder) or os.path.islink(folder):
+        return
+    stems = {_stem(name) for name in os.listdir(folder)} - {""}
+    for stem in sorted(stems, reverse=True)[keep:]:
+        for suffix in (places.DAMAGED, places.REASON):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, stem + suffix))
 
 
 def _stem(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kcl.cache.quarantine import Quarantine
+from kcl.cache import quarantine
 from kcl.cache.stores.contract import example
 
 
@@ -16,7 +16,7 @@ def blobs(root: Path) -> list[bytes]:
 class TestQuarantine:
     def test_keeps_blob_and_reason(self, tmp_path: Path) -> None:
         """The bytes and the reason lie side by side, under a name that holds label and digest."""
-        Quarantine(tmp_path / "q").put(example(1, "device", "axpy"), b"torn", "the digest does not fit")
+        quarantine.put(str(tmp_path / "q"), example(1, "device", "axpy"), b"torn", "the digest does not fit")
         damaged, reason = sorted((tmp_path / "q").iterdir())
         assert damaged.read_bytes() == b"torn"
         assert example(1, "", "axpy") in damaged.name
@@ -24,9 +24,8 @@ class TestQuarantine:
 
     def test_bounded(self, tmp_path: Path) -> None:
         """Above the number to keep the oldest go, with their reasons."""
-        quarantine = Quarantine(tmp_path / "q", keep=3)
         for number in range(10):
-            quarantine.put(example(number % 2), b"%d" % number, "reason")
+            quarantine.put(str(tmp_path / "q"), example(number % 2), b"%d" % number, "reason", keep=3)
         assert blobs(tmp_path / "q") == [b"7", b"8", b"9"]
         assert len(list((tmp_path / "q").iterdir())) == 6
 
@@ -34,25 +33,24 @@ class TestQuarantine:
         """Files of other names are neither counted nor removed."""
         (tmp_path / "q").mkdir(0o700)
         (tmp_path / "q" / "README").write_text("mine")
-        quarantine = Quarantine(tmp_path / "q", keep=1)
         for _ in range(3):
-            quarantine.put(example(1), b"torn", "reason")
+            quarantine.put(str(tmp_path / "q"), example(1), b"torn", "reason", keep=1)
         assert (tmp_path / "q" / "README").exists()
         assert len(blobs(tmp_path / "q")) == 1
 
     def test_nothing_is_raised(self, tmp_path: Path) -> None:
         """A file in its place, a loose or missing directory, junk inside: a put does what it can and is silent."""
         (tmp_path / "file").write_text("precious")
-        Quarantine(tmp_path / "file").put(example(1), b"torn", "reason")
-        Quarantine(tmp_path / "nul\0").put(example(1), b"torn", "reason")
+        quarantine.put(str(tmp_path / "file"), example(1), b"torn", "reason")
+        quarantine.put(str(tmp_path / "nul\0"), example(1), b"torn", "reason")
         assert (tmp_path / "file").read_text() == "precious"
         (tmp_path / "loose").mkdir()
         (tmp_path / "loose").chmod(0o777)
-        Quarantine(tmp_path / "loose").put(example(1), b"torn", "reason")
+        quarantine.put(str(tmp_path / "loose"), example(1), b"torn", "reason")
         assert list((tmp_path / "loose").iterdir()) == []
         (tmp_path / "junk").mkdir(0o700)
         (tmp_path / "junk" / "0.damaged").mkdir()
-        Quarantine(tmp_path / "junk", keep=1).put("../" * 50 + "x", b"torn", "\ud800")
+        quarantine.put(str(tmp_path / "junk"), "../" * 50 + "x", b"torn", "\ud800", keep=1)
         assert len(blobs_of_files(tmp_path / "junk")) == 1
 
     def test_link_is_not_followed_when_collecting(self, tmp_path: Path) -> None:
@@ -61,7 +59,7 @@ class TestQuarantine:
         for number in range(3):
             (tmp_path / "other" / f"{number}.damaged").write_text("precious")
         os.symlink(tmp_path / "other", tmp_path / "q")
-        Quarantine(tmp_path / "q", keep=1).put(example(1), b"torn", "reason")
+        quarantine.put(str(tmp_path / "q"), example(1), b"torn", "reason", keep=1)
         assert len(list((tmp_path / "other").glob("[012].damaged"))) == 3
 
 
