@@ -80,17 +80,17 @@ class Entry:
 
         Only when both digests fit is the header parsed, so damage never reaches the parser.
         """
-        header_end = FIXED_SIZE + _check_lengths(blob[:FIXED_SIZE], len(blob))
-        header_bytes = blob[FIXED_SIZE:header_end]
-        _check_header_digest(blob[:FIXED_SIZE], header_bytes)
+        end = header_end(blob, len(blob))
+        header = blob[FIXED_SIZE:end]
+        _check_header_digest(blob, header)
         total = hashlib.sha256(blob[:_HEADER_DIGEST_END])
         total.update(memoryview(blob)[FIXED_SIZE:])
         if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
             raise DamagedEntry("the digest over the entry does not fit its bytes")
-        key, metadata, sizes, stored = _decode_header(header_bytes, len(blob) - header_end, expected)
+        key, metadata, sizes, stored = _decode_header(header, len(blob) - end, expected)
         if expected is not None and key != expected:
             raise DamagedEntry(f"the entry is that of another key: {key.digest}, not {expected.digest}")
-        return cls(key, metadata, _cut(blob, header_end, sizes, stored))
+        return cls(key, metadata, _cut(blob, end, sizes, stored))
 
     def described(self, **metadata: Any) -> Entry:
         """Return the entry with other metadata of these names."""
@@ -124,10 +124,9 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
     The key is still JSON (see `key_from`): keys are most of what there is to parse. Raises `DamagedEntry`. The parts
     are neither read nor verified: this is for listings, never for a hit.
     """
-    fixed = start[:FIXED_SIZE]
-    end = FIXED_SIZE + _check_lengths(fixed, size)
+    end = header_end(start, size)
     header = start[FIXED_SIZE:end]
-    _check_header_digest(fixed, header)
+    _check_header_digest(start, header)
     # Inside of a text the quotation marks would be escaped.
     middle = header.find(b',"metadata":{')
     try:
@@ -148,36 +147,30 @@ def key_from(encoded: bytes) -> Key:
         raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
 
 
-def header_end(start: bytes) -> int:
-    """Return where the header of an entry ends, by its first `FIXED_SIZE` bytes; raise `DamagedEntry`."""
-    return FIXED_SIZE + _check_lengths(start[:FIXED_SIZE])
+def header_end(start: bytes, size: int | None = None) -> int:
+    """Return where the header of an entry ends, by the entry's first bytes; raise `DamagedEntry`.
 
-
-def check_length(start: bytes, size: int) -> None:
-    """Raise `DamagedEntry` unless the first `FIXED_SIZE` bytes of an entry say that it has so many bytes in all."""
-    _check_lengths(start[:FIXED_SIZE], size)
-
-
-def _check_lengths(fixed: bytes, size: int | None = None) -> int:
-    """Return the header's length; the size of the whole entry must fit the lengths where it is known."""
-    if len(fixed) < FIXED_SIZE:
-        raise DamagedEntry(f"the entry ends after {len(fixed)} bytes, inside its first {FIXED_SIZE}")
-    magic, version, header_length, body_length = _LENGTHS.unpack_from(fixed)
+    Where the size of the whole entry is given it must fit the lengths.
+    """
+    if len(start) < FIXED_SIZE:
+        raise DamagedEntry(f"the entry ends after {len(start)} bytes, inside its first {FIXED_SIZE}")
+    magic, version, header_length, body_length = _LENGTHS.unpack_from(start)
     if magic != MAGIC:
         raise DamagedEntry(f"this is no kcl entry: it starts with {magic!r}")
     if not 0 < version <= FORMAT:
         raise DamagedEntry(f"the entry has format {version}; this kcl reads formats 1 to {FORMAT}")
-    expected = FIXED_SIZE + header_length + body_length
+    end = FIXED_SIZE + int(header_length)
+    expected = end + body_length
     if header_length > HEADER_LIMIT or expected > ENTRY_LIMIT:
         raise DamagedEntry(f"the entry claims {header_length} of {expected} bytes for its header, above the limit")
     if size is not None and size != expected:
         raise DamagedEntry(f"the entry has {size} bytes where its lengths say {expected}")
-    return int(header_length)
+    return end
 
 
-def _check_header_digest(fixed: bytes, header: bytes) -> None:
-    digest = hashlib.sha256(fixed[: _LENGTHS.size] + header).digest()
-    if digest != fixed[_LENGTHS.size : _HEADER_DIGEST_END]:
+def _check_header_digest(start: bytes, header: bytes) -> None:
+    digest = hashlib.sha256(start[: _LENGTHS.size] + header).digest()
+    if digest != start[_LENGTHS.size : _HEADER_DIGEST_END]:
         raise DamagedEntry("the digest over the entry's header does not fit its bytes")
 
 

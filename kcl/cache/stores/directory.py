@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.entry import FIXED_SIZE, check_length
+from kcl.cache.entry import FIXED_SIZE, header_end
 from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
@@ -243,7 +243,7 @@ def _read_checked(descriptor: int, path: str, status: os.stat_result, length: in
         raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
     wanted = min(status.st_size, length)
     if wanted > _LARGE:
-        check_length(os.pread(descriptor, FIXED_SIZE, 0), status.st_size)
+        header_end(os.pread(descriptor, FIXED_SIZE, 0), status.st_size)
     blob = os.read(descriptor, wanted)
     while len(blob) < wanted:
         more = os.read(descriptor, wanted - len(blob))
