@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
-_MEMORY_LIMIT = 64 << 20
 _UNPACKED = 256  # entries
 _FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes that are said once for all layers
 _SILENT = ("unable to open database file", "disk I/O error")  # what SQLite says of a full file system, among others
@@ -81,7 +80,7 @@ class Layer:
         self.stores = stores
         self.place = place or stores[0].location
         self.notes: list[str] = []
-        self.memory = Memory(_MEMORY_LIMIT)
+        self.memory = Memory()
         self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # what the blobs in memory hold, verified before
         self._keeps_read = keeps_read
         self.strict = chosen.strict
@@ -197,10 +196,6 @@ class Layer:
         self.memory.delete(address)
         for _done in self._each("delete", lambda store: store.delete(address)):
             continue
-
-    def remember(self, address: str, blob: bytes) -> None:
-        """Keep entry bytes in memory only."""
-        self.memory.put(address, blob)
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
         """Move a bad entry into quarantine, so that it never costs a second miss."""

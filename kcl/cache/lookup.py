@@ -14,7 +14,6 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kcl.base import events, spans
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from kcl.cache.lead import Lead
 
 Job = TypeVar("Job", contravariant=True)
-
-_NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Slot(Protocol):
@@ -280,7 +277,7 @@ def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Eve
 
 
 def _emit(
-    stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = _NO_TEXTS
+    stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = {}
 ) -> Event:
     """Emit the event of a look-up, and a hit for every other slot whose entry was there; return the first."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)

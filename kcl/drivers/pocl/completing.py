@@ -139,14 +139,6 @@ def promised() -> list[Entry]:
     return [one.entry for one in list(_state().promises.values())]
 
 
-def reset() -> None:
-    """Forget what was launched and loaded."""
-    state = _state()
-    with state.lock:
-        for kept in (state.promises, state.requested, state.loaded):
-            kept.clear()
-
-
 def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
     with _state().lock:
         kept.update({one.address: one for one in new})

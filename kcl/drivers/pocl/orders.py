@@ -89,8 +89,3 @@ def write() -> None:
     """Write the orders of this process. Raises nothing."""
     for order in list(_state().orders.values()):
         order.write()
-
-
-def reset() -> None:
-    """Forget what was asked for."""
-    _state().on_change()
