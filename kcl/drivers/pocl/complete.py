@@ -19,8 +19,9 @@ from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.drivers.pocl import poclbin, traces
+from kcl.drivers.pocl.damage import BITCODE
 from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
-from kcl.drivers.pocl.private import BITCODE, PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
+from kcl.drivers.pocl.private import PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
 
 # what a job says to the helper only: paths and processes are in no entry

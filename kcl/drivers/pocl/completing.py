@@ -28,7 +28,6 @@ from kcl.errors import CacheFault
 Progress = Callable[[int, int], object]
 
 _PARTIAL = "partial hit"
-_GENERIC = "0-0-0"  # what PoCL calls code that fits every local size
 _BAR = 24
 
 
@@ -148,7 +147,7 @@ def _hand_over(state: State) -> None:
     promises, requested, programs = state.take()
     try:
         _request(promises + _partial(programs, _PARTIAL) + _partial(_completed(requested), "launched later"))
-    except (OSError, CacheFault, ValueError) as error:
+    except (OSError, ImportError, CacheFault, ValueError) as error:
         layers.binary().fault("complete entries", error)
 
 
@@ -197,20 +196,11 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
 
 def _lacking(cache: str, program: Loaded) -> list[str]:
     """Return the sizes for which PoCL has code and the entry has none, also of kernels that the entry does not name."""
-    lacking = []
-    try:
-        kernels = sorted({*program.sizes, *os.listdir(f"{cache}/{program.place}")})
-    except OSError:
-        return []
-    for kernel in kernels:
-        folder = f"{cache}/{program.place}/{kernel}"
-        try:
-            there = os.listdir(folder)
-        except OSError:
-            continue
-        new = set(there).difference(program.sizes.get(kernel, ()), [_GENERIC])
-        lacking += [size for size in sorted(new) if os.path.exists(f"{folder}/{size}/{kernel}.so")]
-    return lacking
+    from kcl.drivers.pocl import private
+
+    there = private.sizes_by_kernel(private.specialised_paths(cache, program.place))
+    known = {kernel: {private.GENERIC, *program.sizes.get(kernel, ())} for kernel in there}
+    return [size for kernel, sizes in there.items() for size in sizes if size not in known[kernel]]
 
 
 def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:

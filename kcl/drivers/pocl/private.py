@@ -18,10 +18,10 @@ from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.drivers.pocl import stub
-from kcl.drivers.pocl.damage import library_fault
+from kcl.drivers.pocl.damage import BITCODE, library_fault
 
-GENERIC = "0-0-0"
-BITCODE, ACCESSED = "program.bc", "last_accessed"
+GENERIC = "0-0-0"  # what PoCL calls code that fits every local size
+ACCESSED = "last_accessed"
 _SIZE_LIMIT = 256 << 20
 _SCAN_SHARE = 10  # a scan may take one part in ten of the time
 
