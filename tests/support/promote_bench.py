@@ -126,7 +126,7 @@ class Bench:
     def request(self, number: int, **metadata: Any) -> None:
         """Ask as a process would."""
         job = self.job(number, **metadata)
-        client.request(self.folder, self.address(number), job, settings.environment())
+        client.request(self.folder, self.address(number), job)
 
     def queued(self, number: int, **metadata: Any) -> None:
         """Write a job while no helper can start."""

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kcl.base import process
-from kcl.base.settings import PACKAGE
+from kcl.base import process, settings
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -44,8 +43,8 @@ class State:
 _state = process.own(State)
 
 
-def request(root: str, address: str, job: Entry, environment: Mapping[str, str]) -> None:
-    """Ask for the binary of a program: write the job below the kcl folder `root`, and see that a helper runs.
+def request(folder: str, address: str, job: Entry) -> None:
+    """Ask for the binary of a program: write the job below the kcl folder, and see that a helper runs.
 
     `address` is the place of the entry in the binary store. `job` is the entry without its binary; beside what the
     entry is to say its metadata names "platform", "device", "kernels", "options", "binaries" (the store's
@@ -54,15 +53,15 @@ def request(root: str, address: str, job: Entry, environment: Mapping[str, str])
     """
     from kcl.cache.entry import Entry
 
-    queue = _queue(root)
+    queue = _queue(folder)
     asked = {
         "address": address,
         "directory": _directory(),
-        "environment": driver_variables(environment),
+        "environment": driver_variables(settings.environment()),
         "process": os.getpid(),
     }
     queue.add(Entry(job.key, {**job.metadata, **asked}, job.parts))
-    _start(queue, root, environment)
+    _start(queue, folder)
 
 
 def pending(folder: str, digest: str) -> bool:
@@ -78,14 +77,12 @@ def recorded_seconds(folder: str, digest: str) -> float | None:
     return recorded_seconds(job) or None if job is not None else None
 
 
-def wait(
-    folder: str, digest: str, seconds: float, environment: Mapping[str, str] | None = None, what: str = ""
-) -> bool:
+def wait(folder: str, digest: str, seconds: float, what: str = "") -> bool:
     """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
 
-    That is so where the last helper died of it, or none is alive. With an `environment` a helper is started then. A
-    helper that is stopped or does nothing is left behind (`kcl.cache.patience`). After a wait without a result this
-    process waits for no helper. A long wait is shown, and `what` names the job to people.
+    That is so where the last helper died of it, or none is alive and none can be started. A helper that is stopped or
+    does nothing is left behind (`kcl.cache.patience`). After a wait without a result this process waits for no helper.
+    A long wait is shown, and `what` names the job to people.
     """
     from kcl.cache.patience import Patience
 
@@ -94,7 +91,7 @@ def wait(
         while (state := queue.state(digest)) is not None:
             if state == "again" or _state().gave_up:
                 return False
-            signs = _signs(queue, digest, folder, environment)
+            signs = _signs(queue, digest, folder)
             if signs is None or patience.is_over(str(queue.holder()), signs) or time.monotonic() + pause > end:
                 _state().gave_up = queue.state(digest) is not None
                 return not _state().gave_up
@@ -115,14 +112,11 @@ def dismiss(folder: str) -> None:
 
 
 def idle(
-    folder: str,
-    seconds: float,
-    progress: Callable[[int, int], object] | None = None,
-    environment: Mapping[str, str] | None = None,
+    folder: str, seconds: float, progress: Callable[[int, int], object] | None = None, starts: bool = False
 ) -> bool:
     """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper.
 
-    `progress` is called with the numbers of jobs that have gone since the call, and of all. With an `environment` a
+    `progress` is called with the numbers of jobs that have gone since the call, and of all. With `starts` a
     helper is started once where none lives: another process may have dismissed the last one.
     """
     queue = _queue(folder)
@@ -133,9 +127,9 @@ def idle(
         now = time.monotonic()
         if queue.has_helper():
             alone = now + _START_SECONDS
-        if alone < now < end and environment is not None:
-            start(folder, environment)
-            alone, environment = now + _START_SECONDS, None
+        if alone < now < end and starts:
+            start(folder)
+            alone, starts = now + _START_SECONDS, False
         if now > min(alone, end):
             return tell.is_done()
         time.sleep(0.02)
@@ -163,11 +157,11 @@ class _Progress:
         return not left and self._queue.is_empty()
 
 
-def start(folder: str, environment: Mapping[str, str]) -> None:
+def start(folder: str) -> None:
     """See that a helper works on the jobs below the kcl folder, if there are any."""
     queue = _queue(folder)
     if not queue.is_empty():
-        _start(queue, folder, environment)
+        _start(queue, folder)
 
 
 def leave_starting() -> None:
@@ -184,15 +178,14 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _signs(queue: Queue, digest: str, folder: str, environment: Mapping[str, str] | None) -> Signs | None:
+def _signs(queue: Queue, digest: str, folder: str) -> Signs | None:
     """Return the signs of the helper, those of a process at work where one was just started; None where none lives."""
     from kcl.cache.patience import Signs, signs_of
 
     if queue.has_helper():
         return signs_of(str(queue.holder()))
     if queue.age(digest) > _START_SECONDS:
-        if environment is not None:
-            _start(queue, folder, environment)
+        _start(queue, folder)
         if not _started_lately(queue):
             return None
     return Signs(runs=True, spent=(b"starts",))
@@ -214,14 +207,14 @@ def _queue(folder: str) -> Queue:
     return queues[folder]
 
 
-def _start(queue: Queue, folder: str, environment: Mapping[str, str]) -> None:
+def _start(queue: Queue, folder: str) -> None:
     """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
     if not _state().starts or _started_lately(queue) or queue.has_helper():
         return
     _state().last_starts[queue.folder] = time.monotonic()
     command = _command(os.path.abspath(folder))
     if command is not None:
-        _spawn(command, environment)
+        _spawn(command)
 
 
 def _started_lately(queue: Queue) -> bool:
@@ -236,12 +229,12 @@ def _command(folder: str) -> list[str] | None:
     name = os.path.basename(sys.executable or "").lower()
     if os.name != "posix" or not name.startswith(("python", "pypy")):
         return None  # an application with Python inside
-    home = os.path.dirname(PACKAGE)
+    home = os.path.dirname(settings.PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
     return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder()]
 
 
-def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
+def _spawn(command: list[str]) -> None:
     import subprocess
 
     null = subprocess.DEVNULL
@@ -256,7 +249,7 @@ def _spawn(command: list[str], environment: Mapping[str, str]) -> None:
         close_fds=True,
         start_new_session=True,
         cwd="/",
-        env=dict(environment),
+        env=settings.environment(),
     )
     if is_init:
         import threading

@@ -112,8 +112,8 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
         if state.requested:  # what a helper has in work may lack the size of a later launch
             client.idle(folder, seconds, drawn)
         _hand_over(state)
-        client.start(folder, settings.environment())
-        done = client.idle(folder, seconds, drawn, settings.environment())
+        client.start(folder)
+        done = client.idle(folder, seconds, drawn, starts=True)
         if drawn is _draw and not done:
             sys.stderr.write("\n")
         client.dismiss(folder)
@@ -128,7 +128,7 @@ def start() -> None:
     try:
         from kcl.drivers.pocl import client
 
-        client.start(option.folder("kcl"), settings.environment())
+        client.start(option.folder("kcl"))
     except (OSError, ImportError, CacheFault) as error:
         layers.binary().fault("start the helper", error)
 
@@ -156,7 +156,7 @@ def _request(jobs: tuple[Promise, ...]) -> None:
         try:
             from kcl.drivers.pocl import client
 
-            client.request(option.folder("kcl"), job.address, job.entry, settings.environment())
+            client.request(option.folder("kcl"), job.address, job.entry)
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
-from kcl.base import process, settings
+from kcl.base import process
 from kcl.base.settings import option
 from kcl.build.driver import Driver
 from kcl.cache import layers
@@ -93,7 +93,7 @@ class Pocl(Driver):
                 return False
             state.left += client.recorded_seconds(folder, digest) or _PATIENCE - _GRACE
             patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, state.left)
-            return client.wait(folder, digest, patience, settings.environment(), kernel)
+            return client.wait(folder, digest, patience, kernel)
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False

@@ -41,12 +41,10 @@ class Library:
     def __init__(self, pyopencl: str) -> None:
         """Load the library behind pyopencl's extension module in the directory `pyopencl`; raise `OSError`."""
         self._functions = _load(pyopencl)
-        for name, types in _STATUS_FUNCTIONS.items():
-            function = getattr(self._functions, name)
-            function.argtypes, function.restype = types, c_int
-        for name, types in _HANDLE_FUNCTIONS.items():
-            function = getattr(self._functions, name)
-            function.argtypes, function.restype = types, c_void_p
+        for functions, result in ((_STATUS_FUNCTIONS, c_int), (_HANDLE_FUNCTIONS, c_void_p)):
+            for name, types in functions.items():
+                function = getattr(self._functions, name)
+                function.argtypes, function.restype = types, result
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function that returns a status; raise `Refused` unless that is success."""

@@ -29,7 +29,7 @@ class TestFlush:
 
     def test_left(self, monkeypatch):
         """What nobody completes in time is counted, and the exit status is 1."""
-        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda _command, _environment: None)
+        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda _command: None)
         Queue(option.folder("kcl")).add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
         started = time.monotonic()
         done = flush("--seconds", "0.5")

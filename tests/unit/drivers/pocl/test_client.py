@@ -27,7 +27,7 @@ class TestInit:
             pytest.skip("needs a namespace of process ids")
         code = (
             "import os, sys, time; from kcl.drivers.pocl import client; assert os.getpid() == 1\n"
-            "for _ in range(3): client._spawn([sys.executable, '-c', 'pass'], {})\n"
+            "for _ in range(3): client._spawn([sys.executable, '-c', 'pass'])\n"
             "def states():\n"
             "    others = [name for name in os.listdir('/proc') if name.isdigit() and name != '1']\n"
             "    return [open(f'/proc/{name}/stat').read().rpartition(')')[2].split()[0] for name in others]\n"
@@ -66,7 +66,7 @@ class TestDismiss:
         bench.queue.dismiss()
         for number in (1, 2):
             bench.request(number)
-            assert client.idle(bench.folder, LIMIT_SECONDS, None, settings.environment())
+            assert client.idle(bench.folder, LIMIT_SECONDS, starts=True)
             assert bench.entry(number).metadata["complete"] is True
 
     def test_nobody_there(self, bench: Bench) -> None:
@@ -91,7 +91,7 @@ class TestWait:
         assert not client.pending(bench.folder, digest)
         assert client.wait(bench.folder, digest, 1)
         assert client.idle(bench.folder, 1)
-        client.start(bench.folder, settings.environment())
+        client.start(bench.folder)
         assert not os.path.exists(bench.folder)
 
     def test_until_published(self, bench: Bench) -> None:
@@ -103,7 +103,8 @@ class TestWait:
         assert bench.entry(1) is not None
 
     def test_nobody_works(self, bench: Bench) -> None:
-        """An old job without a helper is not waited for."""
+        """An old job without a helper is not waited for by a process that starts none."""
+        client.leave_starting()
         bench.queued(1)
         self._age(bench)
         assert not client.wait(bench.folder, bench.key(1).digest, 3600)
@@ -113,7 +114,7 @@ class TestWait:
         bench.queued(1)
         client._state().last_starts.clear()
         self._age(bench)
-        assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS, settings.environment())
+        assert client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
         assert bench.entry(1) is not None
 
     def test_failing_job(self, bench: Bench) -> None:

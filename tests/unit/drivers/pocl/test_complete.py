@@ -104,7 +104,7 @@ class TestCompleteEntry:
         said = run(bench.root / "pocl", [(source, launches)], [])
         job = bench.job(1, pocl_cache=str(bench.root / "pocl"), kernels=["twice"], options=[], **said["facts"])
         job.parts["source.cl"] = source.encode()
-        client.request(bench.folder, bench.address(1), job, dict(os.environ))
+        client.request(bench.folder, bench.address(1), job)
         assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is True
         loaded = bench.load(1, launches=launches)

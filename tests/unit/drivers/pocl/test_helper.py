@@ -22,14 +22,13 @@ from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
     import json, sys, time
-    from kcl.base import settings
     from kcl.drivers.pocl import client
     from kcl.cache.entry import Entry
 
     folder, names = sys.argv[1], json.loads(sys.argv[2])
     for address, path in names:
         with open(path, "rb") as stream:
-            client.request(folder, address, Entry.unpack(stream.read()), settings.environment())
+            client.request(folder, address, Entry.unpack(stream.read()))
     print(json.dumps(client.idle(folder, 60)))
 """
 
