@@ -178,11 +178,7 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
     for part in entry.key.parts:
         if not (isinstance(part.name, str) and isinstance(part.value, str)):
             raise TypeError(f"a key holds texts only: {part!r}")
-    document = {
-        "key": entry.key.parts,
-        "metadata": entry.metadata,
-        "parts": described,
-    }
+    document = {"key": entry.key.parts, "metadata": entry.metadata, "parts": described}
     # ensure_ascii would write two lone surrogates and the character they encode as the same escapes
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")

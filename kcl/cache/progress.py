@@ -72,7 +72,7 @@ class Line:
 
     def say(self, text: str) -> None:
         """Show this text from now on: at once where two seconds have passed, else then."""
-        if not self._is_first or not _is_wanted():
+        if not self._is_first or not settings.read().progress:
             return
         with _state().lock:
             self._text = text
@@ -112,10 +112,6 @@ def making(kernel: str) -> Iterator[None]:
             yield
     finally:
         state.seconds += time.monotonic() - began
-
-
-def _is_wanted() -> bool:
-    return settings.read().progress
 
 
 def _is_alone() -> bool:

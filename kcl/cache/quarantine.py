@@ -33,15 +33,9 @@ def put(folder: str, address: str, blob: bytes, reason: str, keep: int = 16) -> 
 def _collect(folder: str, keep: int) -> None:
     if not os.path.isdir(folder) or os.path.islink(folder):
         return
-    stems = {_stem(name) for name in os.listdir(folder)} - {""}
+    ends = (places.DAMAGED, places.REASON)
+    stems = {name.removesuffix(end) for name in os.listdir(folder) for end in ends if name.endswith(end)} - {""}
     for stem in sorted(stems, reverse=True)[keep:]:
-        for suffix in (places.DAMAGED, places.REASON):
+        for suffix in ends:
             with suppress(OSError):
                 os.unlink(os.path.join(folder, stem + suffix))
-
-
-def _stem(name: str) -> str:
-    for suffix in (places.DAMAGED, places.REASON):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return ""

@@ -235,12 +235,14 @@ def _published(store: Directory, entry: Entry) -> Entry | None:
 
 def _holds_all(before: Entry, task: Task) -> bool:
     """Tell whether a published entry leaves nothing to do."""
+    if not before.metadata.get("complete"):
+        return False
     try:
         place = poclbin.read(before.parts["binary"]).program
     except ValueError:
-        return bool(before.metadata.get("complete"))
+        return True
     there = [] if task.user_cache is None else specialised_paths(task.user_cache, place)
-    return bool(before.metadata.get("complete")) and set(there) <= _code_in(before, place).keys()
+    return set(there) <= _code_in(before, place).keys()
 
 
 def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
@@ -264,9 +266,8 @@ def _publish(
         return  # never the reverse
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
-    metadata = {**kept, **about}
     log = traces.without_directories(job.parts.get("build.log", b""))
-    entry = Entry(job.key, metadata, {**job.parts, "build.log": log, "binary": blob})
+    entry = Entry(job.key, {**kept, **about}, {**job.parts, "build.log": log, "binary": blob})
     packed = entry.pack()
     store.put(str(job.metadata["address"]), packed)
     growth.add(len(packed))

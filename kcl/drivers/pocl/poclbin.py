@@ -72,11 +72,9 @@ def read(blob: bytes) -> Container:
     bitcode = reader.file()
     if bitcode.path != "/program.bc":
         raise ValueError(f"the first file is {bitcode.path!r}, not the bitcode")
-    kernels = []
-    for _ in range(count):
-        kernels.append(_kernel(reader))
+    kernels = tuple([_kernel(reader) for _ in range(count)])
     reader.finish()
-    container = Container(header, directory, bitcode, tuple(kernels))
+    container = Container(header, directory, bitcode, kernels)
     if len({kernel.name for kernel in kernels}) != count or write(container) != blob:
         raise ValueError("the binary is not written as PoCL writes it")
     return container

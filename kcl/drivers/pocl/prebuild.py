@@ -169,13 +169,10 @@ class Ahead:
             # What came in between was left to this thread.
             return bool(self._unbuilt) and _goes_on() and self._building.acquire(blocking=False)
         with _Step():
-            self._build(self._unbuilt.popleft())
+            made = self._made.get(self._unbuilt.popleft())
+            if made is not None:
+                made.complete(self._options)
         return True
-
-    def _build(self, place: str) -> None:
-        made = self._made.get(place)
-        if made is not None:
-            made.complete(self._options)
 
 
 def _work(found: weakref.ref[Ahead]) -> None:
