@@ -79,15 +79,12 @@ def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], 
     event, outputs = _on_stand_ins(invoke, notes, passed)(_Kernels(kernels), queue, None, None, None, **given)
     if event is not notes.last or event is None:
         raise Unusual("the event of another launch is returned")
-    named = {key: _name(value) for key, value in outputs.items()} if isinstance(outputs, dict) else None
-    return Recording(
-        notes.made,
-        notes.steps,
-        notes.waited,
-        notes.written,
-        tuple(_name(value) for value in outputs) if named is None else named,
-        notes.names,
-    )
+    named: tuple[str, ...] | dict[str, str]
+    if isinstance(outputs, dict):
+        named = {key: _name(value) for key, value in outputs.items()}
+    else:
+        named = tuple(_name(value) for value in outputs)
+    return Recording(notes.made, notes.steps, notes.waited, notes.written, named, notes.names)
 
 
 class _Event:

@@ -11,6 +11,7 @@ import math
 import operator
 import os
 import re
+import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -172,12 +173,9 @@ def noted(error: Exception, kernel: str, recipe: Any) -> None:
     add = getattr(error, "add_note", None)
     if add is None or isinstance(error, KclError) or recipe is None:
         return
-    code, line, trace = inspect.unwrap(recipe).__code__, 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code is code:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    note = f"in the recipe of kernel {kernel}: {code.co_filename}, line {line or code.co_firstlineno}"
+    code = inspect.unwrap(recipe).__code__
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
+    note = f"in the recipe of kernel {kernel}: {code.co_filename}, line {lines[-1] if lines else code.co_firstlineno}"
     if note not in getattr(error, "__notes__", ()):
         add(note)
 
@@ -186,12 +184,11 @@ def _misfit(error: Exception) -> str:
     """Write both sizes of a launch that OpenCL refused for its local size, and why, where that can be told."""
     if not isinstance(error, cl.Error) or error.code != cl.status_code.INVALID_WORK_GROUP_SIZE:
         return ""
-    trace = error.__traceback__
-    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_INVOKER):
-        trace = trace.tb_next
-    if trace is None:
+    frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
+    invoker = next((frame for frame in frames if frame.f_code.co_filename.startswith(_INVOKER)), None)
+    if invoker is None:
         return ""
-    found = trace.tb_frame.f_locals  # what the invoker has found, from the call or from what is declared
+    found = invoker.f_locals  # what the invoker has found, from the call or from what is declared
     sizes = found["global_size"], found["local_size"]
     reason = _why_misfit(found["_kcl_knl"], found["queue"].device, *sizes)
     return f"global_size={sizes[0]!r}, local_size={sizes[1]!r}" + (f": {reason}" if reason else "")
@@ -225,13 +222,12 @@ def untyped(call: Call, names: Iterable[str]) -> Exception | None:
 
 def _is_of_invoker(error: Exception) -> bool:
     """Tell whether an invoker has raised an error, or pyopencl below it; an allocator of the user raises its own."""
-    trace, below = error.__traceback__, False
-    while trace is not None:
-        path = trace.tb_frame.f_code.co_filename
+    below = False
+    for frame, _line in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
         if below and not path.startswith((_INVOKER, os.path.dirname(cl.__file__))):
             return False
         below = below or path.startswith(_INVOKER)
-        trace = trace.tb_next
     return below
 
 
