@@ -73,9 +73,9 @@ class Store(Reader, Protocol):
 def address(digest: str, folder: str = "", label: str = "") -> str:
     """Make an address that is safe as a relative path on every file system from any folder and label."""
     made = digest
-    if label := _safe(label, _LABEL_LENGTH):
+    if label := safe(label, _LABEL_LENGTH):
         made = f"{label}-{made}"
-    if folder := _safe(folder, _FOLDER_LENGTH):
+    if folder := safe(folder, _FOLDER_LENGTH):
         made = f"{folder}/{made}"
     digest_of(made)
     return made
@@ -99,7 +99,8 @@ def _is_safe(text: str, length: int) -> bool:
     return 0 < len(text) <= length and text[0] != "." and _SAFE.issuperset(text)
 
 
-def _safe(text: str, length: int) -> str:
+def safe(text: str, length: int) -> str:
+    """Return as much of a text as may stand in the name of a file on every file system; empty where nothing may."""
     if not _SAFE.issuperset(text):
         text = re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
     return text[:length].strip(".")

@@ -14,7 +14,6 @@ a home directory have different devices, hence queues of their own.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import time
@@ -24,6 +23,7 @@ from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry
+from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
@@ -193,7 +193,7 @@ class Queue:
 def node() -> str:
     """Return this machine's name as a folder's name."""
     name = os.uname().nodename if hasattr(os, "uname") else "local"
-    return re.sub(r"[^A-Za-z0-9._+-]+", "_", name)[:80].strip(".") or "local"
+    return safe(name, 80) or "local"
 
 
 def _latest(path: str) -> float:

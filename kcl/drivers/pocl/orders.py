@@ -66,9 +66,7 @@ class State:
         """Leave to the parent what the parent asked for."""
         self.orders.clear()
 
-    def on_change(self) -> None:
-        """Forget what was asked for: orders lie elsewhere now."""
-        self.orders.clear()
+    on_change = after_fork  # orders lie elsewhere now
 
 
 _state = process.own(State)
