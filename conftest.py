@@ -83,7 +83,7 @@ def pytest_generate_tests(metafunc):
 
 def pytest_collection_modifyitems(items):
     import pyopencl as cl
-    import pyopencl.invoker  # noqa: F401  # opens its dictionary as it is imported: that of the session, not of a test
+    import pyopencl.invoker  # opens its dictionary as it is imported: that of the session, not of a test
 
     gpus = [device for p in cl.get_platforms() for device in p.get_devices() if device.type & cl.device_type.GPU]
     for item in items:

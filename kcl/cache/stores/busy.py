@@ -56,8 +56,9 @@ class State:
             turn.release()
 
     def after_fork(self) -> None:
-        """Let steps go on in a child, whose only thread is the one that forked."""
+        """Let a child open connections of its own; what threads hold that are not there is theirs for ever."""
         self.after_fork_in_parent()
+        self.open, self.opening = WeakSet(), threading.RLock()
         self.held.clear()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -160,3 +161,25 @@ except sqlite3.OperationalError:
                 os._exit(status)
             thread.join()
             assert os.waitpid(child, 0)[1] == 0
+
+    def test_fork_beside_one_that_takes_long(self, path, monkeypatch):
+        """A child opens the file although another thread held the turns for longer than the fork waited for them."""
+        monkeypatch.setattr(busy, "_FORK_SECONDS", 0.05)
+        connection, held, over = busy.connect(path, "rw"), threading.Event(), threading.Event()
+
+        def hold():
+            with busy._state().opening, connection.turn:
+                held.set()
+                over.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(60)
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # ends a child that waits for ever
+            os._exit(keys(busy.connect(path, "ro")) != {"a"})
+        over.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0
+        connection.close()
