@@ -307,11 +307,12 @@ def _wrong_array(call: Call, name: str, value: Any) -> str:
 
 
 def _wrong_size(name: str, value: Any) -> str:
-    """Say what is wrong with a size or an offset of a launch; zero work-items are launched as nothing."""
+    """Say what is wrong with a size or an offset of a launch; zero work-items in all are launched as nothing."""
     axes = value if isinstance(value, (tuple, list)) else (value,)
-    if 1 <= len(axes) <= 3 and all(isinstance(axis, (int, np.integer)) and axis >= 0 for axis in axes):
+    least = 1 if name == "local_size" else 0
+    if 1 <= len(axes) <= 3 and all(isinstance(axis, (int, np.integer)) and axis >= least for axis in axes):
         return ""
-    return f"{name} is a number of work-items, 0 or more, or a tuple of at most three, not {_shown(value)}"
+    return f"{name} is a number of work-items, {least} or more, or a tuple of at most three, not {_shown(value)}"
 
 
 def _wrong_beside(call: Call) -> str:

@@ -328,6 +328,8 @@ class TestLaunchSizes:
             ({"global_size": (4.0,)}, "global_size is a number of .* not the tuple"),
             ({"global_size": "n"}, "global_size is a number of .* not the str 'n'"),
             ({"local_size": (1, 1, 1, 1)}, "local_size is a number of .* not the tuple"),
+            ({"local_size": 0}, "local_size is a number of work-items, 1 or more, .* not the int 0"),
+            ({"local_size": (2, 0)}, "local_size is a number of work-items, 1 or more, .* not the tuple"),
             ({"global_offset": -1}, "global_offset is a number of .* not the int -1"),
             (
                 {"globl_size": 4},
@@ -348,6 +350,12 @@ class TestLaunchSizes:
             kernel(queue, x=x, value=1, local_size=1)
             assert x.get(queue).tolist() == expected(4, 1, 1, 4, 0)
         assert kcl.stats()["generator"]["errors"] == kcl.stats()["binary"]["errors"] == 0
+
+    @pytest.mark.one_platform
+    def test_no_group(self, queue):
+        """A local size that is declared and comes out as zero is refused: PoCL would launch nothing."""
+        with pytest.raises(ValueError, match=r"local_size is \(0,\), and each axis of a group has 1 work-item or more"):
+            numbered(local_size="n//8")(queue, x=zeros(queue), value=1)
 
     @pytest.mark.one_platform
     def test_of_loopy(self, queue):

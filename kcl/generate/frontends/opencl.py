@@ -368,6 +368,8 @@ def _write_sizes(write: _Writer, source: Source) -> None:
         unless = "" if name == "global_size" else f"{name} is not None and "
         write(f"if {unless}not isinstance({name}, tuple):")
         write(f"{name} = tuple({name}) if isinstance({name}, list) else ({name},)", 2)
+    write("if local_size is not None and 0 in local_size:")  # PoCL launches nothing, and says nothing
+    write.refuse("ValueError", 2, "local_size is %s, and each axis of a group has 1 work-item or more", "local_size")
 
 
 def _write_launch(write: _Writer, source: Source, arrays: list[Array]) -> None:
