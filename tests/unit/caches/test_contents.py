@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 
-import pyopencl.version
 import pytest
 
 from kcl import caches
@@ -122,12 +121,3 @@ def test_total():
     ]
     assert contents.total(found) == (3, 31, 5.0, 9, "torn")
     assert contents.total([]) == (0, 0, 0.0, 0.0, "")
-
-
-def test_version(monkeypatch, tmp_path):
-    """The version is that of the installed package; none is told of one that is not here, or half removed."""
-    assert contents.version("pyopencl") == pyopencl.version.VERSION_TEXT
-    assert contents.version("hidet") == ""
-    (tmp_path / "hidet-0.6.dist-info").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    assert contents.version("hidet") == ""
