@@ -206,10 +206,11 @@ def emit(
     written = asking if event.outcome != "hit" or state.kept is not None else None
     parameters = None if written is None else written.texts()
     with state.lock:
-        uses, is_first = state.uses, not state.tallies
+        is_first = not state.tallies
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
             _count(row, event)
         for digest in entries:
+            uses = state.uses  # a signal handler may take what is there
             if digest in uses or len(uses) < _PLACES:
                 count, _last, seconds, saved = uses.get(digest, _UNUSED)
                 if not count and asking is not None:

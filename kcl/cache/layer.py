@@ -202,9 +202,12 @@ class Layer:
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            from kcl.cache import quarantine
+            try:
+                from kcl.cache import quarantine
 
-            quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
+                quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
+            except (ImportError, *_FAULTS) as failure:
+                events.logger().debug("quarantine: %s", failure)
 
     def fault(self, action: str, error: Exception) -> None:
         """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""

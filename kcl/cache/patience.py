@@ -89,36 +89,38 @@ class Patience:
     Waits of one kind share their bounds.
     """
 
-    __slots__ = ("_alive", "_begin", "_crowd", "_kind", "_maker", "_shown", "_spent", "_what", "gave_up")
+    __slots__ = ("_asked", "_begin", "_idle", "_kind", "_maker", "_shown", "_spent", "_what", "gave_up")
 
     def __init__(self, what: str, kind: str = "makers") -> None:
         self._what, self._kind = what, kind
-        self._begin = self._alive = time.monotonic()
+        self._begin = self._asked = time.monotonic()
+        self._idle = 0.0  # the seconds without a sign of work since then
         self._shown = SHOWN_SECONDS
         self._maker = ""
-        self._crowd = 1.0
         self._spent: tuple[bytes, ...] = ()
         self.gave_up = False
 
     def is_over(self, maker: str, signs: Signs, said: str = "", crowd: float = 1.0) -> bool:
         """Tell whether to go on without a maker, which has these signs; `said` names the maker to people.
 
-        `crowd` is how many share a core with a maker whose processor time the signs do not tell; the largest counts.
+        `crowd` is how many share a core with a maker whose processor time the signs do not tell: the time since the
+        last call counts by the share that the maker may have had.
         """
-        self._crowd = max(self._crowd, crowd)
         now, state = time.monotonic(), _state()
         self._show(now, said or f"process {maker}")
+        self._idle += (now - self._asked) / crowd
+        self._asked = now
         if maker != self._maker:
-            self._maker, self._alive = maker, now
+            self._maker, self._idle = maker, 0.0
         if signs.spent and (signs.runs or signs.spent != self._spent):
-            self._spent, self._alive = signs.spent, now
+            self._spent, self._idle = signs.spent, 0.0
         before = state.left_behind.get(maker)
         if before is not None and before == signs:
             self.gave_up = True
             return True
         in_vain = state.in_vain.get(self._kind, 0.0)
-        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - in_vain) * self._crowd
-        self.gave_up = now - self._alive > bound or now - self._begin > max(0.0, LONGEST_SECONDS - in_vain)
+        bound = STOPPED_SECONDS if signs.is_stopped else max(STOPPED_SECONDS, IDLE_SECONDS - in_vain)
+        self.gave_up = self._idle > bound or now - self._begin > max(0.0, LONGEST_SECONDS - in_vain)
         if self.gave_up:
             state.in_vain[self._kind] = in_vain + now - self._begin
             if signs.spent:
@@ -127,8 +129,8 @@ class Patience:
 
     def begin_again(self) -> None:
         """Begin to wait for another maker, which is not known yet."""
-        self._begin = self._alive = time.monotonic()
-        self._maker, self.gave_up = "", False
+        self._begin = self._asked = time.monotonic()
+        self._maker, self._idle, self.gave_up = "", 0.0, False
 
     def _show(self, now: float, said: str) -> None:
         waited = now - self._begin

@@ -104,10 +104,12 @@ def used() -> int:
     for layer in settings.LAYERS:
         for store in inventory.stores(layer, []):
             with suppress(OSError):
-                if isinstance(store, Directory):
-                    total += sum(size for _time, size, _inode in store.stamps().values())
-                else:
+                if not isinstance(store, Directory):
                     total += os.path.getsize(store.location)
+                    continue
+                for _address, item in store.items():
+                    with suppress(OSError):
+                        total += item.stat(follow_symlinks=False).st_size
     return total
 
 

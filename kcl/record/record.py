@@ -89,13 +89,19 @@ class Record(Standing):
         self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
         self.exposed = False  # whether a program holds parts of the unit that it may change
         self.dependents: list[weakref.ref[Record]] = []
-        for record in self.inputs:
-            if record.function not in CONSTRUCTORS:
-                record.dependents.append(weakref.ref(self, record.dependents.remove))
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
         self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
         self.kernels: dict[Any, Any] = {}
+        self._depend()
+
+    def _depend(self) -> None:
+        """Make this record known to its inputs, once it is whole: another thread may expose one of them meanwhile."""
+        shared = [record for record in self.inputs if record.function not in CONSTRUCTORS]
+        for record in shared:
+            record.dependents.append(weakref.ref(self, record.dependents.remove))
+        if any(record.exposed for record in shared):
+            self.exposed = True
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:
         digested = [self.function, self.state, str(len(arguments))]
@@ -111,6 +117,9 @@ class Record(Standing):
             digested += name, text
         self._digested = digested
         self.digest = texts.digest(digested)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Record:
+        return self  # as a unit is copied that another thread asks
 
     @property
     def is_made(self) -> bool:

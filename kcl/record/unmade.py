@@ -78,7 +78,7 @@ class Unmade(_Bare):
         return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self.__copy__()
+        return Unmade.__copy__(self)  # another thread may be asking: then its class is loopy's now
 
 
 class _Fields:

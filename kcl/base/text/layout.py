@@ -28,7 +28,12 @@ def shortened(text: str, width: int) -> str:
 
 def cut(text: str, width: int) -> str:
     """Leave the end of a text out where it has no room."""
-    return text if columns_of(text) <= width else text[: width - len(_LEFT_OUT)] + _LEFT_OUT
+    if columns_of(text) <= width:
+        return text
+    kept = text[: width - len(_LEFT_OUT)]
+    while columns_of(kept) > width - len(_LEFT_OUT):  # a letter may take two columns
+        kept = kept[:-1]
+    return kept + _LEFT_OUT
 
 
 def counted(count: int, one: str, many: str) -> str:

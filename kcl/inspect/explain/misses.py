@@ -281,16 +281,15 @@ def _is_explained(one: Missed) -> bool:
 
 def in_words(explanation: Explanation) -> list[str]:
     """Write an explanation as lines for a person."""
-    return [*_compared_with([explanation]), *_changed(explanation)]
+    return [*_compared_with(explanation), *_changed(explanation)]
 
 
-def _compared_with(explanations: Iterable[Explanation]) -> list[str]:
-    """Name the nearest earlier entries of explanations that say the same."""
-    nearest = {one.nearest.key.digest[:12]: one.nearest for one in explanations if one.nearest is not None}
-    if not nearest:
+def _compared_with(explanation: Explanation | None) -> list[str]:
+    """Name the earlier entry that the explanation compares with."""
+    if explanation is None or explanation.nearest is None or not explanation.changes:
         return []
-    still = ", which a helper still writes" if any(_PENDING in one.metadata for one in nearest.values()) else ""
-    return [f"nearest earlier {'entry' if len(nearest) == 1 else 'entries'}: {', '.join(nearest)}{still}"]
+    still = ", which a helper still writes" if _PENDING in explanation.nearest.metadata else ""
+    return [f"nearest earlier entry: {explanation.nearest.key.digest[:12]}{still}"]
 
 
 def _changed(explanation: Explanation) -> list[str]:
@@ -304,7 +303,7 @@ def lines(found: Iterable[Told]) -> list[str]:
     """Write look-ups and what explains them as lines for a person.
 
     Look-ups of one layer that have the same explanation stand together, and it stands below them once: the kernels of
-    one file change together.
+    one file change together. The earlier entry of each stands beside it then.
     """
     alike: dict[tuple[str, ...], list[Told]] = {}
     for one in found:
@@ -312,8 +311,12 @@ def lines(found: Iterable[Told]) -> list[str]:
         alike.setdefault((one.missed.layer, one.missed.outcome, *words), []).append(one)
     said = []
     for (_layer, _outcome, *words), group in alike.items():
-        compared_with = _compared_with(one.explanation for one in group if one.explanation is not None)
-        said += [*(one.title for one in group), *(f"  {line}" for line in (*compared_with, *words))]
+        entries = [_compared_with(one.explanation) for one in group]
+        shared = entries[0] if entries.count(entries[0]) == len(entries) else []
+        said += [
+            "; ".join([one.title, *(entry if not shared else ())]) for one, entry in zip(group, entries, strict=True)
+        ]
+        said += [f"  {line}" for line in (*shared, *words)]
     return said
 
 

@@ -311,7 +311,7 @@ def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
         name = waiting.pop()
         if name not in found and _is_installed(name):
             found.add(name)
-            if name not in ends:
+            if name == distribution or name not in ends:
                 waiting += _requirements(name)
     return found
 

@@ -42,6 +42,17 @@ class TestStats:
             events.made("entrypoints of split_iname", "driver.py:7")
         assert kcl.stats()["made"] == {"entrypoints of split_iname (driver.py:7)": 2}
 
+    def test_taken_between(self):
+        """What is handed over while a look-up is counted, as by a signal handler, does not take the rest with it."""
+
+        def digests():
+            yield "a"
+            events.taken()
+            yield "b"
+
+        events.emit(event(), entries=digests())
+        assert events.taken().uses.keys() == {"b"}
+
     def test_copy(self):
         """What stats returns is the caller's own."""
         kcl.stats()["binary"]["hits"] = 99

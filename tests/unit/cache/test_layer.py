@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -115,6 +116,17 @@ class TestFaults:
         with pytest.warns(CacheWarning, match="set a damaged entry"):
             assert found.look_up(other.digest, other).outcome == "error"
         assert found.look_up(other.digest, other).outcome == "miss"
+
+    @pytest.mark.faults
+    def test_no_quarantine(self, directories, monkeypatch):
+        """A damaged entry is a miss also where the module that keeps such entries cannot be read now."""
+        monkeypatch.delattr("kcl.cache.quarantine", raising=False)
+        monkeypatch.setitem(sys.modules, "kcl.cache.quarantine", None)
+        directories[0].put(KEY.digest, b"torn")
+        found = layer(directories[0])
+        with pytest.warns(CacheWarning, match="set a damaged entry"):
+            assert found.look_up(KEY.digest, KEY).outcome == "error"
+        assert found.look_up(KEY.digest, KEY).outcome == "miss"
 
 
 class TestFullFileSystem:

@@ -86,6 +86,15 @@ class TestCrowd:
                 time.sleep(0.01)
         assert 2 * patience.IDLE_SECONDS <= time.monotonic() - started < 2 * patience.IDLE_SECONDS + 1
 
+    def test_moment(self):
+        """A crowd counts for as long as it is there."""
+        started = time.monotonic()
+        with Patience("matmul") as one:
+            assert not one.is_over("another", Signs(), crowd=50.0)
+            while not one.is_over("another", Signs()):
+                time.sleep(0.01)
+        assert time.monotonic() - started < patience.IDLE_SECONDS + 1
+
     def test_processes(self):
         """Processes that want to run count, and one is the least."""
         assert patience.crowd() >= 1

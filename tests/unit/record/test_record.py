@@ -274,6 +274,36 @@ class TestChanged:
         array -= 1
         assert not one.changed()
 
+    def test_exposed_in_between(self):
+        """A program that gets parts of an input while a record makes itself known finds the record, and it counts."""
+        found = []
+
+        class Exposing(list):
+            def append(self, link):
+                super().append(link)
+                thread = threading.Thread(target=lambda: found.extend(root.expose()))
+                thread.start()
+                thread.join()
+
+        root = chain(1)
+        root.dependents = Exposing()
+        last = call("split_iname", unit(root))
+        assert found[:2] == [root, last]
+        assert last.exposed
+        assert last.changed()
+
+    def test_exposed_before(self):
+        """A record whose input was exposed after its arguments were taken counts as one that was exposed."""
+
+        class Late(list):
+            def append(self, link):
+                root.exposed = True
+                super().append(link)
+
+        root = chain(1)
+        root.dependents = Late()
+        assert call("split_iname", unit(root)).exposed
+
     def test_plain_values_cannot_change(self):
         """Nothing is kept of plain values and of containers that are copied."""
         assert call("f", 1, "a", [2, {"b": (3,)}], np.float32, {4}).kept == []

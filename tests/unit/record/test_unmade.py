@@ -58,6 +58,11 @@ class TestWithoutAnAnswer:
         assert not unit != make()  # noqa: SIM202
         assert is_waiting(unit)
         assert unit != other
+        asked = waiting()
+        record = unmade.record_of(asked)
+        _ = asked.entrypoints  # as another thread may, after a copy of it has begun
+        assert unmade.Unmade.__deepcopy__(asked, {}) is asked
+        assert copy.deepcopy(record) is record
         for name in ("__array__", "__array_interface__", "__len__", "dtype", "__kcl_key__"):
             assert not hasattr(waiting(), name)
         for operation in (len, float):

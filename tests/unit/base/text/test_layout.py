@@ -19,6 +19,12 @@ def test_cut(width, short):
     assert cut("abcdef", width) == short
 
 
+def test_cut_wide_letters():
+    """Letters that take two columns are cut by columns, and what has room stays whole."""
+    assert cut("漢字漢字漢字", 12) == "漢字漢字漢字"
+    assert cut("漢字漢字漢字", 10) == "漢字漢..."
+
+
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("π", 1), ("漢字", 4), ("e\u0301", 1)])
 def test_columns(text, width):
     """Some letters take two columns, some none."""

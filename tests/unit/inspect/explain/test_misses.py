@@ -116,9 +116,8 @@ class TestCall:
             events.emit(Event("generator", name, "", "bypass", "time.time reads the time", 0.5, 1))
         said = CliRunner().invoke(main, ["explain"]).stdout.splitlines()
         assert said[1:] == [
-            "  add, binary layer: miss",
-            "  mul, binary layer: miss",
-            f"    nearest earlier entries: {before['add'].digest[:12]}, {before['mul'].digest[:12]}",
+            f"  add, binary layer: miss; nearest earlier entry: {before['add'].digest[:12]}",
+            f"  mul, binary layer: miss; nearest earlier entry: {before['mul'].digest[:12]}",
             "    option: 1 -> 2",
             "  new add, binary layer: miss",
             "  new mul, binary layer: miss",
