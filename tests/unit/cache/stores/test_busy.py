@@ -74,7 +74,7 @@ class TestConnection:
         """A holder that does nothing is left behind, and waited for once only."""
         code = WRITER.replace("time.sleep(0.2)", "sys.stdin.readline()")
         with closing(busy.connect(path, "ro")) as connection, beside(code, path, "9"):
-            for longest in (5.0, 0.15):
+            for longest in (50.0, 0.5):  # a second, times those who share a core; then at once
                 started = time.monotonic()
                 with pytest.raises(sqlite3.OperationalError, match="locked"):
                     keys(connection)
