@@ -198,8 +198,9 @@ def _watching(patches: State) -> Iterator[None]:
                     _wrap(owner, name, _FUNCTIONS[name], staticmethod)
             for owner, name in _starters():
                 _replace(owner, name, _observing(getattr(owner, name)))
-            for name in ("__getitem__", "__iter__", "__len__"):
-                _wrap(type(os.environ), name, _saw_variable if name == "__getitem__" else _saw_environment)
+            for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else ())):
+                patches.wrapped.append((environment, "__class__", type(environment)))
+                setattr(environment, "__class__", _Environment)  # noqa: B010  # as it is put back
         patches.watchers += 1  # last: what was wrapped in part is wrapped again
     try:
         yield
@@ -211,16 +212,18 @@ def _watching(patches: State) -> Iterator[None]:
                 patches.wrapped.pop()
 
 
-def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any] | None = None) -> None:
-    original = getattr(owner, name)
+def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any]) -> None:
+    _replace(owner, name, kind(_seen(getattr(owner, name), saw)))
 
+
+def _seen(original: Callable[..., Any], saw: Callable[..., None]) -> Callable[..., Any]:
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
         observed = getattr(_state, "observed", None)
         if observed is not None and _is_users():
             saw(observed, *arguments)
         return original(*arguments, **keywords)
 
-    _replace(owner, name, kind(wrapper) if kind else wrapper)
+    return wrapper
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
@@ -298,6 +301,19 @@ def _saw_variable(observed: Observed, _environ: object, name: Any = None) -> Non
 
 def _saw_environment(observed: Observed, *_arguments: object) -> None:
     observed.refuse("listed the environment", "env")
+
+
+# The class of the environment while it is watched. The methods of its own class are not wrapped: Python 3.13.0 calls
+# the old ones where a class has changed a thousand times.
+_Environment = type(
+    "_Environment",
+    (type(os.environ),),
+    {
+        "__getitem__": _seen(type(os.environ).__getitem__, _saw_variable),
+        "__iter__": _seen(type(os.environ).__iter__, _saw_environment),
+        "__len__": _seen(type(os.environ).__len__, _saw_environment),
+    },
+)
 
 
 def _is_users() -> bool:

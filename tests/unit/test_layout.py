@@ -98,7 +98,8 @@ class TestFences:
         """The environment is read in the settings and in the rows of foreign caches only."""
         readers = places(r"(?<!type\()\bos\.(environ|environb|getenv|getenvb)\b|from os import [^\n]*environ")
         beside_kcl = {"integrations.children.sitecustomize"}  # read by any interpreter, with kcl or without
-        assert readers <= {"base.settings", "caches", "caches.table"} | beside_kcl
+        watching = {"record.observe"}  # gives the environment another class, and reads nothing of it
+        assert readers <= {"base.settings", "caches", "caches.table"} | beside_kcl | watching
 
     def test_command_line(self):
         """click and rich are imported by the command line only."""

@@ -121,6 +121,17 @@ class TestFiles:
         assert observed.working_directory
         assert not observed.refusals
 
+    def test_many_times(self):
+        """A variable is seen however many recipes were observed before in the same process."""
+
+        def read():
+            return os.environ["HOME"], os.environb[b"HOME"]
+
+        for _ in range(400):
+            read()
+            assert list(seen(read).variables) == ["HOME"]
+        assert type(os.environ).__name__ == type(os.environb).__name__ == "_Environ"
+
     @pytest.mark.skipif(sys.version_info < (3, 12), reason="no audit event; the walk refuses the function by its name")
     def test_thread_that_is_not_watched(self):
         """A thread that is started by a function that was kept before is refused."""
