@@ -141,7 +141,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("key", "string or null", "the digest of the key; null where it was not known"),
             Field("nearest", "string or null", "the digest of the nearest earlier entry, if there is one"),
             Field("changes", "list of <change>", "what differs from it; of a bypass nothing"),
-            Field("words", "list of string", "the lines that are printed without `--json`"),
+            Field("words", "list of string", "its explanation as lines, as `kcl explain` prints that"),
             is_list=True,
             change=(
                 Field("part", "string", "the name of the part of the key"),

@@ -200,7 +200,7 @@ def _watching(patches: State) -> Iterator[None]:
                 _replace(owner, name, _observing(getattr(owner, name)))
             for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else ())):
                 patches.wrapped.append((environment, "__class__", type(environment)))
-                setattr(environment, "__class__", _Environment)  # noqa: B010  # as it is put back
+                environment.__class__ = _Environment
         patches.watchers += 1  # last: what was wrapped in part is wrapped again
     try:
         yield
