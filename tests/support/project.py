@@ -8,11 +8,13 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.drivers.pocl import client
+from kcl.drivers.pocl.jobs import Queue
 
 SUPPORT = pathlib.Path(__file__).parent
 ROOT = SUPPORT.parents[1]
@@ -111,8 +113,12 @@ class Project:
         return run
 
     def finish(self) -> None:
-        """Wait for the helper."""
-        assert client.idle(str(self.child.cache / "kcl"), 120)
+        """Wait until the helper has done its work and has ended: after that nothing below the cache changes by itself."""
+        kcl, end = str(self.child.cache / "kcl"), time.monotonic() + 120
+        assert client.idle(kcl, 120)
+        while Queue(kcl).has_helper():
+            assert time.monotonic() < end, "the helper does not end"
+            client.dismiss(kcl)
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""
