@@ -220,6 +220,10 @@ def _text(program: Program, main: ModuleType, file: str = "<string>", given: str
     sys.argv = [given, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
+    if given == "-c" and sys.version_info >= (3, 13):  # since when Python shows the lines of such a text in a traceback
+        import linecache
+
+        linecache.cache[file] = (len(program.name), None, program.name.splitlines(keepends=True), file)
     exec(compile(program.name, file, "exec", dont_inherit=True), vars(main))
 
 
