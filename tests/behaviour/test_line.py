@@ -6,8 +6,8 @@ import os
 import pathlib
 import pickle
 import shutil
-import time
 import sys
+import time
 
 import pytest
 from project import NUMBERS, PROGRAMS, X, files

@@ -113,7 +113,7 @@ class Project:
         return run
 
     def finish(self) -> None:
-        """Wait until the helper has done its work and has ended: after that nothing below the cache changes by itself."""
+        """Wait until the helper has done its work and has ended: nothing below the cache changes by itself then."""
         kcl, end = str(self.child.cache / "kcl"), time.monotonic() + 120
         assert client.idle(kcl, 120)
         while Queue(kcl).has_helper():
