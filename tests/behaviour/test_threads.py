@@ -60,6 +60,7 @@ def test_same_kernels(context, share):
     assert misses() == [KERNELS, KERNELS]
 
 
+@pytest.mark.slow
 def test_long_builds(context, monkeypatch):
     """A program is waited for as long as the compiler works, also where the compiler serves another thread first."""
     monkeypatch.setattr(patience, "IDLE_SECONDS", 0.4)
