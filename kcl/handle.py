@@ -2,69 +2,31 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import line
-from kcl.base import process, settings, spans
-from kcl.build import leases
-from kcl.build.bind import launcher_of, learn
+from kcl.base import settings, spans
 from kcl.build.program_key import slots_of
-from kcl.build.stage import Build, is_current
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
-from kcl.code import Ready
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.origins import SLOW, Origin
-from kcl.generate.stage import Generate, Given
-from kcl.launch import ARRAYS, Launcher, MissingArguments, unpack
+from kcl.generate.stage import Given
+from kcl.launch import ARRAYS, MissingArguments, unpack
+from kcl.line import Line, bindings_of
 from kcl.record import unmade
 from kcl.record.declarations import NOTHING, Declared, Task
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.key import Key
+    from kcl.code import Ready
 
-_ATTRIBUTE = "_kcl_bindings"
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
-
-
-class Bindings:
-    """What is bound for one queue or context object of the user; it dies with that object.
-
-    Launchers are kept by the digest of their code and by thread, since no `cl.Kernel` may be shared by two. `own` are
-    events known to be of the queue.
-    """
-
-    __slots__ = ("__weakref__", "build", "launchers", "own")
-
-    def __init__(self, build: Build) -> None:
-        self.build = build
-        self.own: dict[cl.Event, None] = {}
-        self.launchers: dict[tuple[str, int], Launcher] = {}
-
-
-class State:
-    """What is bound anywhere. The epoch is another object after each change of the place of kcl's files."""
-
-    def __init__(self) -> None:
-        self.epoch = object()
-        self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
-
-    def on_change(self) -> None:
-        """Have every kernel looked up again."""
-        self.epoch = object()
-        for bindings in list(self.bindings):
-            bindings.launchers.clear()
-
-
-_state = process.own(State)
 
 
 class Kernel:
@@ -104,15 +66,7 @@ class Kernel:
         self.name = origin.name
         self._function = function
         self._parameters = parameters
-        self._generate = Generate(origin)
-        self._open: tuple[str, ...] | None = None
-        self._sole = ""  # the digest of the code where nothing is open: there is no other
-        self._packed: dict[str, list[tuple[Any, str]]] = {}
-        self._ready: dict[tuple[Any, ...], Ready] = {}
-        self._epoch: object = None
-        self._looked_up: dict[str, Event] = {}  # the last look-up in each layer
-        self._leases: dict[str, leases.Lease] = {}
-        self._lock = threading.RLock()
+        self._line = Line(origin, function)
 
     def __call__(
         self,
@@ -135,8 +89,9 @@ class Kernel:
         """
         if unnamed:
             raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {self._named()})")
+        line = self._line
         try:
-            hot = queue._kcl_bindings.launchers[self._sole, get_ident()].hot
+            hot = queue._kcl_bindings.launchers[line.sole, get_ident()].hot
         except (AttributeError, KeyError):
             hot = None
         if hot is not None and wait_for is None and out_host is None:
@@ -144,10 +99,8 @@ class Kernel:
             if result is not None:
                 return result
         try:
-            flat = unpack(self._packed, arguments) if self._packed else arguments
-            found = self._ready.get(tuple([getattr(flat.get(name), "dtype", None) for name in self._open or ()]))
-            bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
-            launcher = bindings.launchers.get((found.digest, get_ident())) if found and bindings else None
+            flat = unpack(line.packed, arguments) if line.packed else arguments
+            launcher = line.known(queue, flat)
             if launcher is None:
                 return self._first(queue, allocator, wait_for, out_host, arguments)
             return launcher(queue, allocator, wait_for, out_host, flat)
@@ -186,11 +139,8 @@ class Kernel:
         if elsewhere:
             names = ", ".join(elsewhere)
             raise TypeError(f"kernel {self.name!r}: bind takes every array, on the device, and these are not: {names}")
-        bindings = _bindings(queue)
-        launcher = self._launcher(bindings, ready, lead, arguments)
-        if layers.binary().verify_results and not launcher.program.is_proven(ready.code.text.kernels):
-            launcher = self._verified(bindings, ready, launcher, queue, None, arguments)
-        launcher.program.note_launch(ready.code.text.kernels)
+        launcher = self._line.bound(queue, ready, lead, arguments)
+        launcher.note_launch()
         return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
@@ -207,8 +157,7 @@ class Kernel:
         """
         with self._lead() as lead:
             ready = self._asked(context_or_queue, arguments, lead)
-            launcher = self._launcher(_bindings(context_or_queue), ready, lead)
-            launcher.program.note_launch(ready.code.text.kernels)
+            self._line.bound(context_or_queue, ready, lead).note_launch()
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`.
@@ -229,10 +178,10 @@ class Kernel:
         with self._lead() as lead:
             ready = self._asked(context_or_queue, arguments, lead)
         try:
-            slots = slots_of(_bindings(context_or_queue).build, ready.code.text)
+            slots = slots_of(bindings_of(context_or_queue).build, ready.code.text)
         except UnknownInput:
             slots = []
-        return {settings.GENERATOR: self._generate.key(), settings.BINARY: slots[0].key if slots else None}
+        return {settings.GENERATOR: self._line.generate.key(), settings.BINARY: slots[0].key if slots else None}
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -251,8 +200,8 @@ class Kernel:
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
-        given = Given(arguments)
-        said = present.lines(self.name, self._generate, given, lambda: _bindings(context_or_queue).build)
+        generate, given = self._line.generate, Given(arguments)
+        said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
         return "\n".join(said)
 
     def is_stored(self) -> bool:
@@ -264,7 +213,7 @@ class Kernel:
         >>> doubled().is_stored()
         True
         """
-        return self._generate.is_stored()
+        return self._line.generate.is_stored()
 
     def __getattr__(self, name: str) -> Any:
         """Say what stands in the place of a method of loopy's."""
@@ -278,18 +227,16 @@ class Kernel:
         return _kernel_of, (self._function.__module__, self._function.__qualname__, self._parameters)
 
     def __repr__(self) -> str:
-        state = f"{len(self._ready)} variant(s) generated" if self._ready else "nothing generated yet"
-        return f"<kcl.Kernel {self._described()}: {state}>"
+        ready = self._line.ready
+        state = f"{len(ready)} variant(s) generated" if ready else "nothing generated yet"
+        return f"<kcl.Kernel {described(self)}: {state}>"
 
     def _repr_html_(self) -> str:
         """Return the last look-up in each layer as a table, for a notebook."""
         from kcl.base.text import markup
 
-        cells = [_cells(name, self._looked_up.get(name)) for name in settings.LAYERS]
-        return markup.titled(self._described(), _HEAD, cells)
-
-    def _described(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={unmade.shown(value)}' for name, value in self._parameters.items())})"
+        cells = [_cells(name, self._line.looked_up.get(name)) for name in settings.LAYERS]
+        return markup.titled(described(self), _HEAD, cells)
 
     def _lead(self) -> Lead:
         return Lead(self.name, self._parameters, unmade.shown)
@@ -303,65 +250,15 @@ class Kernel:
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
         with spans.span("first launch", self.name), self._lead() as lead:
-            ready = self._code(queue, spoken, lead, launch=True)
-            if self._packed:
-                arguments = unpack(self._packed, arguments)
-            bindings = _bindings(queue)
-            launcher = self._launcher(bindings, ready, lead, arguments)
-            if layers.binary().verify_results and not launcher.program.is_proven(ready.code.text.kernels):
-                launcher = self._verified(bindings, ready, launcher, queue, wait_for, arguments)
+            launcher = self._line.launcher(queue, Given(spoken, launch=True), lead, arguments, wait_for)
+            self._advise(lead)
+            if self._line.packed:
+                arguments = unpack(self._line.packed, arguments)
             try:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
             finally:
                 # After a refused call too: the next one takes the short way and does not come by here.
-                launcher.program.note_launch(ready.code.text.kernels)
-
-    def _code(
-        self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead, launch: bool = False
-    ) -> Ready:
-        """Return code for the dtypes among `values`; for a `launch` every required array must be there."""
-        build = _bindings(holder).build
-        if self._epoch is not _state().epoch:
-            self._forget()
-        if self._open is not None:
-            found = self._ready.get(self._generate.choice(values))
-            if found is not None:
-                return found
-        try:
-            found = line.code(self._generate, Given(values, launch), lead, build)
-        except Exception as error:
-            self._note(error)
-            raise
-        self._advise(values)
-        self._looked_up.update({event.layer: event for event in lead.events})
-        assert self._generate.base is not None
-        opened = self._generate.base.open
-        with self._lock:
-            self._packed = opened.packed
-            self._ready[found.choice] = found
-            self._open = opened.names
-            if not opened.names and not opened.packed:
-                self._sole = found.digest
-        return found
-
-    def _note(self, error: Exception) -> None:
-        """Note on an error of the recipe, or of loopy, where it comes from."""
-        from kcl.launch import refusals
-
-        refusals.noted(error, self._described(), self._function)
-
-    def _advise(self, values: dict[str, Any]) -> None:
-        """Say what would let later runs hit, or be faster, where the look-up that just ended shows it."""
-        generate = self._generate
-        stored, generate.stored = generate.stored, None
-        if stored is not None:
-            from kcl.inspect.history import restless
-
-            restless.missed(stored)
-        elif generate.own_seconds > SLOW:
-            from kcl.generate import advice
-
-            advice.on_slow_recipe(generate.name(Given(values)), generate.own_seconds)
+                launcher.note_launch()
 
     def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> Ready:
         """Return code for the dtypes that somebody names; raises TypeError where these are not the kernel's."""
@@ -371,53 +268,28 @@ class Kernel:
 
         refusals.refuse_asked(self.name, values)
         found = self._code(holder, values, lead)
-        if not self._packed:
+        if not self._line.packed:
             invoker = found.code.invoker
             refusals.refuse_unlike(self.name, values, invoker.arguments, invoker.front_end == "opencl")
         return found
 
-    def _forget(self) -> None:
-        """Forget the code: it was looked up where kcl's files lay before."""
-        with self._lock:
-            self._epoch, self._open, self._sole = _state().epoch, None, ""
-            self._ready.clear()
+    def _code(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> Ready:
+        found = self._line.code(holder, Given(values), lead)
+        self._advise(lead)
+        return found
 
-    def _launcher(
-        self,
-        bindings: Bindings,
-        ready: Ready,
-        lead: Lead,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> Launcher:
-        place = (ready.digest, get_ident())
-        self._leases.setdefault(ready.digest, leases.lease(ready.digest))  # before the look: then nothing is let go of
-        launcher = bindings.launchers.get(place)
-        if launcher is None:
-            found = line.program(bindings.build, ready, lead, arguments)
-            self._looked_up.update({event.layer: event for event in lead.events})
-            launcher = bindings.launchers[place] = launcher_of(ready, found, bindings.own, learn)
-            leases.bound(bindings, ready.digest, bindings.build.driver.memory(found.bytes))
-        return launcher
+    def _advise(self, lead: Lead) -> None:
+        """Say what would let later runs hit, or be faster, where the look-up for this lead shows it."""
+        generate = self._line.generate
+        stored, generate.stored = generate.stored, None
+        if stored is not None:
+            from kcl.inspect.history import restless
 
-    def _verified(
-        self,
-        bindings: Bindings,
-        ready: Ready,
-        launcher: Launcher,
-        queue: cl.CommandQueue,
-        wait_for: Any,
-        arguments: dict[str, Any],
-    ) -> Launcher:
-        """Compare what a stored binary computes; returns the launcher of the program that is right."""
-        from kcl.build import results
+            restless.missed(stored)
+        elif lead.events and generate.own_seconds > SLOW:
+            from kcl.generate import advice
 
-        for event in wait_for or ():
-            event.wait()
-        right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
-        if right is None:
-            return launcher
-        new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, learn)
-        return new
+            advice.on_slow_recipe(self.name, generate.own_seconds)
 
     def _refused(
         self,
@@ -430,7 +302,7 @@ class Kernel:
         """Return the error of a call in the words of its user, None where the error itself says it."""
         from kcl.launch import refusals
 
-        base, found = self._generate.base, next(iter(self._ready.values()), None)
+        base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else ()
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.open.packed if base is not None else ()
@@ -453,12 +325,12 @@ class Kernel:
         """Write the arguments of a call as far as they are known."""
         from kcl.launch import refusals
 
-        found = next(iter(self._ready.values()), None)
+        found = next(iter(self._line.ready.values()), None)
         names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
         return ", ".join(f"{name}=..." for name in names)
 
     def _missing(self, names: list[str], found: Ready | None) -> Exception:
-        whole = {part: name for name, parts in self._packed.items() for _index, part in parts}
+        whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
         if found is not None and found.code.invoker.front_end == "opencl":
             return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
@@ -469,22 +341,22 @@ class Kernel:
 
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
-    return kernel._described()
+    return kernel._lead().described()
 
 
 def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without what a launch makes the driver do."""
     with kernel._lead() as lead:
         ready = kernel._asked(holder, arguments, lead)
-        kernel._launcher(_bindings(holder), ready, lead).program.note_prepared()
+        kernel._line.bound(holder, ready, lead).program.note_prepared()
 
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
     """Tell whether both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
-    look = find(kernel._generate, Given(arguments))
+    look = find(kernel._line.generate, Given(arguments))
     if look.outcome != "hit":
         return False
-    slots = slots_of(_bindings(holder).build, look.value.code.text)
+    slots = slots_of(bindings_of(holder).build, look.value.code.text)
     return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
 
 
@@ -521,28 +393,6 @@ def _origin(task: Task) -> Origin:
     from kcl.generate.origins.recorded import Recorded
 
     return Recorded(task)
-
-
-def _bindings(holder: cl.Context | cl.CommandQueue) -> Bindings:
-    bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
-    if bindings is None:
-        build = line.stage_of(_context(holder))
-        bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build))  # one step: another thread may be faster
-        _state().bindings.add(bindings)
-    elif not is_current(bindings.build):
-        bindings.build = line.stage_of(_context(holder))
-        bindings.launchers.clear()
-        _state().bindings.add(bindings)
-    return bindings
-
-
-def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
-    if isinstance(holder, cl.Context):
-        # An object of our own for the same context: what hangs on the user's must not hold it.
-        return cl.Context.from_int_ptr(holder.int_ptr, retain=True)
-    if isinstance(holder, cl.CommandQueue):
-        return holder.context
-    raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
 
 
 def _cells(layer: str, event: Event | None) -> tuple[str, ...]:

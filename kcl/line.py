@@ -1,51 +1,222 @@
-"""The line: from a Kernel and what a call gives to code, to a program, to a launcher.
+"""The line of one Kernel: what a call gives becomes code, then a program, then a launcher, and each is made once.
 
-    with Lead(kernel) as lead:                           # this thread, and whoever waits for what it makes
-        ready = code(generate, Given(values), lead, build)  # stage 1: the generator layer
-        found = program(build, ready, lead)              # stage 2: the binary layer
-    launcher_of(ready, found)                            # bound once per queue, code and thread
+    with Lead(kernel) as lead:                      # this thread, and the threads that wait for what it makes
+        ready = line.code(queue, given, lead)       # stage 1: the generator layer
+        launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
 
-Both stages go through `kcl.cache.lookup.obtain`.
+Both stages go through `kcl.cache.lookup.obtain`. What is bound hangs on the user's queue or context (`Bindings`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+import pyopencl as cl
+
 from kcl import drivers
-from kcl.build.stage import Build, Program, Wanted, build_of
+from kcl.base import process
+from kcl.build import leases
+from kcl.build.bind import launcher_of, learn
+from kcl.build.stage import Build, Wanted, build_of, is_current
+from kcl.cache import layers
 from kcl.cache.lookup import obtain
-from kcl.code import show
+from kcl.code import Ready, show
+from kcl.generate.origins import Origin
 from kcl.generate.stage import Generate, Given
+from kcl.launch import Launcher, unpack
 
 if TYPE_CHECKING:
-    import pyopencl as cl
-
+    from kcl.base.events import Event
     from kcl.cache.lead import Lead
-    from kcl.code import Ready
+
+_ATTRIBUTE = "_kcl_bindings"
 
 
-def code(generate: Generate, given: Given, lead: Lead, build: Build) -> Ready:
-    """Return code that is ready to launch in the context of `build`, from the generator layer or made now.
+class Bindings:
+    """What is bound for one queue or context object of the user; it dies with that object.
 
-    Raises MissingArguments where the call is a launch and a required array is not there; the recipe's own error;
-    RecipeError; CacheMiss.
+    Launchers are kept by the digest of their code and by thread, since no `cl.Kernel` may be shared by two. `own` are
+    events known to be of the queue.
     """
-    ready: Ready = obtain(generate, given, lead)
-    if ready.code.invoker.shown[0]:
-        show(ready.code)
-    # What is bound already for the same code was built with the headers of its moment, which may have passed.
-    headers = build.headers_digest(ready.code.text)
-    return ready._replace(digest=ready.digest + headers, headers=headers)
+
+    __slots__ = ("__weakref__", "build", "launchers", "own")
+
+    def __init__(self, build: Build) -> None:
+        self.build = build
+        self.own: dict[cl.Event, None] = {}
+        self.launchers: dict[tuple[str, int], Launcher] = {}
 
 
-def program(build: Build, ready: Ready, lead: Lead, arguments: Mapping[str, Any] | None = None) -> Program:
-    """Return the program of code; a new entry keeps the shapes of the `arguments` that it is built for."""
-    text = ready.code.text
-    return build.program(Wanted(text, arguments), build.digest(text, ready.headers), lead)
+class State:
+    """What is bound anywhere. The epoch is another object after each change of the place of kcl's files."""
+
+    def __init__(self) -> None:
+        self.epoch = object()
+        self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
+
+    def on_change(self) -> None:
+        """Have every kernel looked up again."""
+        self.epoch = object()
+        for bindings in list(self.bindings):
+            bindings.launchers.clear()
 
 
-def stage_of(context: cl.Context) -> Build:
-    """Return the second stage for a context, with the driver of its devices."""
-    return build_of(context, drivers.of)
+_state = process.own(State)
+
+
+class Line:
+    """The line of one Kernel, with the code that is ready, by the dtypes of what the recipe leaves `open`. Thread-safe.
+
+    `sole` is the digest of the code where nothing is open: there is no other. `packed` are the arguments that a call
+    gives as one object. `looked_up` has the last look-up in each layer.
+    """
+
+    __slots__ = ("_epoch", "_function", "_leases", "_lock", "generate", "looked_up", "open", "packed", "ready", "sole")
+
+    def __init__(self, origin: Origin, function: Callable[..., object] | None) -> None:
+        self.generate = Generate(origin)
+        self.open: tuple[str, ...] | None = None
+        self.sole = ""
+        self.packed: dict[str, list[tuple[Any, str]]] = {}
+        self.ready: dict[tuple[Any, ...], Ready] = {}
+        self.looked_up: dict[str, Event] = {}
+        self._function = function
+        self._epoch: object = None
+        self._leases: dict[str, leases.Lease] = {}
+        self._lock = threading.RLock()
+
+    def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
+        """Return what launches the kernel with such arguments on this queue and in this thread, where that is bound."""
+        ready = self.ready.get(tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()]))
+        bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
+        return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
+
+    def launcher(
+        self, queue: cl.CommandQueue, given: Given, lead: Lead, arguments: dict[str, Any], wait_for: Any
+    ) -> Launcher:
+        """Return what launches the kernel with these arguments, from both stages; raises what `code` and `bound` do."""
+        ready = self.code(queue, given, lead)
+        return self.bound(queue, ready, lead, unpack(self.packed, arguments) if self.packed else arguments, wait_for)
+
+    def code(self, holder: cl.Context | cl.CommandQueue, given: Given, lead: Lead) -> Ready:
+        """Return code that is ready to launch, known here, from the generator layer or made now.
+
+        Raises MissingArguments where the call is a launch and a required array is not there; the recipe's own error;
+        RecipeError; CacheMiss.
+        """
+        build = bindings_of(holder).build
+        if self._epoch is not _state().epoch:
+            self._forget()
+        if self.open is not None:
+            known = self.ready.get(self.generate.choice(given.values))
+            if known is not None:
+                return known
+        try:
+            found = self._obtained(given, lead, build)
+        except Exception as error:
+            from kcl.launch import refusals
+
+            refusals.noted(error, lead.described(), self._function)
+            raise
+        self._keep(found)
+        self.looked_up.update({event.layer: event for event in lead.events})
+        return found
+
+    def bound(
+        self,
+        holder: cl.Context | cl.CommandQueue,
+        ready: Ready,
+        lead: Lead,
+        arguments: Mapping[str, Any] | None = None,
+        wait_for: Iterable[cl.Event] | None = None,
+    ) -> Launcher:
+        """Return the launcher of code for a queue or context, and for this thread.
+
+        The entry of a program that is built keeps the shapes of the `arguments`. Under `KCL_VERIFY=results` the
+        results of a stored program are compared for them, after the events of `wait_for`. Raises pyopencl's own error
+        where the source does not compile, and CacheMiss.
+        """
+        bindings, digest = bindings_of(holder), ready.digest
+        self._leases.setdefault(digest, leases.lease(digest))  # before the look: then nothing is let go of
+        launcher = bindings.launchers.get((digest, get_ident()))
+        if launcher is None:
+            build, text = bindings.build, ready.code.text
+            found = build.program(Wanted(text, arguments), build.digest(text, ready.headers), lead)
+            self.looked_up.update({event.layer: event for event in lead.events})
+            launcher = launcher_of(ready, found, bindings.own, learn)
+            bindings.launchers[digest, get_ident()] = launcher
+            leases.bound(bindings, digest, build.driver.memory(found.bytes))
+        if arguments is not None and layers.binary().verify_results and not launcher.is_proven():
+            return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
+        return launcher
+
+    def _obtained(self, given: Given, lead: Lead, build: Build) -> Ready:
+        ready: Ready = obtain(self.generate, given, lead)
+        if ready.code.invoker.shown[0]:
+            show(ready.code)
+        # What is bound already for the same code was built with the headers of its moment, which may have passed.
+        headers = build.headers_digest(ready.code.text)
+        return ready._replace(digest=ready.digest + headers, headers=headers)
+
+    def _keep(self, found: Ready) -> None:
+        assert self.generate.base is not None
+        opened = self.generate.base.open
+        with self._lock:
+            self.packed = opened.packed
+            self.ready[found.choice] = found
+            self.open = opened.names
+            if not opened.names and not opened.packed:
+                self.sole = found.digest
+
+    def _forget(self) -> None:
+        """Forget the code: it was looked up where kcl's files lay before."""
+        with self._lock:
+            self._epoch, self.open, self.sole = _state().epoch, None, ""
+            self.ready.clear()
+
+
+def _verified(
+    bindings: Bindings,
+    ready: Ready,
+    launcher: Launcher,
+    queue: cl.CommandQueue,
+    arguments: Mapping[str, Any],
+    wait_for: Iterable[cl.Event],
+) -> Launcher:
+    """Compare what a stored binary computes; returns the launcher of the program that is right."""
+    from kcl.build import results
+
+    for event in wait_for:
+        event.wait()
+    right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
+    if right is None:
+        return launcher
+    new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, learn)
+    return new
+
+
+def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
+    """Return what is bound for a queue or context; raises TypeError for anything else."""
+    bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
+    if bindings is None:
+        build = build_of(_context(holder), drivers.of)
+        bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build))  # one step: another thread may be faster
+        _state().bindings.add(bindings)
+    elif not is_current(bindings.build):
+        bindings.build = build_of(_context(holder), drivers.of)
+        bindings.launchers.clear()
+        _state().bindings.add(bindings)
+    return bindings
+
+
+def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
+    if isinstance(holder, cl.Context):
+        # An object of our own for the same context: what hangs on the user's must not hold it.
+        return cl.Context.from_int_ptr(holder.int_ptr, retain=True)
+    if isinstance(holder, cl.CommandQueue):
+        return holder.context
+    raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")

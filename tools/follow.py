@@ -99,10 +99,10 @@ def _counts(name: str) -> bool:
 
 
 def main() -> None:
-    """Follow the dtypes in a cold run, and the code in a second one that generates again and finds its program."""
+    """Follow the dtypes in a cold run and in a warm one, and the code in one that generates and finds its program."""
     with tempfile.TemporaryDirectory() as home:
         here = os.path.dirname(os.path.abspath(__file__))
-        for what, off in (("dtypes", ""), ("code", "generator")):
+        for run, what, off in (("cold", "dtypes", ""), ("warm", "dtypes", ""), ("warm", "code", "generator")):
             environment = {
                 **os.environ,
                 "XDG_CACHE_HOME": f"{home}/.cache",
@@ -112,7 +112,7 @@ def main() -> None:
             }
             command = [sys.executable, "-c", DRIVER, what, here]
             done = subprocess.run(command, env=environment, cwd=home, text=True, capture_output=True, check=True)
-            print(done.stdout, end="")
+            print(f"{run} {done.stdout}", end="")
 
 
 if __name__ == "__main__":

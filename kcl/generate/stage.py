@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Made
-from kcl.code import Code, Packed, made_ready
+from kcl.code import Code, Packed, Ready, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
 from kcl.generate.rows import Base, Dtypes, Outcome
@@ -176,8 +176,8 @@ class Generate:
     def load(self, given: Given, look: Look) -> Look:
         """Make stored code ready to launch."""
         (entry,) = look.entries
-        ready = self._origin.adapted(rows.ready(entry, self._origin.directory))
-        ready = ready._replace(code=self._named(ready.code), choice=self.choice(given.values))
+        ready = rows.ready(entry, self._origin.directory)
+        ready = self._of_this_run(ready._replace(code=self._named(ready.code)), given)
         return look._replace(value=ready, reason=self._origin.remark)
 
     def refusal(self, error: Exception) -> str:
@@ -221,7 +221,7 @@ class Generate:
             look = look._replace(reason=f"{look.reason}; {_REUSED}")
         key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
         promised = given.launch and look.outcome == "miss" and bool(entries)
-        ready = self._origin.adapted(made_ready(code))._replace(choice=self.choice(given.values))
+        ready = self._of_this_run(made_ready(code), given)
         return Made(ready, entries, promised, look._replace(key=key or look.key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
@@ -286,6 +286,14 @@ class Generate:
                 return self._named(found), made.refused, unit, True, ""
         code, unfit, alone = self._origin.generate(used)
         return code, made.refused or unfit, unit if alone else None, False, fault
+
+    def _of_this_run(self, ready: Ready, given: Given) -> Ready:
+        """Return code with the build options that this run decides, and with the dtypes that the call chose."""
+        options = self._origin.options()
+        if options not in (None, ready.code.text.options):
+            code = ready.code.with_options(options)
+            ready = ready._replace(code=code, digest=code.digest)
+        return ready._replace(choice=self.choice(given.values))
 
     def _named(self, code: Code) -> Code:
         """Return stored code under the name that the kernel has here: another program may have stored it."""

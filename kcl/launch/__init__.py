@@ -69,9 +69,22 @@ class Launcher:
             raise MissingArguments(sorted(self.required - arguments.keys()))
         return self.invoke(self.kernels, queue, allocator, wait_for, out_host, **arguments)  # type: ignore[no-any-return]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the kernels."""
+        return tuple(vars(self.kernels))
+
     def new_kernels(self) -> Any:
         """Return kernel objects that nobody else has, by name."""
-        return self.program.kernels(tuple(vars(self.kernels)))
+        return self.program.kernels(self.names)
+
+    def is_proven(self) -> bool:
+        """Tell whether nothing is left to compare of what the kernels compute."""
+        return bool(self.program.is_proven(self.names))
+
+    def note_launch(self) -> None:
+        """Note that the kernels were launched."""
+        self.program.note_launch(self.names)
 
     def _variant(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
         names = frozenset(arguments)

@@ -75,7 +75,7 @@ class Rules:
 
 
 def launch(rules: Rules, kernels: tuple[str, ...]) -> Steps:
-    """`kcl.handle.Kernel._first`."""
+    """`kcl.line.Line.launcher`."""
     for kernel in kernels:
         lead = Lead()
         yield from obtain(rules, lead, CODE + kernel, False)

@@ -45,7 +45,7 @@ def main(how: str) -> None:
         answer["text"] = kernel.source(context)
         kcl.flush()
     else:
-        ready = obtain(kernel._generate, Given({}), Lead(kernel.name))
+        ready = obtain(kernel._line.generate, Given({}), Lead(kernel.name))
         answer["text"] = ready.code.text.source
     answer["outcomes"] = outcomes
     answer["ran"] = len(program.RAN)

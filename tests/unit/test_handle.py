@@ -17,7 +17,7 @@ from handle_recipes import ADD, add, scaled
 
 import kcl
 from conftest import PLATFORMS, SUPPORT
-from kcl import line, option
+from kcl import drivers, option
 from kcl.base import settings
 from kcl.build import stage
 from kcl.cache import layers
@@ -324,7 +324,7 @@ class TestHolders:
             x = cl_array.zeros(queue, 8, np.float32)
             kernel(queue, x=x, a=2)
             assert x.get().tolist() == [2.0] * 8
-            assert line.stage_of(context).context == context
+            assert stage.build_of(context, drivers.of).context == context
             x = queue = context = None
             gc.collect()
         assert not list(stage._state().builds)
@@ -389,7 +389,7 @@ class TestThreads:
 
         def work(_number):
             for context, homes in zip(contexts, found, strict=True):
-                homes.append(line.stage_of(context))
+                homes.append(stage.build_of(context, drivers.of))
 
         at_once(work)
         assert all(len(homes) == 8 and len(set(homes)) == 1 for homes in found)

@@ -212,7 +212,7 @@ READERS = {
     "support/executor_cases.py": {"_kcl_bindings"},
     "support/hot_calls.py": {"_kcl_bindings"},
     "support/truth_pairs.py": {"_found"},
-    "support/truth_worker.py": {"_generate"},
+    "support/truth_worker.py": {"_line"},
     "truth/test_calls.py": {"_kcl_bindings"},
 }
 

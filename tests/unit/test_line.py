@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyopencl as cl
+import pytest
 
 import kcl
 from kcl import drivers, line
+from kcl.cache.lead import Lead
 
 
 @kcl.kernel
@@ -31,8 +33,39 @@ def test_two_stages(queue):
 
 
 def test_stage_of_a_context(device):
-    """A context has one second stage, with the driver of its devices."""
+    """Queues of one context share its second stage, with the driver of its devices; what is bound is each queue's."""
     context = cl.Context([device])
-    assert line.stage_of(context) is line.stage_of(context)
-    assert line.stage_of(context).driver is drivers.of(context)
-    assert line.stage_of(context) is not line.stage_of(cl.Context([device]))
+    one, other = (line.bindings_of(cl.CommandQueue(context)) for _ in range(2))
+    assert one is not other
+    assert one.build is other.build is line.bindings_of(context).build
+    assert one.build.driver is drivers.of(context)
+    assert one.build is not line.bindings_of(cl.Context([device])).build
+
+
+def test_bound_once(queue):
+    """A launcher belongs to a queue, a code and a thread; what a queue has bound goes with the queue."""
+    made, other = line.Line(add(3)._line.generate._origin, None), cl.CommandQueue(queue.context)
+    with Lead("add") as lead:
+        given = line.Given({"x": np.zeros(4, np.float32)})
+        found = [made.launcher(where, given, lead, given.values, None) for where in (queue, queue, other)]
+    assert found[0] is found[1]
+    assert found[0].program is found[2].program
+    assert made.known(queue, given.values) is found[0]
+    assert made.known(cl.CommandQueue(queue.context), given.values) is None
+
+
+def test_holder():
+    """What is neither a queue nor a context is refused."""
+    with pytest.raises(TypeError, match="expected a pyopencl Context or CommandQueue, got 3"):
+        line.bindings_of(3)
+
+
+def test_epoch(queue, tmp_path):
+    """Code is looked up again after the files of kcl have another place."""
+    seen = []
+    kernel = add(5)
+    kernel(queue, x=np.zeros(4, np.float32))
+    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
+    with kcl.option.cache_dir(tmp_path):
+        kernel(queue, x=np.zeros(4, np.float32))
+    assert seen == [("generator", "miss"), ("binary", "miss")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.code import Code, Ready
+    from kcl.code import Code
     from kcl.generate.rows import Base, Dtypes, Outcome
     from kcl.record.evidence import Evidence
 
@@ -50,5 +50,5 @@ class Origin(Protocol):
     def place(self) -> Evidence:
         """Return where the recipe stands, and the texts of its code; slow."""
 
-    def adapted(self, ready: Ready) -> Ready:
-        """Return stored code with what this run decides about it."""
+    def options(self) -> tuple[str, ...] | None:
+        """Return the build options that this run decides; None where those of the stored code stand."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kcl.code import Code, Ready
+    from kcl.code import Code
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"
@@ -179,13 +179,9 @@ class Recorded:
 
         return description.place(unmade.record_of(self._value), self._value, self._task, self._key)
 
-    def adapted(self, ready: Ready) -> Ready:
-        """Return stored code with the build options that the recipe gave in this run."""
-        options = None if self._row.uses_loopy else self._accepted().options
-        if options in (None, ready.code.text.options):
-            return ready
-        code = ready.code.with_options(options)
-        return ready._replace(code=code, digest=code.digest)
+    def options(self) -> tuple[str, ...] | None:
+        """Return those that the recipe gave: no key holds the paths in them. loopy's are part of the code."""
+        return None if self._row.uses_loopy else self._accepted().options
 
 
 def _name(record: Record) -> str:

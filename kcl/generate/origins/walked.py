@@ -15,7 +15,7 @@ from kcl.record.evidence import Evidence, site_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.code import Code, Ready
+    from kcl.code import Code
 
 
 class Walked:
@@ -87,9 +87,8 @@ class Walked:
 
         return run.place_of(self._reached)._replace(site=site_of(self._task.function))
 
-    def adapted(self, ready: Ready) -> Ready:
-        """Return stored code as it is."""
-        return ready
+    def options(self) -> None:
+        """Decide nothing: a hit does not run the recipe."""
 
 
 def reached(task: Task) -> Reached:

@@ -7,11 +7,11 @@ import pyopencl as cl
 import pytest
 
 import kcl
-from kcl import line
 from kcl.build.bind import launcher_of
 from kcl.cache.lead import Lead
 from kcl.generate.origins.recorded import Recorded
-from kcl.generate.stage import Generate, Given
+from kcl.generate.stage import Given
+from kcl.line import Line
 from kcl.record.declarations import NOTHING, Task
 
 pytestmark = pytest.mark.one_platform
@@ -26,11 +26,10 @@ def doubled():
 
 def bound(context):
     """Return two launchers of one program."""
-    generate = Generate(Recorded(Task("doubled", doubled, {}, NOTHING)))
-    build = line.stage_of(context)
+    line = Line(Recorded(Task("doubled", doubled, {}, NOTHING)), doubled)
     with Lead("doubled") as lead:
-        ready = line.code(generate, Given({}), lead, build)
-        program = line.program(build, ready, lead)
+        ready = line.code(context, Given({}), lead)
+        program = line.bound(context, ready, lead).program
     return launcher_of(ready, program), launcher_of(ready, program)
 
 

@@ -63,7 +63,7 @@ class TestBound:
         for number, kernel in ((0, first), (0, same), (1, None), (2, None)):
             launch(number, kernel)
         launchers = queue._kcl_bindings.launchers
-        (place,) = [place for place in launchers if place[0] in first._leases]
+        (place,) = [place for place in launchers if place[0] in first._line._leases]
         launcher = launchers[place]
         del same
         launch(3)

@@ -399,7 +399,7 @@ class TestThreads:
         add(sizes=(8,))(queue, x=x, a=1)
         kernels = [add(sizes=(8,)), add(sizes=(8,))]
         values = {"x": x, "a": 1}
-        assert kernels[0]._generate.key() is not None
+        assert kernels[0]._line.generate.key() is not None
         monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
         found = []
@@ -410,7 +410,7 @@ class TestThreads:
             kernel(there, x=y, a=2)
             found.append(y.get().tolist())
 
-        with flight.join(kernels[0]._generate.together(Given(values), None), "add"):
+        with flight.join(kernels[0]._line.generate.together(Given(values), None), "add"):
             thread = threading.Thread(target=launch, args=(kernels[0],))
             thread.start()
             while thread.ident not in makers._state().awaited:
@@ -549,8 +549,8 @@ class TestWhoBuilds:
         found = []
         kernel = add(sizes=(8,))
         values = {"x": x, "a": 1}
-        assert kernel._generate.key() is not None
-        held = flight.join(kernel._generate.together(Given(values), None), "add")
+        assert kernel._line.generate.key() is not None
+        held = flight.join(kernel._line.generate.together(Given(values), None), "add")
         monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Found(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
 

@@ -203,8 +203,8 @@ class TestModel:
     def digest(self):
         """Return the digest under which the code is waited for."""
         kernel = self.KERNEL()
-        assert kernel._generate.key() is not None
-        return kernel._generate.together(Given({"x": np.zeros(8, np.float32)}), None)
+        assert kernel._line.generate.key() is not None
+        return kernel._line.generate.together(Given({"x": np.zeros(8, np.float32)}), None)
 
     def test_cold_and_warm(self, context, recorder, platform_name):
         """A launch that makes code and program, on PoCL with a job for its helper; and one that finds them."""

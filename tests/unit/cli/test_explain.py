@@ -209,7 +209,7 @@ def walked(factor=2):
 
 for kernel in (tiled, walked):
     try:
-        obtain(kernel()._generate, Given({"x": sys.argv[1]} if kernel is tiled else {}), Lead(""))
+        obtain(kernel()._line.generate, Given({"x": sys.argv[1]} if kernel is tiled else {}), Lead(""))
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
 """

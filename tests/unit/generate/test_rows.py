@@ -95,11 +95,11 @@ class TestPointer:
         kernel = recipe()
         scaled(queue, lambda: kernel)
         layer = layers.generator()
-        generate = kernel._generate
+        generate = kernel._line.generate
         result = LoopyResult(recipe.function(), "scaled")
         dtypes = {"x": np.dtype(np.float32)}
         unit = run.unit_key(result, dtypes)
-        assert rows.of_unit(layer, unit)[0].text.source == next(iter(kernel._ready.values())).code.text.source
+        assert rows.of_unit(layer, unit)[0].text.source == next(iter(kernel._line.ready.values())).code.text.source
         other = result.generate("scaled", dtypes)
         other = other._replace(text=other.text._replace(source="// of another result"))
         key, base, unlike = generate.key(), generate.base, Key([Part("other", "")])

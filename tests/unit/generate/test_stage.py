@@ -28,6 +28,17 @@ def doubled():
     return kcl.Source(code, entry="f", arguments=arguments, global_size="(4,)")
 
 
+def including(directory):
+    """Return OpenCL C with an include directory."""
+    return kcl.Source(
+        "kernel void f(global float *y) { y[get_global_id(0)] = 1; }",
+        entry="f",
+        arguments=[kcl.Array("y", "float32", "(4,)", "out")],
+        global_size="(4,)",
+        include_dirs=[directory],
+    )
+
+
 def tripled():
     """Return a unit of loopy whose dtypes are open."""
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name="tripled", lang_version=(2018, 2))
@@ -60,6 +71,13 @@ class TestRows:
         assert seen == [("miss", "not in the cache"), ("hit", "")]
         assert found.digest == made.digest
         assert found.code.text == made.code.text
+
+    def test_options_of_this_run(self, seen):
+        """No key of code holds the path of an include directory: what is found has the path that this run gives."""
+        one, other = (got(stage(lambda path=path: including(path))) for path in ("/one", "/other"))
+        assert [outcome for outcome, _reason in seen] == ["miss", "hit"]
+        assert (one.code.text.options, other.code.text.options) == (("-I/one",), ("-I/other",))
+        assert one.digest != other.digest
 
     def test_dtypes(self, seen):
         """Each choice of dtypes has a row of its own, and one that is new says so."""

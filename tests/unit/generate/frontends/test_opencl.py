@@ -201,7 +201,7 @@ class TestInvoker:
         """No import, and no name of kcl's modules, stands in the text."""
         for recipe in (affine(), structured(), squares(), counted(1)):
             text = (
-                SourceResult(recipe._generate._origin._task.function(**recipe._parameters))
+                SourceResult(recipe._line.generate._origin._task.function(**recipe._parameters))
                 .generate("f", {})
                 .invoker.source
             )

@@ -373,7 +373,7 @@ class TestRecorded:
         """The base row holds the record for the rows of its dtypes."""
         kernel = shifted(factor=7)
         kernel.prepare(context)
-        record = kernel._generate.evidence().record
+        record = kernel._line.generate.evidence().record
         key = kernel.key(context)["generator"]
         shelf = misses.shelves(["generator"], ["shifted"])["generator", "shifted"]
         row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]

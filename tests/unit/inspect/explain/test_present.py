@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow_platforms
 def test_maker(context):
     """It names the process that makes the entry now."""
     kernel = add(sizes=(3,))
-    look = find(kernel._generate, Given({}))
-    with flight.join(kernel._generate.together(Given({}), look), "add"):
+    look = find(kernel._line.generate, Given({}))
+    with flight.join(kernel._line.generate.together(Given({}), look), "add"):
         assert f"\n    process {os.getpid()} makes it now\n" in kernel.explain(context)
     assert "makes it now" not in kernel.explain(context)

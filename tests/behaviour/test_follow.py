@@ -1,0 +1,25 @@
+"""tools/follow.py: through how many files the dtypes of a call and the generated code go, and how often they return."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.one_platform]
+
+
+def test_ways(child):
+    """A maintainer follows each way through six files; a miss has one more, which describes the first launch."""
+    command = [sys.executable, str(ROOT / "tools" / "follow.py")]
+    said = subprocess.run(command, env=child.environment(), text=True, capture_output=True, check=True).stdout
+    found = re.findall(r"^(\w+ \w+): (\d+) files, (\d+) returns", said, re.MULTILINE)
+    ways = {way: (int(files), int(returns)) for way, files, returns in found}
+    assert ways.keys() == {"cold dtypes", "warm dtypes", "warm code"}
+    assert max(files for way, (files, _returns) in ways.items() if way.startswith("warm")) <= 6
+    assert ways["cold dtypes"][0] <= 7
+    assert max(returns for _files, returns in ways.values()) <= 2
