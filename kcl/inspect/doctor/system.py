@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from importlib import metadata, util
 
@@ -63,6 +64,9 @@ def platforms() -> Iterator[Finding]:
         if nameless:
             words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
             yield Finding(WARNING, words, _NEWER_POCL)
+        if has_no_linker(platform.version):
+            words = f"{platform.name} links what it builds with ld, which is not there: a program that is built aborts"
+            yield Finding(WARNING, words, "apt-get install binutils, or the package of your system that has ld")
     if not devices:
         yield Finding(PROBLEM, f"no platform has a device{where}", _cure())
 
@@ -76,6 +80,11 @@ def _cure() -> str:
 def has_no_cpu_name(version: str) -> bool:
     """Tell by a device's version whether PoCL found no name for this CPU, which clang insists on for x86."""
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
+
+
+def has_no_linker(version: str) -> bool:
+    """Tell by a platform's version whether it is PoCL, without the linker that it starts for each program."""
+    return bool(re.search(r"(?i)\bpocl\b", version)) and shutil.which("ld") is None
 
 
 def packages() -> Iterator[Finding]:

@@ -35,6 +35,15 @@ class TestSystem:
         assert [finding.severity for finding in found] == severities
         assert all("conda install" in finding.cure and "with_pocl" in finding.cure for finding in found[1:])
 
+    def test_no_linker(self, monkeypatch, tmp_path):
+        """Where PoCL finds no linker the first build aborts the program; the doctor says so before, with the cure."""
+        monkeypatch.setenv("PATH", str(tmp_path))
+        warnings = [finding for finding in system.platforms() if finding.severity == "warning"]
+        assert [
+            finding.words.startswith("Portable Computing Language links what it builds") for finding in warnings
+        ] == [True]
+        assert "binutils" in warnings[0].cure
+
     def test_no_platform(self, child):
         """Where there is no device the directories come first, then a package; the folder of drivers is named."""
         (child.directory / "empty").mkdir()
