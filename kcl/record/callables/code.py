@@ -16,7 +16,7 @@ from collections.abc import Callable
 from itertools import compress
 from types import CodeType
 
-from kcl.record.callables.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, Stream, normal
+from kcl.record.callables.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, normal
 
 # optimized, new locals, *args, **kwargs, generator, coroutine, iterable coroutine, asynchronous generator
 _FLAGS = 0x001 | 0x002 | 0x004 | 0x008 | 0x020 | 0x080 | 0x100 | 0x200
@@ -45,28 +45,12 @@ def constant(value: object, nested: Callable[[CodeType], str]) -> str:
 _AS_WRITTEN = frozenset({type(None), bool, int, str, bytes, type(...)})
 
 
-# A code object hashes and compares by its content, which is slow; its identity is safe while the memo keeps it alive.
-_MEMO_LIMIT = 4096
-_streams: dict[int, tuple[CodeType, Stream]] = {}
-
-
-def stream(code: CodeType) -> Stream:
-    """Return the instructions of ``code`` in normal order; memoised."""
-    known = _streams.get(id(code))
-    if known is None:
-        if len(_streams) >= _MEMO_LIMIT:
-            _streams.clear()
-        known = _streams[id(code)] = (code, normal(code))
-    return known[1]
-
-
 def digest(code: CodeType) -> str:
     """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits.
 
     Not in it: comments, white space, line breaks, positions, file names, docstrings, unused constants, the hash seed.
     """
-    operations, operands, _units = stream(code)
-    operands = operands[:]
+    operations, operands, _units = normal(code)
     every = code.co_names
     names: list[str] = []
     for index in compress(range(len(operations)), operations.translate(OF_NAME)):

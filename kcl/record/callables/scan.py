@@ -10,8 +10,7 @@ import opcode
 from itertools import compress
 from types import CodeType
 
-from kcl.record.callables.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME
-from kcl.record.callables.code import stream
+from kcl.record.callables.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME, normal
 from kcl.record.callables.references import CELL, GLOBAL, IMPORT, MENTIONED, NAME, TOUCH, UNKNOWN, Reference, References
 
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
@@ -58,7 +57,7 @@ class _Scan:
 
     def __init__(self, code: CodeType, outer: _Bound, found: _Found, mentions: set[str]) -> None:
         self.code = code
-        self.operations, self.operands, self.units = stream(code)
+        self.operations, self.operands, self.units = normal(code)
         self.kinds = self.operations.translate(_KIND)
         self.outer = outer  # variables that imports bind outside of this code
         self.bound = dict(outer)
@@ -212,7 +211,7 @@ class _Scan:
 
 def mention(code: CodeType, name: str) -> Reference | None:
     """Find the first place that takes an attribute of this name; slow."""
-    for operation, operand, unit in zip(*stream(code), strict=True):
+    for operation, operand, unit in zip(*normal(code), strict=True):
         if OF_NAME[operation] and code.co_names[operand >> NAME_SHIFT[operation]] == name:
             return Reference(GLOBAL, name, 0, (), code, unit)
     found = [mention(constant, name) for constant in code.co_consts if isinstance(constant, CodeType)]
@@ -223,8 +222,8 @@ def references(code: CodeType) -> References:
     """Return what ``code`` refers to."""
     found: _Found = {}
     mentions: set[str] = set()
-    _Scan(code, {}, found, mentions).run()
-    operations, operands, _units = stream(code)
-    # a function stores none this way
-    stored = {code.co_names[name] for op, name in zip(operations, operands, strict=True) if op == _STORE_NAME}
+    scan = _Scan(code, {}, found, mentions)
+    scan.run()
+    stores = zip(scan.operations, scan.operands, strict=True)
+    stored = {code.co_names[name] for op, name in stores if op == _STORE_NAME}  # a function stores none this way
     return References(list(found.values()), frozenset(mentions), frozenset(stored))
