@@ -16,7 +16,7 @@ from functools import cache
 from types import FunctionType
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache.key import Part, common, encoding
+from kcl.cache.key import Part, common
 from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
@@ -45,7 +45,6 @@ class Reached(NamedTuple):
     directory: str  # of the recipe's module, "" where it has none
     placed: bool  # the code asks where it lies
     origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
-    body: bytes | None = None  # encoding of the parts, where it is known
 
 
 def reach(
@@ -84,7 +83,7 @@ def reach(
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
     found = _reached(walk, directory)
     if excused is None and root and alone.steady and alone.led_to_nothing_else(walk, len(arguments)):
-        return _keep(function, tuple(arguments), alone, found, root)
+        _keep(function, tuple(arguments), alone, found, root)
     return found
 
 
@@ -129,8 +128,8 @@ def _reached(walk: Walk, directory: str) -> Reached:
     )
 
 
-def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: Reached, root: str) -> Reached:
-    """Remember what the recipe alone led to; return what was found, its parts encoded."""
+def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: Reached, root: str) -> None:
+    """Remember what the recipe alone led to."""
     for name in ("__file__", "__package__"):
         alone.guards.binding(function.__globals__, name)
     parts = found.parts
@@ -138,15 +137,12 @@ def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: 
     end = begin + len(names)
     before, after = parts[:begin], parts[end:]
     distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
-    bodies = encoding(before), encoding(after)
-    memo.keep(memo.Found(function, alone.guards, names, distributions, root, before, after, bodies, found))
-    return found._replace(body=b"".join((bodies[0], encoding(parts[begin:end]), bodies[1])))
+    memo.keep(memo.Found(function, alone.guards, names, distributions, root, before, after, found))
 
 
 def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:
     """Return what a recipe reaches that was seen before, with other parameters."""
     first: Reached = known.reached
-    before, after = known.bodies
 
     def texts() -> dict[str, str]:
         found = {name: text for name, text in first.texts().items() if not name.startswith(PARAMETER)}
@@ -154,7 +150,7 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
         return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
 
     parts = (*known.before, *parameters, *known.after)
-    return first._replace(parts=parts, texts=texts, body=b"".join((before, encoding(parameters), after)))
+    return first._replace(parts=parts, texts=texts)
 
 
 def _mentioned(walk: Walk) -> None:
