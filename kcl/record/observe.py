@@ -72,17 +72,14 @@ class Observed:
             self.working_directory |= thread.working_directory
 
 
-class State:
+class State(process.Locked):
     """What kcl did to the interpreter: whether the audit hook is there, and the functions that are wrapped now."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        super().__init__()
         self.installed = False
         self.watchers = 0  # recipes that run now
         self.wrapped: list[tuple[Any, str, Any]] = []
-
-    def after_fork(self) -> None:
-        self.lock = threading.Lock()  # a thread that is not here may hold the old one
 
 
 _patches = process.shared(State)
