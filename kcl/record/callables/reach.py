@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
 from types import FunctionType
 
 from kcl.base.namedtuple import NamedTuple
@@ -21,7 +20,7 @@ from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
 from kcl.record.callables.references import POSITIONS, READERS
-from kcl.record.callables.walk import Excusing, Walk
+from kcl.record.callables.walk import Excusing, Walk, distribution
 from kcl.record.evidence import PARAMETER
 
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
@@ -117,7 +116,7 @@ def _reached(walk: Walk, directory: str) -> Reached:
     front_ends = frozenset(walk.front_ends)
     can_use_loopy = _can_use_loopy(front_ends)
     head = _HEAD if can_use_loopy else _HEAD[:2]
-    tail = [_distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
+    tail = [distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
     return Reached(
         (*head, *walk.parts, *tail),
         lambda: _texts(walk),
@@ -203,12 +202,6 @@ def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
         line = source.__code__.co_firstlineno if isinstance(source, FunctionType) else 0
         found[name] = str(getattr(source, "__module__", None) or ""), line
     return found
-
-
-@cache
-def _distribution(name: str) -> Part:
-    """Return the part of an installed distribution; memoised."""
-    return common(Part(f"distribution {name}", distributions.reached(name)))
 
 
 def _directories(function: FunctionType) -> tuple[str, str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.cache.key import Key, Part
+from kcl.cache.key import Key, Part, common
 from kcl.errors import UnknownInput
 from kcl.record.callables import classes, distributions, memo, unknown, unloaded, values
 from kcl.record.callables.chains import Chains, held
@@ -374,6 +375,12 @@ class Walk:
         reason = unknown.verdict(dotted)
         if reason is not None:
             self.refuse(reason)
+
+
+@cache
+def distribution(name: str) -> Part:
+    """Return the part of a distribution that code leads to; memoised."""
+    return common(Part(f"distribution {name}", distributions.reached(name)))
 
 
 def _language_version(names: dict[str, Any]) -> str:
