@@ -34,7 +34,7 @@ def _numbers(*names: str) -> frozenset[int]:
 
 
 _NONE = -1
-EXTENDED = _OPERATIONS["EXTENDED_ARG"]
+_EXTENDED = _OPERATIONS["EXTENDED_ARG"]
 LOAD_CONST = _OPERATIONS["LOAD_CONST"]
 _RETURN_VALUE = _OPERATIONS["RETURN_VALUE"]
 _RETURN_CONST = _OPERATIONS.get("RETURN_CONST", _NONE)
@@ -71,15 +71,7 @@ NAME_SHIFT[_OPERATIONS["LOAD_ATTR"]] = int("LOAD_METHOD" not in _OPERATIONS)
 if "LOAD_SUPER_ATTR" in _OPERATIONS:
     NAME_SHIFT[_OPERATIONS["LOAD_SUPER_ATTR"]] = 2
 
-_PLAIN, _NOISE, _EXTENDED, _JUMP, _SPECIAL = range(5)
-_KIND = [_PLAIN] * 256
-for _op in _numbers("NOP", "RESUME", "CACHE", "PUSH_NULL"):
-    _KIND[_op] = _NOISE
-for _op in _JUMPS:
-    _KIND[_op] = _JUMP
-for _op in {*_JOINED, _STORE_NAME, _RETURN_CONST} - {_NONE}:
-    _KIND[_op] = _SPECIAL
-_KIND[EXTENDED] = _EXTENDED
+_NOISE = _numbers("NOP", "RESUME", "CACHE", "PUSH_NULL", "EXTENDED_ARG")
 
 
 def _threads() -> dict[tuple[int, int], tuple[int, bool]]:
@@ -174,16 +166,15 @@ def _expand(code: CodeType) -> tuple[list[int], list[int], list[int], list[int]]
     jumps: list[int] = []
     extended = 0
     for unit, (op, argument) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
-        kind = _KIND[op]
         operand = argument | extended
-        extended = operand << 8 if kind == _EXTENDED else 0
-        if kind in (_NOISE, _EXTENDED):
+        extended = operand << 8 if op == _EXTENDED else 0
+        if op in _NOISE:
             continue
         if op == _STORE_NAME and code.co_names[operand] in _ABOUT_TEXT and operations and operations[-1] == LOAD_CONST:
             for column in (operations, operands, units):
                 column.pop()
             continue
-        if kind == _JUMP:
+        if op in _JUMPS:
             jumps.append(len(operations))
         for single, own in _parts(op, operand):
             operations.append(single)
