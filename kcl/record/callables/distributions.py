@@ -375,25 +375,6 @@ def required(distribution: str) -> frozenset[str]:
     return frozenset(found.union(GENERATORS) if found else GENERATORS)
 
 
-def stamp() -> bytes:
-    """Return size and time of the record of every installed distribution: while they stay, what is installed does.
-
-    Empty where one of `GENERATORS` is no installed distribution, so that only its content tells.
-    """
-    if any(owner(name).kind not in (DISTRIBUTION, ABSENT) for name in GENERATORS):
-        return b""
-    lines = []
-    for site in _path():
-        for folder in site.distributions.values():
-            try:
-                status = os.stat(os.path.join(site.directory, folder, "RECORD"))
-            except OSError:
-                lines.append(f"{site.directory} {folder}")
-            else:
-                lines.append(f"{site.directory} {folder} {status.st_size} {status.st_mtime_ns}")
-    return "\n".join(lines).encode("utf-8", "surrogateescape")
-
-
 def counted(name: str) -> str:
     """Return what counts of one that `required` named: as `generator` for those, else version and record."""
     return generator(name) if name in GENERATORS else _identify(name)
