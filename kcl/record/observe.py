@@ -192,7 +192,7 @@ def _watching(patches: State) -> Iterator[None]:
             for owner in filter(None, (os, accessor)):
                 for name in _FUNCTIONS.keys() & vars(owner).keys():
                     # As a function in C it binds to no object, wherever somebody keeps it.
-                    _wrap(owner, name, _FUNCTIONS[name], staticmethod)
+                    _replace(owner, name, staticmethod(_seen(getattr(owner, name), _FUNCTIONS[name])))
             for owner, name in _starters():
                 _replace(owner, name, _observing(getattr(owner, name)))
             for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else ())):
@@ -207,10 +207,6 @@ def _watching(patches: State) -> Iterator[None]:
             while patches.wrapped and not patches.watchers:
                 setattr(*patches.wrapped[-1])
                 patches.wrapped.pop()
-
-
-def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any]) -> None:
-    _replace(owner, name, kind(_seen(getattr(owner, name), saw)))
 
 
 def _seen(original: Callable[..., Any], saw: Callable[..., None]) -> Callable[..., Any]:

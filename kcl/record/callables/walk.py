@@ -62,8 +62,7 @@ class Walk:
         self.chains = Chains(self)
         self.static = unloaded.Modules(self)
         self.labels: dict[str, int] = {}
-        self.names: dict[int, str] = {}  # id of a function, class or module -> its text
-        self.alive: list[object] = []  # what the ids in `names` belong to
+        self.names: dict[int, tuple[object, str]] = {}  # id of a function, class or module -> itself, its text
         self.owners: dict[str, Owner] = {}
         self.noted: set[str] = set()  # dotted names in libraries
         self.versions: set[int] = set()  # globals searched for loopy's language version
@@ -121,8 +120,7 @@ class Walk:
         return name if count == 1 else f"{name}#{count}"
 
     def remember(self, thing: object, text: str) -> str:
-        self.alive.append(thing)
-        self.names[id(thing)] = text
+        self.names[id(thing)] = thing, text
         return text
 
     def where(self) -> str:
@@ -148,7 +146,7 @@ class Walk:
         if known is not None:
             if self.skipped is not None and value is self.skipped[0]:
                 self.call_itself()
-            return known
+            return known[1]
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
