@@ -45,19 +45,16 @@ class Key:
 
     parts: tuple[Part, ...]
 
-    def __init__(self, parts: Iterable[Part | tuple[str, str]], body: bytes | None = None) -> None:
-        """Make a key of parts; ``body`` is the `encoding` of a tuple of `Part`, where somebody has it already."""
-        if body is not None and type(parts) is tuple:
-            self.parts = parts
-        else:
-            self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
-        self._encoded = None if body is None else _word(len(self.parts)) + body
+    def __init__(self, parts: Iterable[Part | tuple[str, str]]) -> None:
+        self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
+        self._encoded: bytes | None = None
         self._digest: str | None = None
 
     def encode(self) -> bytes:
         """Return the bytes of the grammar above; raise `TypeError` for a name or value that is not a text."""
         if self._encoded is None:
-            self._encoded = _word(len(self.parts)) + encoding(self.parts)
+            encoded = [_common.get(part) or _encode_part(part) for part in self.parts]
+            self._encoded = b"".join([_word(len(encoded)), *encoded])
         return self._encoded
 
     @classmethod
@@ -117,11 +114,6 @@ class Key:
 
 
 _common: dict[Part, bytes] = {}
-
-
-def encoding(parts: Iterable[Part]) -> bytes:
-    """Return the bytes of some parts, without their count."""
-    return b"".join([_common.get(part) or _encode_part(part) for part in parts])
 
 
 def common(part: Part) -> Part:

@@ -50,7 +50,8 @@ class State(process.Locked):
         super().__init__()
         self.depth = 0
         self.replaced: list[tuple[Any, str, Any, Any]] = []  # holder, name, the value before, the value now
-        self.imports: Any = None
+        self.finder: Any = None
+        self.done: set[str] = set()  # packages that were put, or left as they are
 
 
 _state = process.shared(State)
@@ -74,11 +75,16 @@ def install() -> None:
         state.depth += 1
         if state.depth > 1:
             return
-        from kcl.base import spans
-        from kcl.integrations import imports
+        from kcl.base import attended, spans
 
         spans.begin()
-        state.imports = imports.Imports({row.package: row for row in TABLE}, _put)
+        state.done.clear()
+        rows = {row.package: row for row in TABLE}
+        state.finder = attended.Finder(
+            lambda name: name in rows and name not in state.done,
+            lambda package, loader: _run(rows[package.__name__], package, loader),
+        )
+        state.finder.install()
         for row in TABLE:
             if row.early:
                 importlib.import_module(row.module).installed(row)
@@ -100,10 +106,10 @@ def uninstall() -> None:
     state = _state()
     with state.lock:
         state.depth = max(state.depth - 1, 0)
-        if state.depth or state.imports is None:
+        if state.depth or state.finder is None:
             return
-        state.imports.remove()
-        state.imports = None
+        state.finder.remove()
+        state.finder = None
         for row in TABLE:
             if row.early:
                 importlib.import_module(row.module).uninstalled()
@@ -118,6 +124,19 @@ def is_installed() -> bool:
     return _state().depth > 0
 
 
+def _run(row: Row, package: Any, loader: Any) -> None:
+    """Run a package's own code, and put the functions of its row in place.
+
+    A package that opens its caches meanwhile gets a private directory where it cannot use the user's.
+    """
+    from kcl import caches
+    from kcl.base import spans
+
+    with spans.span(f"import {row.package}"):
+        caches.with_usable_cache(lambda: loader.exec_module(package))
+    _put(row, package)
+
+
 def _put(row: Row, package: Any) -> None:
     """Put the functions of a row in place, unless the package is not what kcl knows; raises nothing.
 
@@ -125,10 +144,10 @@ def _put(row: Row, package: Any) -> None:
     """
     state = _state()
     with state.lock:
-        imports = state.imports
-        if imports is None or row.package in imports.done:
+        finder = state.finder
+        if finder is None or row.package in state.done:
             return
-        imports.done.add(row.package)
+        state.done.add(row.package)
     try:
         module = importlib.import_module(row.module)
         _check(row, package, module.NEEDED)
@@ -137,7 +156,7 @@ def _put(row: Row, package: Any) -> None:
         refuse(row, error)
         return
     with state.lock:
-        if state.imports is imports:  # not uninstalled meanwhile
+        if state.finder is finder:  # not uninstalled meanwhile
             for holder, name, now in replacements:
                 state.replaced.append((holder, name, vars(holder)[name], now))
                 setattr(holder, name, now)

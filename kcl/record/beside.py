@@ -15,7 +15,7 @@ from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Part, common
 from kcl.record import kept, texts
-from kcl.record.callables import distributions, readings
+from kcl.record.callables import distributions
 
 FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
 _FOR_SOURCE = ("numpy", "pyopencl")  # what the invoker of a kcl.Source depends on
@@ -57,19 +57,17 @@ def _find(with_loopy: bool) -> list[Part]:
     if not with_loopy:
         return head + [_distribution(name) for name in _FOR_SOURCE]
     head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    stamp = distributions.stamp()
-    text = readings.text("generators", stamp, lambda _: _generators()) if stamp else _generators()
-    return head + [Part(*line.split("\t")) for line in text.splitlines()]
+    return head + _generators()
 
 
-def _generators() -> str:
-    """Return what generates, a distribution in a line: name, tabulator, version and record."""
+def _generators() -> list[Part]:
+    """Return what generates: a part for each of the distributions that count alone, and one for the others."""
     names = sorted(distributions.required("loopy").difference(distributions.GENERATORS))
     others = [(name, distributions.counted(name).split(" ")) for name in names]
     digest = hashlib.sha256(repr(others).encode()).hexdigest()
     named = ", ".join([f"{name} {found[0]}" for name, found in others])
     parts = [_distribution(name) for name in sorted(distributions.GENERATORS)]
-    return "\n".join(["\t".join(part) for part in (*parts, Part("other distributions", f"{named} {digest}"))])
+    return [*parts, Part("other distributions", f"{named} {digest}")]
 
 
 def _distribution(name: str) -> Part:

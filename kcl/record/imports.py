@@ -12,7 +12,6 @@ import builtins
 import functools
 import os
 import sys
-import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -24,7 +23,7 @@ _FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 _import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
 
 
-class State:
+class State(process.Locked):
     """The lock of those who replace functions, the loopy whose functions are replaced, and what is asked for.
 
     `faces` is set once a program has named kcl.loopy or a recipe: its own modules get the face for good. `own` is set
@@ -32,13 +31,10 @@ class State:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        super().__init__()
         self.watched: Any = None
         self.faces = False
         self.own: Callable[[], bool] | bool | None = None
-
-    def after_fork(self) -> None:
-        self.lock = threading.Lock()  # a thread that is not here may hold the old one
 
 
 _state = process.shared(State)

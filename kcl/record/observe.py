@@ -72,17 +72,14 @@ class Observed:
             self.working_directory |= thread.working_directory
 
 
-class State:
+class State(process.Locked):
     """What kcl did to the interpreter: whether the audit hook is there, and the functions that are wrapped now."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        super().__init__()
         self.installed = False
         self.watchers = 0  # recipes that run now
         self.wrapped: list[tuple[Any, str, Any]] = []
-
-    def after_fork(self) -> None:
-        self.lock = threading.Lock()  # a thread that is not here may hold the old one
 
 
 _patches = process.shared(State)
@@ -195,7 +192,7 @@ def _watching(patches: State) -> Iterator[None]:
             for owner in filter(None, (os, accessor)):
                 for name in _FUNCTIONS.keys() & vars(owner).keys():
                     # As a function in C it binds to no object, wherever somebody keeps it.
-                    _wrap(owner, name, _FUNCTIONS[name], staticmethod)
+                    _replace(owner, name, staticmethod(_seen(getattr(owner, name), _FUNCTIONS[name])))
             for owner, name in _starters():
                 _replace(owner, name, _observing(getattr(owner, name)))
             for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else ())):
@@ -210,10 +207,6 @@ def _watching(patches: State) -> Iterator[None]:
             while patches.wrapped and not patches.watchers:
                 setattr(*patches.wrapped[-1])
                 patches.wrapped.pop()
-
-
-def _wrap(owner: Any, name: str, saw: Callable[..., None], kind: Callable[..., Any]) -> None:
-    _replace(owner, name, kind(_seen(getattr(owner, name), saw)))
 
 
 def _seen(original: Callable[..., Any], saw: Callable[..., None]) -> Callable[..., Any]:

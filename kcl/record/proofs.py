@@ -7,7 +7,6 @@ of everything that decides beside it.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
@@ -35,16 +34,13 @@ _TYPES = [str, str, str, str, int]  # of a warning's fields
 _LOOPY = frozenset({"loopy"})
 
 
-class State:
+class State(process.Locked):
     """The proofs that this process read and made, by the digest of the record, and their groups by name."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        super().__init__()
         self.proven: dict[str, tuple[Warned, ...]] = {}
         self.groups: dict[str, Group] = {}
-
-    def after_fork(self) -> None:
-        self.lock = threading.Lock()  # a thread that is not here may hold the old one
 
     def on_change(self) -> None:
         self.proven.clear()

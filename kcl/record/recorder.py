@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from kcl.base import events, process, settings, spans
@@ -36,6 +36,16 @@ class _Thread(threading.local):
     carried = 0  # calls that this thread has carried out
     seconds = 0.0  # of the processor, in the calls of this thread
 
+    @contextmanager
+    def having(self, **values: Any) -> Iterator[None]:
+        """Set some of these in a block."""
+        before = {name: getattr(self, name) for name in values}
+        vars(self).update(values)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
 
 thread = _Thread()
 
@@ -57,33 +67,22 @@ _waiting = process.shared(_Waiting)
 @contextmanager
 def recording(recipe: Any) -> Iterator[None]:
     """Record the calls of a recipe; their proofs lie with those of its file."""
-    before, mine = (thread.group, thread.silent), proofs.group(recipe.__code__.co_filename)
-    thread.group, thread.silent = mine, False
+    mine = proofs.group(recipe.__code__.co_filename)
     try:
-        yield
+        with thread.having(group=mine, silent=False):
+            yield
     finally:
-        thread.group, thread.silent = before
         mine.write()
 
 
-@contextmanager
-def silent() -> Iterator[None]:
+def silent() -> AbstractContextManager[None]:
     """Record nothing in this thread: a pure recipe runs, or one whose layer is off."""
-    before, thread.silent = thread.silent, True
-    try:
-        yield
-    finally:
-        thread.silent = before
+    return thread.having(silent=True)
 
 
-@contextmanager
-def carrying() -> Iterator[None]:
+def carrying() -> AbstractContextManager[None]:
     """Let every call through to loopy."""
-    before, thread.carrying = thread.carrying, True
-    try:
-        yield
-    finally:
-        thread.carrying = before
+    return thread.having(carrying=True)
 
 
 class timed:

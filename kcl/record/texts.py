@@ -16,7 +16,6 @@ from typing import Any
 
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions
 from kcl.record.callables.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
@@ -281,11 +280,11 @@ def reached(value: Any, text: str) -> dict[str, list[Part]]:
 
 def _walk(value: Any) -> tuple[str, list[Part]]:
     """Return the text of a value, and what the walk found beside it."""
-    from kcl.record.callables.walk import Walk
+    from kcl.record.callables.walk import Walk, distribution
 
     walk = Walk("an argument of loopy", "")
     text = walk.encoder.encode(value)
-    parts = [*walk.parts, *(Part(f"distribution {name}", distributions.reached(name)) for name in walk.reached)]
+    parts = [*walk.parts, *map(distribution, walk.reached)]
     if walk.encoder.shared:
         parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
     return text, sorted(parts)

@@ -156,12 +156,8 @@ def record_of(value: Any) -> Record | None:
 
 def shown(value: Any) -> str:
     """Return the repr of a value, in which what is not made stands by its class and digest."""
-    thread = recorder.thread
-    before, thread.showing = thread.showing, True
-    try:
+    with recorder.thread.having(showing=True):
         return repr(value)
-    finally:
-        thread.showing = before
 
 
 def class_name(record: Record) -> str:

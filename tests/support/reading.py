@@ -43,5 +43,5 @@ def count(monkeypatch):
 
 def clear(monkeypatch):
     """Begin without a reading that is remembered."""
-    for name in ("before", "now", "_places", "_digests", "_references"):
+    for name in ("before", "now", "_places", "_references"):
         monkeypatch.setattr(readings, name, {})

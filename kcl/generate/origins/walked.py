@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.cache.key import Key, Part, encoding
+from kcl.cache.key import Key, Part
 from kcl.generate.rows import Base, Outcome
 from kcl.record import beside, kept
 from kcl.record.callables.reach import Reached, reach
@@ -39,11 +39,10 @@ class Walked:
         kept.load()
         self._reached = found = reached(self._task)
         self.front_ends, self.directory = found.front_ends, found.directory
-        parts, body = found.parts, found.body
         more = [*beside.own(), *(beside.switches() if found.front_ends != {"opencl"} else ())]
         if self._task.declared not in (NOTHING, PURE):
             more = [*self._task.declared.parts, *more]
-        return Key((*parts, *more), body and body + encoding(more))
+        return Key((*found.parts, *more))
 
     def as_of_now(self, base: Base) -> Base:
         """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
@@ -101,4 +100,4 @@ def reached(task: Task) -> Reached:
     if not named:
         return found
     parts = tuple(Part(named.get(name, name), value) for name, value in found.parts)
-    return found._replace(parts=parts, body=None)
+    return found._replace(parts=parts)

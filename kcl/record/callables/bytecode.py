@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import opcode
 from collections.abc import Iterator
-from itertools import compress, islice
+from itertools import islice
 from types import CodeType
 
 from kcl.base.namedtuple import NamedTuple
@@ -34,7 +34,7 @@ def _numbers(*names: str) -> frozenset[int]:
 
 
 _NONE = -1
-EXTENDED = _OPERATIONS["EXTENDED_ARG"]
+_EXTENDED = _OPERATIONS["EXTENDED_ARG"]
 LOAD_CONST = _OPERATIONS["LOAD_CONST"]
 _RETURN_VALUE = _OPERATIONS["RETURN_VALUE"]
 _RETURN_CONST = _OPERATIONS.get("RETURN_CONST", _NONE)
@@ -71,20 +71,7 @@ NAME_SHIFT[_OPERATIONS["LOAD_ATTR"]] = int("LOAD_METHOD" not in _OPERATIONS)
 if "LOAD_SUPER_ATTR" in _OPERATIONS:
     NAME_SHIFT[_OPERATIONS["LOAD_SUPER_ATTR"]] = 2
 
-_PLAIN, _NOISE, _EXTENDED, _JUMP, _SPECIAL = range(5)
-_KIND = [_PLAIN] * 256
-for _op in _numbers("NOP", "RESUME", "CACHE", "PUSH_NULL"):
-    _KIND[_op] = _NOISE
-for _op in _JUMPS:
-    _KIND[_op] = _JUMP
-for _op in {*_JOINED, _STORE_NAME, _RETURN_CONST} - {_NONE}:
-    _KIND[_op] = _SPECIAL
-_KIND[EXTENDED] = _EXTENDED
-# the same for whole strings of instructions
-_REAL = bytes(int(kind != _NOISE) for kind in _KIND)
-_UNREAL = bytes(op for op in range(256) if _KIND[op] == _NOISE)
-_USUAL = bytes(op for op in range(256) if _KIND[op] in (_PLAIN, _NOISE))
-_SLOW = bytes(op for op in range(256) if _KIND[op] in (_EXTENDED, _SPECIAL))
+_NOISE = _numbers("NOP", "RESUME", "CACHE", "PUSH_NULL", "EXTENDED_ARG")
 
 
 def _threads() -> dict[tuple[int, int], tuple[int, bool]]:
@@ -128,7 +115,6 @@ def _branches() -> dict[int, tuple[int, bool]]:
 _BRANCHES = _branches()
 # stores before which the compiler may drop a SWAP; and what can raise nothing, so that its handler does not matter
 _STORES = _numbers("STORE_FAST", "POP_TOP")
-_MOVABLE = [bytes([_STORE_FAST, op]) for op in sorted({*_STORES, _NOP})] + [bytes([op]) for op in _numbers("SWAP")]
 _QUIET = _numbers("NOP", "LOAD_CONST", "STORE_FAST", "POP_TOP", "SWAP", "COPY", "PUSH_NULL") | (
     _numbers("LOAD_FAST") if "LOAD_FAST_CHECK" in _OPERATIONS else frozenset()
 )
@@ -156,7 +142,7 @@ class Stream(NamedTuple):
 
 
 class _Raw(NamedTuple):
-    operations: bytes | list[int]
+    operations: list[int]
     operands: list[int]
     units: list[int]
     targets: dict[int, int]  # instruction -> instruction it may jump to
@@ -165,48 +151,34 @@ class _Raw(NamedTuple):
 
 def _read(code: CodeType) -> _Raw:
     """Read the instructions, without noise, with jumps as indices of instructions."""
-    raw = code.co_code
-    codes, arguments = raw[::2], raw[1::2]
-    real = codes.translate(_REAL)
-    seldom = codes.translate(None, _USUAL)
-    operations: bytes | list[int]
-    if seldom and any(byte in seldom for byte in _SLOW):
-        operations, operands, units, jumps = _expand(code, codes, arguments)
-    else:
-        operations = codes.translate(None, _UNREAL)
-        operands = list(compress(arguments, real))
-        units = list(compress(range(len(codes)), real))
-        jumps = [index for index, op in enumerate(operations) if op in _JUMPS] if seldom else []
+    operations, operands, units, jumps = _expand(code)
     table: bytes = getattr(code, "co_exceptiontable", b"")
-    if not jumps and not table:
-        return _Raw(operations, operands, units, {}, [])
-    position = _positions(units, len(codes))
+    position = _positions(units, len(code.co_code) // 2)
     targets = {index: position[_target(operations[index], operands[index], units[index])] for index in jumps}
     return _Raw(operations, operands, units, targets, _handlers(table, position))
 
 
-def _expand(code: CodeType, codes: bytes, arguments: bytes) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Read instructions one by one where some have long operands, were joined, or speak of the text."""
+def _expand(code: CodeType) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Return the operations, their operands and units, and the indices of the jumps; long operands are put together."""
     operations: list[int] = []
     operands: list[int] = []
     units: list[int] = []
     jumps: list[int] = []
     extended = 0
-    for unit, op in enumerate(codes):
-        kind = _KIND[op]
-        operand = arguments[unit] | extended
-        extended = operand << 8 if kind == _EXTENDED else 0
-        if kind in (_NOISE, _EXTENDED):
+    for unit, (op, argument) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
+        operand = argument | extended
+        extended = operand << 8 if op == _EXTENDED else 0
+        if op in _NOISE:
             continue
         if op == _STORE_NAME and code.co_names[operand] in _ABOUT_TEXT and operations and operations[-1] == LOAD_CONST:
             for column in (operations, operands, units):
                 column.pop()
             continue
-        if kind == _JUMP:
+        if op in _JUMPS:
             jumps.append(len(operations))
-        for single, argument in _parts(op, operand) if kind == _SPECIAL else [(op, operand)]:
+        for single, own in _parts(op, operand):
             operations.append(single)
-            operands.append(argument)
+            operands.append(own)
             units.append(unit)
     return operations, operands, units, jumps
 
@@ -428,12 +400,5 @@ class _Order:
 def normal(code: CodeType) -> Stream:
     """Return the instructions of ``code`` in normal order."""
     raw = _read(code)
-    operations = bytes(raw.operations)
-    if any(pair in operations for pair in _MOVABLE):
-        moved = list(operations)
-        _exchange(moved, raw.operands, raw.targets)
-        operations = bytes(moved)
-        raw = _Raw(operations, *raw[1:])
-    if not raw.targets and not raw.handlers and _NOP not in operations:
-        return Stream(operations.translate(_METHODLESS), raw.operands, raw.units)
+    _exchange(raw.operations, raw.operands, raw.targets)
     return _Order(raw).run()

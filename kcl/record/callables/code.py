@@ -12,28 +12,26 @@ from __future__ import annotations
 import hashlib
 import struct
 from array import array
-from collections.abc import Callable
-from itertools import compress
 from types import CodeType
 
-from kcl.record.callables.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, Stream, normal
+from kcl.record.callables.bytecode import NAME_SHIFT, OF_CONST, OF_NAME, normal
 
 # optimized, new locals, *args, **kwargs, generator, coroutine, iterable coroutine, asynchronous generator
 _FLAGS = 0x001 | 0x002 | 0x004 | 0x008 | 0x020 | 0x080 | 0x100 | 0x200
 _BETWEEN = "\0\0"
 
 
-def constant(value: object, nested: Callable[[CodeType], str]) -> str:
-    """Encode a constant of the compiler with its type; ``nested`` encodes code objects."""
+def _constant(value: object) -> str:
+    """Encode a constant of the compiler with its type."""
     kind = type(value)
     if kind in _AS_WRITTEN:
         return repr(value)
     if isinstance(value, CodeType):
-        return f"code {nested(value)}"
+        return f"code {digest(value)}"
     if isinstance(value, tuple):
-        return f"({''.join([constant(item, nested) + ', ' for item in value])})"
+        return f"({''.join([_constant(item) + ', ' for item in value])})"
     if isinstance(value, frozenset):  # its order changes with the hash seed
-        return f"{{{', '.join(sorted([constant(item, nested) for item in value]))}}}"
+        return f"{{{', '.join(sorted([_constant(item) for item in value]))}}}"
     if isinstance(value, float):
         return f"float {struct.pack('<d', value).hex()}"
     if isinstance(value, complex):
@@ -45,46 +43,24 @@ def constant(value: object, nested: Callable[[CodeType], str]) -> str:
 _AS_WRITTEN = frozenset({type(None), bool, int, str, bytes, type(...)})
 
 
-# A code object hashes and compares by its content, which is slow; its identity is safe while the memo keeps it alive.
-_MEMO_LIMIT = 4096
-_streams: dict[int, tuple[CodeType, Stream]] = {}
-
-
-def stream(code: CodeType) -> Stream:
-    """Return the instructions of ``code`` in normal order; memoised."""
-    known = _streams.get(id(code))
-    if known is None:
-        if len(_streams) >= _MEMO_LIMIT:
-            _streams.clear()
-        known = _streams[id(code)] = (code, normal(code))
-    return known[1]
-
-
 def digest(code: CodeType) -> str:
     """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits.
 
     Not in it: comments, white space, line breaks, positions, file names, docstrings, unused constants, the hash seed.
     """
-    operations, operands, _units = stream(code)
-    operands = operands[:]
-    every = code.co_names
+    operations, operands, _units = normal(code)
     names: list[str] = []
-    for index in compress(range(len(operations)), operations.translate(OF_NAME)):
-        operand = operands[index]
-        shift = NAME_SHIFT[operations[index]]
-        names.append(every[operand >> shift])
-        operands[index] = operand & 2 if shift == 2 else 0  # super() of two arguments; calls are written alike
-    used: list[int] = []
-    for index in compress(range(len(operations)), operations.translate(OF_CONST)):
-        used.append(operands[index])
-        operands[index] = 0
-    constants = code.co_consts
-    texts = {}
-    for index in set(used):
-        value = constants[index]
-        texts[index] = repr(value) if type(value) in _AS_WRITTEN else constant(value, digest)
+    constants: list[str] = []
+    for index, (operation, operand) in enumerate(zip(operations, operands, strict=True)):
+        if OF_NAME[operation]:
+            shift = NAME_SHIFT[operation]
+            names.append(code.co_names[operand >> shift])
+            operands[index] = operand & 2 if shift == 2 else 0  # super() of two arguments; calls are written alike
+        elif OF_CONST[operation]:
+            constants.append(_constant(code.co_consts[operand]))
+            operands[index] = 0
     numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
-    lists = (code.co_varnames, code.co_cellvars, code.co_freevars, names, [texts[index] for index in used])
+    lists = (code.co_varnames, code.co_cellvars, code.co_freevars, names, constants)
     # no name and no text is empty or holds a NUL: what stands in which list is certain
     head = _BETWEEN.join([code.co_name, str(numbers), *["\0".join(items) for items in lists]])
     hasher = hashlib.sha256(head.encode("utf-8", "surrogatepass"))

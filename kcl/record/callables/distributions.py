@@ -114,7 +114,6 @@ class State:
         self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
         self.homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
-        self.identities: dict[str, str] = {}
         self.contents: dict[str, str] = {}
 
 
@@ -294,13 +293,9 @@ def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) 
 
 
 def identity(distribution: str) -> str:
-    """Return version and record digest of a distribution that `owner` named, and of those it requires; memoised."""
-    identities = _state().identities
-    known = identities.get(distribution)
-    if known is None:
-        needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution, GENERATORS) - {distribution})]
-        known = identities[distribution] = _identify(distribution) + "".join(needed)
-    return known
+    """Return version and record digest of a distribution that `owner` named, and of those it requires."""
+    needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution, GENERATORS) - {distribution})]
+    return _identify(distribution) + "".join(needed)
 
 
 def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
@@ -378,25 +373,6 @@ def required(distribution: str) -> frozenset[str]:
     """
     found = _needed(distribution)
     return frozenset(found.union(GENERATORS) if found else GENERATORS)
-
-
-def stamp() -> bytes:
-    """Return size and time of the record of every installed distribution: while they stay, what is installed does.
-
-    Empty where one of `GENERATORS` is no installed distribution, so that only its content tells.
-    """
-    if any(owner(name).kind not in (DISTRIBUTION, ABSENT) for name in GENERATORS):
-        return b""
-    lines = []
-    for site in _path():
-        for folder in site.distributions.values():
-            try:
-                status = os.stat(os.path.join(site.directory, folder, "RECORD"))
-            except OSError:
-                lines.append(f"{site.directory} {folder}")
-            else:
-                lines.append(f"{site.directory} {folder} {status.st_size} {status.st_mtime_ns}")
-    return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
 def counted(name: str) -> str:

@@ -94,7 +94,6 @@ class Found(NamedTuple):
     directory: str  # root of the user's code
     before: tuple[Part, ...]
     after: tuple[Part, ...]
-    bodies: tuple[bytes, bytes]  # the encoding of both
     reached: Any  # the first kcl.record.callables.reach.Reached of this walk
 
 

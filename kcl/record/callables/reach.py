@@ -12,16 +12,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
 from types import FunctionType
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.cache.key import Part, common, encoding
+from kcl.cache.key import Part, common
 from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
 from kcl.record.callables.references import POSITIONS, READERS
-from kcl.record.callables.walk import Excusing, Walk
+from kcl.record.callables.walk import Excusing, Walk, distribution
 from kcl.record.evidence import PARAMETER
 
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
@@ -45,7 +44,6 @@ class Reached(NamedTuple):
     directory: str  # of the recipe's module, "" where it has none
     placed: bool  # the code asks where it lies
     origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
-    body: bytes | None = None  # encoding of the parts, where it is known
 
 
 def reach(
@@ -84,7 +82,7 @@ def reach(
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
     found = _reached(walk, directory)
     if excused is None and root and alone.steady and alone.led_to_nothing_else(walk, len(arguments)):
-        return _keep(function, tuple(arguments), alone, found, root)
+        _keep(function, tuple(arguments), alone, found, root)
     return found
 
 
@@ -118,7 +116,7 @@ def _reached(walk: Walk, directory: str) -> Reached:
     front_ends = frozenset(walk.front_ends)
     can_use_loopy = _can_use_loopy(front_ends)
     head = _HEAD if can_use_loopy else _HEAD[:2]
-    tail = [_distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
+    tail = [distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
     return Reached(
         (*head, *walk.parts, *tail),
         lambda: _texts(walk),
@@ -129,8 +127,8 @@ def _reached(walk: Walk, directory: str) -> Reached:
     )
 
 
-def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: Reached, root: str) -> Reached:
-    """Remember what the recipe alone led to; return what was found, its parts encoded."""
+def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: Reached, root: str) -> None:
+    """Remember what the recipe alone led to."""
     for name in ("__file__", "__package__"):
         alone.guards.binding(function.__globals__, name)
     parts = found.parts
@@ -138,15 +136,12 @@ def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: 
     end = begin + len(names)
     before, after = parts[:begin], parts[end:]
     distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
-    bodies = encoding(before), encoding(after)
-    memo.keep(memo.Found(function, alone.guards, names, distributions, root, before, after, bodies, found))
-    return found._replace(body=b"".join((bodies[0], encoding(parts[begin:end]), bodies[1])))
+    memo.keep(memo.Found(function, alone.guards, names, distributions, root, before, after, found))
 
 
 def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:
     """Return what a recipe reaches that was seen before, with other parameters."""
     first: Reached = known.reached
-    before, after = known.bodies
 
     def texts() -> dict[str, str]:
         found = {name: text for name, text in first.texts().items() if not name.startswith(PARAMETER)}
@@ -154,7 +149,7 @@ def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> R
         return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
 
     parts = (*known.before, *parameters, *known.after)
-    return first._replace(parts=parts, texts=texts, body=b"".join((before, encoding(parameters), after)))
+    return first._replace(parts=parts, texts=texts)
 
 
 def _mentioned(walk: Walk) -> None:
@@ -207,12 +202,6 @@ def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
         line = source.__code__.co_firstlineno if isinstance(source, FunctionType) else 0
         found[name] = str(getattr(source, "__module__", None) or ""), line
     return found
-
-
-@cache
-def _distribution(name: str) -> Part:
-    """Return the part of an installed distribution; memoised."""
-    return common(Part(f"distribution {name}", distributions.reached(name)))
 
 
 def _directories(function: FunctionType) -> tuple[str, str]:

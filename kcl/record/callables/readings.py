@@ -28,21 +28,12 @@ now: dict[str, Any] = {}  # those that this process used or made
 
 # A code object hashes and compares by its content, which is slow; its identity is safe while it is kept alive here.
 _places: dict[int, tuple[CodeType, str]] = {}
-_digests: dict[int, tuple[CodeType, str]] = {}
 _references: dict[int, tuple[CodeType, References]] = {}
 
 
 def digest(code: CodeType) -> str:
     """Return what `kcl.record.callables.code.digest` returns."""
-    known = _digests.get(id(code))
-    if known is None:
-        place = _place("digest", code)
-        found = _find(place)
-        if not isinstance(found, str):
-            found = _digest(code)
-            _keep(place, found)
-        known = _remember(_digests, code, found)
-    return known[1]
+    return _text_at(_place("digest", code), lambda: _digest(code))
 
 
 def _digest(code: CodeType) -> str:
@@ -92,10 +83,13 @@ def references(code: CodeType) -> References:
 
 def text(kind: str, content: bytes, read: Callable[[bytes], str]) -> str:
     """Return `read(content)`, a text that is made of nothing else; `kind` names what is read."""
-    place = f"{kind} {hashlib.sha256(content).hexdigest()}"
-    found = _find(place)
+    return _text_at(f"{kind} {hashlib.sha256(content).hexdigest()}", lambda: read(content))
+
+
+def _text_at(place: str, read: Callable[[], str]) -> str:
+    found: str | None = _find(place)
     if not isinstance(found, str):
-        found = read(content)
+        found = read()
         _keep(place, found)
     return found
 

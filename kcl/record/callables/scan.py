@@ -7,11 +7,9 @@ so is ``getattr(module, "name")`` with a name that stands in the code.
 from __future__ import annotations
 
 import opcode
-from itertools import compress
 from types import CodeType
 
-from kcl.record.callables.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME
-from kcl.record.callables.code import stream
+from kcl.record.callables.bytecode import LOAD_CONST, MARKERS, NAME_SHIFT, OF_NAME, normal
 from kcl.record.callables.references import CELL, GLOBAL, IMPORT, MENTIONED, NAME, TOUCH, UNKNOWN, Reference, References
 
 _DYNAMIC = frozenset({"getattr", "setattr", "hasattr", "delattr"})
@@ -35,7 +33,7 @@ _KINDS = {name: kind for kind, names in _INSTRUCTIONS.items() for name in names.
 _KIND = bytes(_KINDS.get(name, 0) for name in opcode.opname[:256])
 _CALLS = bytes(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION") if name in opcode.opmap)
 _BEFORE_CALLS = bytes(opcode.opmap[name] for name in ("PRECALL",) if name in opcode.opmap)
-_IS_ROOT = bytes(int(kind in (_GLOBAL, _NAME, _CELL, _FAST)) for kind in range(256))
+_LOADS = frozenset({_GLOBAL, _NAME, _CELL, _FAST})
 _ROOTS = {_GLOBAL: GLOBAL, _NAME: NAME, _CELL: CELL}
 _STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DEREF"]
 _STORE_GLOBAL, _STORE_NAME = opcode.opmap["STORE_GLOBAL"], opcode.opmap["STORE_NAME"]
@@ -58,7 +56,7 @@ class _Scan:
 
     def __init__(self, code: CodeType, outer: _Bound, found: _Found, mentions: set[str]) -> None:
         self.code = code
-        self.operations, self.operands, self.units = stream(code)
+        self.operations, self.operands, self.units = normal(code)
         self.kinds = self.operations.translate(_KIND)
         self.outer = outer  # variables that imports bind outside of this code
         self.bound = dict(outer)
@@ -93,35 +91,22 @@ class _Scan:
 
     def chains(self) -> None:
         """Read every variable with the attributes that are taken of it."""
-        code, operations, operands, kinds, bound = self.code, self.operations, self.operands, self.kinds, self.bound
-        names = code.co_names
-        imported = {name for _is_global, name in bound}
+        kinds = self.kinds
         count = len(kinds)
         expected = -1  # where the first argument of a getattr would stand
-        for index in compress(range(count), kinds.translate(_IS_ROOT)):
-            kind = kinds[index]
-            if kind in (_GLOBAL, _NAME):
-                name = names[operands[index] >> NAME_SHIFT[operations[index]]]
-            elif kind == _CELL:
-                name = _cell(code, operands[index])
-            elif bound and operands[index] < len(code.co_varnames):  # beyond: Python 3.13 takes a cell for a closure
-                name = code.co_varnames[operands[index]]
-            else:
+        for index, kind in enumerate(kinds):
+            if kind not in _LOADS:
                 continue
-            bindings: tuple[_Binding, ...] = ()
-            if name in imported:
-                bindings = bound.get((kind == _GLOBAL, name), ())
-                if kind == _NAME and not bindings:
-                    bindings = bound.get((True, name), ())
+            name = self.loaded(index)
+            bindings = self.bound.get((kind == _GLOBAL, name), ())
+            if kind == _NAME and not bindings:
+                bindings = self.bound.get((True, name), ())
             if not bindings and kind == _FAST:
                 continue
             end = index + 1
             while end < count and kinds[end] == _ATTRIBUTE:
                 end += 1
-            attributes: tuple[str, ...] = ()
-            if end > index + 1:
-                taken = range(index + 1, end)
-                attributes = tuple([names[operands[place] >> NAME_SHIFT[operations[place]]] for place in taken])
+            attributes = tuple([self.named(place) for place in range(index + 1, end)])
             if index == expected:
                 attributes += (self.written(end),)
                 self.mentions |= MENTIONED.intersection(attributes)
@@ -134,6 +119,20 @@ class _Scan:
             if not bindings:
                 self.add(_ROOTS[kind], name, 0, attributes, index)
 
+    def loaded(self, index: int) -> str:
+        """Name the variable that an instruction loads."""
+        kind, operand = self.kinds[index], self.operands[index]
+        if kind in (_GLOBAL, _NAME):
+            return self.named(index)
+        if kind == _CELL:
+            return _cell(self.code, operand)
+        variables = self.code.co_varnames
+        return variables[operand] if operand < len(variables) else ""  # beyond: Python 3.13 takes a cell for a closure
+
+    def named(self, index: int) -> str:
+        """Return the name that an instruction has among those of the code."""
+        return self.code.co_names[self.operands[index] >> NAME_SHIFT[self.operations[index]]]
+
     def written(self, index: int) -> str:
         """Return the name that is the second argument of a getattr, where all of it stands at ``index``."""
         constant = self.constant(index) if index < len(self.kinds) else None
@@ -144,7 +143,7 @@ class _Scan:
             operation, kind = self.operations[later], self.kinds[later]
             if operation in _CALLS:
                 return constant if self.operands[later] == arguments else UNKNOWN
-            if kind in (_GLOBAL, _NAME, _CELL, _FAST, _CONSTANT):
+            if kind in _LOADS or kind == _CONSTANT:
                 arguments += 1
             elif kind not in (_ATTRIBUTE, _THROUGH) and operation not in _BEFORE_CALLS:
                 return UNKNOWN  # an operand of something, or a default that is computed
@@ -212,7 +211,7 @@ class _Scan:
 
 def mention(code: CodeType, name: str) -> Reference | None:
     """Find the first place that takes an attribute of this name; slow."""
-    for operation, operand, unit in zip(*stream(code), strict=True):
+    for operation, operand, unit in zip(*normal(code), strict=True):
         if OF_NAME[operation] and code.co_names[operand >> NAME_SHIFT[operation]] == name:
             return Reference(GLOBAL, name, 0, (), code, unit)
     found = [mention(constant, name) for constant in code.co_consts if isinstance(constant, CodeType)]
@@ -223,8 +222,8 @@ def references(code: CodeType) -> References:
     """Return what ``code`` refers to."""
     found: _Found = {}
     mentions: set[str] = set()
-    _Scan(code, {}, found, mentions).run()
-    operations, operands, _units = stream(code)
-    # a function stores none this way
-    stored = {code.co_names[name] for op, name in zip(operations, operands, strict=True) if op == _STORE_NAME}
+    scan = _Scan(code, {}, found, mentions)
+    scan.run()
+    stores = zip(scan.operations, scan.operands, strict=True)
+    stored = {code.co_names[name] for op, name in stores if op == _STORE_NAME}  # a function stores none this way
     return References(list(found.values()), frozenset(mentions), frozenset(stored))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.cache.key import Key, Part
+from kcl.cache.key import Key, Part, common
 from kcl.errors import UnknownInput
 from kcl.record.callables import classes, distributions, memo, unknown, unloaded, values
 from kcl.record.callables.chains import Chains, held
@@ -61,8 +62,7 @@ class Walk:
         self.chains = Chains(self)
         self.static = unloaded.Modules(self)
         self.labels: dict[str, int] = {}
-        self.names: dict[int, str] = {}  # id of a function, class or module -> its text
-        self.alive: list[object] = []  # what the ids in `names` belong to
+        self.names: dict[int, tuple[object, str]] = {}  # id of a function, class or module -> itself, its text
         self.owners: dict[str, Owner] = {}
         self.noted: set[str] = set()  # dotted names in libraries
         self.versions: set[int] = set()  # globals searched for loopy's language version
@@ -120,8 +120,7 @@ class Walk:
         return name if count == 1 else f"{name}#{count}"
 
     def remember(self, thing: object, text: str) -> str:
-        self.alive.append(thing)
-        self.names[id(thing)] = text
+        self.names[id(thing)] = thing, text
         return text
 
     def where(self) -> str:
@@ -147,7 +146,7 @@ class Walk:
         if known is not None:
             if self.skipped is not None and value is self.skipped[0]:
                 self.call_itself()
-            return known
+            return known[1]
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
@@ -374,6 +373,12 @@ class Walk:
         reason = unknown.verdict(dotted)
         if reason is not None:
             self.refuse(reason)
+
+
+@cache
+def distribution(name: str) -> Part:
+    """Return the part of a distribution that code leads to; memoised."""
+    return common(Part(f"distribution {name}", distributions.reached(name)))
 
 
 def _language_version(names: dict[str, Any]) -> str:

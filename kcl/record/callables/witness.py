@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +48,7 @@ class State:
     def __init__(self) -> None:
         self.watched: dict[str, Watched] = {}
         self.seen: dict[str, Seen] = {}
+        self.finder: Any = None
 
 
 _state = process.shared(State)
@@ -57,11 +57,13 @@ _thread = _Thread()
 
 def watch(name: str, watched: Watched) -> None:
     """Attend every import of a module that is not loaded now."""
-    known = _state().watched
-    if name not in known:
-        known[name] = watched
-        if _Finder not in sys.meta_path:
-            sys.meta_path.insert(0, _Finder)
+    state = _state()
+    if name not in state.watched:
+        from kcl.base.attended import Finder
+
+        state.watched[name] = watched
+        state.finder = state.finder or Finder(lambda name: name in _state().watched, _run)
+        state.finder.install()
 
 
 def covers(name: str) -> bool:
@@ -111,39 +113,11 @@ def _arrived(*modules: ModuleType) -> None:
         seen[module.__name__] = Seen(module, watched[module.__name__].describe(module))
 
 
-class _Finder:
-    """Finds nothing itself; has the loader that another finder names tell when a watched module is there."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name not in _state().watched:
-            return None
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None) if finder is not _Finder else None
-            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
-                return spec
-        return None
-
-
-class _Loader:
-    """A loader that tells of its module, and leaves no trace on it."""
-
-    def __init__(self, loader: Any) -> None:
-        self._kcl_loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._kcl_loader, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        for owner, name in ((module.__spec__, "loader"), (module, "__loader__")):
-            if getattr(owner, name, None) is self:
-                setattr(owner, name, self._kcl_loader)
-        _thread.depth += 1
-        try:
-            self._kcl_loader.exec_module(module)
-        finally:
-            _thread.depth -= 1
-        _arrived(module)
+def _run(module: ModuleType, loader: Any) -> None:
+    """Run a watched module by its own loader; it is there as soon as the outermost of such imports ends."""
+    _thread.depth += 1
+    try:
+        loader.exec_module(module)
+    finally:
+        _thread.depth -= 1
+    _arrived(module)

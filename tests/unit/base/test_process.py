@@ -452,8 +452,8 @@ COMMON = {
     "base.process._all",  # every cache
     "base.events._beginnings",  # the function that keeps a journal
     *("cache.key._common", "launch.replay._codes"),  # encodings of key parts; compiled texts
-    *("record.callables.code._streams", "record.callables.memo._found", "record.callables.memo._types"),  # of code
-    *(f"record.callables.readings.{name}" for name in ("_digests", "_places", "_references", "before", "now")),
+    *("record.callables.memo._found", "record.callables.memo._types"),  # of code
+    *(f"record.callables.readings.{name}" for name in ("_places", "_references", "before", "now")),
 }
 
 

@@ -30,7 +30,7 @@ def forgotten(monkeypatch):
 
 def forget():
     """Forget what this process has read, as the next one does not know it, and read what is kept."""
-    for memo in (readings.now, readings._places, readings._digests, readings._references):
+    for memo in (readings.now, readings._places, readings._references):
         memo.clear()
     history._state().on_change()
     history.load()

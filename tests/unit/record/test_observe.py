@@ -261,14 +261,14 @@ class TestUnknowable:
 
     def test_interrupted(self, monkeypatch):
         """Whoever is interrupted as the watch begins leaves the next recipe watched, and all as it was at the end."""
-        before, wrap = os.stat, observe._wrap
+        before, replace = os.stat, observe._replace
 
         def interrupted(*arguments):
-            monkeypatch.setattr(observe, "_wrap", wrap)
-            wrap(*arguments)
+            monkeypatch.setattr(observe, "_replace", replace)
+            replace(*arguments)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(observe, "_wrap", interrupted)
+        monkeypatch.setattr(observe, "_replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             seen(lambda: None)
         assert refused(seen(lambda: os.path.exists("x"))) == "looked whether a file is there"

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kcl.cache.key import Key, encoding
 from kcl.record.callables import memo
 from kcl.record.callables.reach import reach
 
@@ -183,7 +182,7 @@ def walked(function: Callable[..., object], arguments: dict[str, object]) -> obj
     kept = dict(memo._found)
     memo._found.clear()
     try:
-        return reach(function, arguments)._replace(texts=dict, origins=dict, body=None)
+        return reach(function, arguments)._replace(texts=dict, origins=dict)
     except Exception as error:
         return str(error)
     finally:
@@ -193,7 +192,7 @@ def walked(function: Callable[..., object], arguments: dict[str, object]) -> obj
 def again(function: Callable[..., object], arguments: dict[str, object]) -> object:
     """Return what is found by whichever way."""
     try:
-        return reach(function, arguments)._replace(texts=dict, origins=dict, body=None)
+        return reach(function, arguments)._replace(texts=dict, origins=dict)
     except Exception as error:
         return str(error)
 
@@ -224,13 +223,6 @@ class TestSeenAgain:
         arguments = {"n": 4, "kind": np.float32, "given": value}
         assert memo.find(module.build, arguments) is not None
         assert again(module.build, arguments) == walked(module.build, arguments)
-
-    def test_encoding(self, module: types.ModuleType) -> None:
-        """The bytes that are put together are those of all parts."""
-        reach(module.build, {"n": 3, "kind": np.float32, "given": None})
-        found = reach(module.build, {"n": 4, "kind": np.float32, "given": "x"})
-        assert found.body == encoding(found.parts)
-        assert Key(found.parts, found.body).digest == Key(found.parts).digest
 
     @pytest.mark.parametrize("name", ["function", "class", "object", "library's class", "library's object"])
     def test_parameter_that_leads_on(self, name: str, module: types.ModuleType) -> None:

@@ -114,7 +114,7 @@ class TestRead:
             assert readings.digest(one) == code.digest(one)
             assert told(readings.references(one)) == told(scan.references(one))
         assert (len(readings.now) > 20) is not bool(bound)
-        assert (len(readings._digests) > 10) is not bool(bound)
+        assert (len(readings._places) > 10) is not bool(bound)
 
 
 class TestPlace:
@@ -198,7 +198,7 @@ class TestNewerPython:
     def newer(self, monkeypatch):
         """Let this Python be newer than those that kcl knows."""
         monkeypatch.setattr(readings, "NEWEST", (3, 0))
-        for memo in ("_digests", "_references", "_places"):
+        for memo in ("_references", "_places"):
             monkeypatch.setattr(readings, memo, {})
         monkeypatch.setattr(readings, "before", {})
         monkeypatch.setattr(readings, "now", {})

@@ -1,4 +1,4 @@
-"""kcl.integrations.imports: who waits for a package is told when it is there."""
+"""kcl.base.attended: modules that a finder attends are run by who attends them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ import sys
 
 import pytest
 
-from kcl.integrations.imports import Imports
+from kcl.base.attended import Finder
 
 
 @pytest.fixture
 def told(tmp_path, monkeypatch):
-    """Wait for the package `wabble`; yields what was told."""
+    """Attend the package `wabble`; yields the modules that have run."""
     (tmp_path / "wabble").mkdir()
     (tmp_path / "wabble" / "__init__.py").write_text("here = __spec__.loader; import wabble.inner\n")
     (tmp_path / "wabble" / "inner.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = []
-    finder = Imports({"wabble": "row"}, lambda row, module: found.append((row, module)))
+
+    def run(module, loader):
+        loader.exec_module(module)
+        found.append(module)
+
+    finder = Finder(lambda name: name == "wabble", run)
+    finder.install()
     yield found
     finder.remove()
     for name in ("wabble", "wabble.inner"):
@@ -27,10 +33,10 @@ def told(tmp_path, monkeypatch):
 
 
 def test_told(told):
-    """It is told once, with its row, after the package's own code; the package's modules are not waited for."""
+    """It is run once, its own modules are not attended."""
     import wabble
 
-    assert told == [("row", wabble)]
+    assert told == [wabble]
     assert wabble.inner.__name__ == "wabble.inner"
 
 
@@ -41,12 +47,13 @@ def test_own_loader(told):
     assert wabble.here is wabble.__loader__
     assert importlib.resources.files("wabble").joinpath("inner.py").is_file()
     assert importlib.reload(wabble) is wabble
-    assert [row for row, _module in told] == ["row", "row"]
+    assert told == [wabble, wabble]
 
 
 def test_absent(told):
     """A package that does not exist is not found, as ever."""
-    finder = Imports({"wubble": "row"}, lambda *_: told.append(1))
+    finder = Finder(lambda name: name == "wubble", lambda *_: told.append(1))
+    finder.install()
     try:
         with pytest.raises(ModuleNotFoundError, match="wubble"):
             importlib.import_module("wubble")
@@ -56,8 +63,8 @@ def test_absent(told):
 
 
 def test_removed(told):
-    """Nothing is told after it was removed, which may be asked twice."""
-    finder = next(one for one in sys.meta_path if isinstance(one, Imports))
+    """Nothing is attended after it was removed, which may be asked twice."""
+    finder = next(one for one in sys.meta_path if isinstance(one, Finder))
     finder.remove()
     finder.remove()
     importlib.import_module("wabble")

@@ -1,0 +1,60 @@
+"""Attended imports: a finder that finds nothing itself, and runs some of the modules that the others find.
+
+The base classes of `importlib.abc` would double what a program pays that imports no such module.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+class Finder:
+    """A finder in front of all others: it has them find the modules that it `attends`, and each is run by `run`.
+
+    `run` gets the module and the module's own loader, whose `exec_module` it calls.
+    """
+
+    def __init__(self, attends: Callable[[str], bool], run: Callable[[Any, Any], None]) -> None:
+        self._attends = attends
+        self._run = run
+
+    def install(self) -> None:
+        """Attend imports from now on."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Attend no import any more."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """Return the specification that the other finders have, with a loader that has the module run by `run`."""
+        if not self._attends(fullname):
+            return None
+        others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not self]
+        specs = (find(fullname, path, target) for find in others if find is not None)
+        found: Any = next((spec for spec in specs if spec is not None), None)
+        if found is not None and hasattr(found.loader, "exec_module"):
+            found.loader = _Loader(found.loader, self._run)
+        return found
+
+
+class _Loader:
+    """A loader of another one's module; the module shows that one."""
+
+    def __init__(self, own: Any, run: Callable[[Any, Any], None]) -> None:
+        self._kcl_own = own
+        self._kcl_run = run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kcl_own, name)
+
+    def exec_module(self, module: Any) -> None:
+        """Have the module run, with its own loader."""
+        for owner, name in ((module.__spec__, "loader"), (module, "__loader__")):
+            if getattr(owner, name, None) is self:
+                setattr(owner, name, self._kcl_own)
+        self._kcl_run(module, self._kcl_own)
