@@ -92,10 +92,10 @@ def check_writer(path: str) -> None:
         raise PermissionError(errno.EPERM, f"{words}, or {_ELSEWHERE}", path)
 
 
-def check_folder(path: str) -> os.stat_result:
+def check_folder(path: str) -> None:
     """Raise `UnusableDirectory` unless a folder in a checked directory is one, is mine, and others cannot write it.
 
-    Returns its status; raises `FileNotFoundError`. A link is not followed.
+    Raises `FileNotFoundError` where there is none. A link is not followed.
     """
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
@@ -103,7 +103,6 @@ def check_folder(path: str) -> os.stat_result:
     if sys.platform != "win32":
         _check_owner(path, status, my_uids() | {0}, True)
         _check_mode(path, status, 0)
-    return status
 
 
 def file_fault(status: os.stat_result) -> str | None:

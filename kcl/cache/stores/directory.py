@@ -38,23 +38,19 @@ class Directory:
         self._notes_use = notes_use
         self._trusted = False  # to read
         self._prepared = False  # to write
-        self._folders: dict[str, tuple[int, int, int]] = {}  # by name: inode, mode and owner when it was checked
         self._swept = False
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes of the file; raise `DamagedEntry` for what is not a regular file of ours alone."""
-        digest_of(address)
-        if not (self._trusted or self._check()):
+        try:
+            path = self._checked(address)
+            status, blob = _read(path, SIZE_LIMIT)
+        except FileNotFoundError:
             return None
-        self._check_folder(address)
-        path = f"{self.location}/{address}"
-        found = _read(path, SIZE_LIMIT)
-        if found is None:
-            return None
-        if self._notes_use and not 0.0 <= time.time() - found[0].st_mtime <= NOTED:
+        if self._notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
             with suppress(OSError):  # a directory that can be read only is no fault
                 os.utime(path)
-        return found[1]
+        return blob
 
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; whoever renames last wins, and both are right."""
@@ -75,29 +71,21 @@ class Directory:
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of the file, which is checked as `get` checks it; this is no use."""
-        digest_of(address)
-        if not (self._trusted or self._check()):
-            return None
-        self._check_folder(address)
-        found = _read(f"{self.location}/{address}", length)
-        return None if found is None else (Stat(found[0].st_size, found[0].st_mtime), found[1])
+        with suppress(FileNotFoundError):
+            status, start = _read(self._checked(address), length)
+            return Stat(status.st_size, status.st_mtime), start
+        return None
 
     def stat(self, address: str) -> Stat | None:
-        digest_of(address)
-        if not (self._trusted or self._check()):
-            return None
-        self._check_folder(address)
-        try:
-            status = os.lstat(f"{self.location}/{address}")
-        except FileNotFoundError:
-            return None
-        return Stat(status.st_size, status.st_mtime) if stat.S_ISREG(status.st_mode) else None
+        with suppress(FileNotFoundError):
+            status = os.lstat(self._checked(address))
+            if stat.S_ISREG(status.st_mode):
+                return Stat(status.st_size, status.st_mtime)
+        return None
 
     def delete(self, address: str) -> None:
-        digest_of(address)
-        if self._trusted or self._check():
-            self._check_folder(address)
-            _remove(f"{self.location}/{address}")
+        with suppress(FileNotFoundError):
+            _remove(self._checked(address))
 
     def scan(self) -> Iterator[str]:
         for address, _item in self.items():
@@ -128,27 +116,28 @@ class Directory:
         self._trusted = trust.check(self.location)
         return self._trusted
 
-    def _check_folder(self, address: str) -> None:
-        """Refuse a folder that is a link (O_NOFOLLOW looks at the last component only), or that others can write."""
-        folder, slash, _ = address.partition("/")
-        if not slash:
-            return
-        path = f"{self.location}/{folder}"
-        with suppress(FileNotFoundError):
-            status = os.lstat(path)
-            if self._folders.get(folder) != (status.st_ino, status.st_mode, status.st_uid):
-                status = trust.check_folder(path)
-                self._folders[folder] = status.st_ino, status.st_mode, status.st_uid
+    def _checked(self, address: str) -> str:
+        """Return the path of an address below folders that were checked; raise `FileNotFoundError` where one lacks.
+
+        O_NOFOLLOW looks at the last component only, so a folder that is a link is refused here.
+        """
+        digest_of(address)
+        if not (self._trusted or self._check()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.location)
+        path = f"{self.location}/{address}"
+        if "/" in address:
+            trust.check_folder(os.path.dirname(path))
+        return path
 
     def _prepare(self, address: str) -> None:
         if not self._prepared:
             trust.make_trusted(self.location)
             self._prepared = self._trusted = True
-        folder, slash, _ = address.partition("/")
-        if slash:
-            self._check_folder(address)
+        if "/" in address:
+            folder = os.path.dirname(f"{self.location}/{address}")
             with suppress(FileExistsError):
-                os.mkdir(f"{self.location}/{folder}", 0o700)
+                os.mkdir(folder, 0o700)
+            trust.check_folder(folder)
 
     def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
         """Yield the regular files of root and its folders; what vanishes meanwhile is not missed."""
@@ -209,20 +198,16 @@ def _replace(temporary: str, path: str) -> None:
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
-    except FileNotFoundError:
-        pass
     except OSError:
         if not os.path.isdir(path) or os.path.islink(path):
             raise
         os.rmdir(path)
 
 
-def _read(path: str, length: int) -> tuple[os.stat_result, bytes] | None:
+def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
     """Return the status of a file and its first bytes; raise `DamagedEntry` for one that is not ours alone."""
     try:
         descriptor = os.open(path, trust.READ)
-    except FileNotFoundError:
-        return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
             raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
