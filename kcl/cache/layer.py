@@ -90,19 +90,14 @@ class Layer:
         self.verify_results = chosen.verify_results
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
         self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
-        self._off: dict[frozenset[str], str] = {}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
 
         A recipe of which it is not known what it will return is off as soon as one of its front ends is.
         """
-        found = self._off.get(front_ends)
-        if found is None:
-            kinds = sorted(front_ends or _UNKNOWN)
-            owners = next((self._by_owner[kind] for kind in kinds if self._by_owner.get(kind)), "")
-            found = self._off[front_ends] = self._by_name or owners
-        return found
+        owners = [self._by_owner.get(kind, "") for kind in sorted(front_ends or _UNKNOWN)]
+        return next(filter(None, [self._by_name, *owners]), "")
 
     @property
     def disk(self) -> Store | None:
