@@ -11,14 +11,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from kcl.base import process, settings
-
-if TYPE_CHECKING:
-    from kcl.cache.entry import Entry
-    from kcl.cache.patience import Signs
-    from kcl.drivers.pocl.jobs import Queue
+from kcl.cache import entry
+from kcl.cache.entry import Entry
+from kcl.cache.patience import Patience, Signs, signs_of
+from kcl.drivers.pocl.jobs import Queue
 
 # a helper that was started takes a moment to hold its lock
 _START_SECONDS = 1.0
@@ -51,8 +49,6 @@ def request(folder: str, address: str, job: Entry) -> None:
     directory), "pocl_cache" (PoCL's cache directory or ``None``) and "build_options", the exact text handed to
     clBuildProgram. Raises what a store raises (`OSError`, `CacheFault`); thread-safe; about a millisecond.
     """
-    from kcl.cache.entry import Entry
-
     queue = _queue(folder)
     asked = {
         "address": address,
@@ -71,10 +67,8 @@ def pending(folder: str, digest: str) -> bool:
 
 def recorded_seconds(folder: str, digest: str) -> float | None:
     """Return the seconds that the program of a job took to build; None where they are unknown."""
-    from kcl.cache.entry import recorded_seconds
-
     job = _queue(folder).find(digest)
-    return recorded_seconds(job) or None if job is not None else None
+    return entry.recorded_seconds(job) or None if job is not None else None
 
 
 def wait(folder: str, digest: str, seconds: float, what: str = "") -> bool:
@@ -84,8 +78,6 @@ def wait(folder: str, digest: str, seconds: float, what: str = "") -> bool:
     does nothing is left behind (`kcl.cache.patience`). After a wait without a result this process waits for no helper.
     A long wait is shown, and `what` names the job to people.
     """
-    from kcl.cache.patience import Patience
-
     queue, end, pause = _queue(folder), time.monotonic() + seconds, 0.005
     with Patience(what) as patience:
         while (state := queue.state(digest)) is not None:
@@ -180,8 +172,6 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _signs(queue: Queue, digest: str, folder: str) -> Signs | None:
     """Return the signs of the helper, those of a process at work where one was just started; None where none lives."""
-    from kcl.cache.patience import Signs, signs_of
-
     if queue.has_helper():
         return signs_of(str(queue.holder()))
     if queue.age(digest) > _START_SECONDS:
@@ -199,12 +189,8 @@ def _directory() -> str:
 
 
 def _queue(folder: str) -> Queue:
-    from kcl.drivers.pocl.jobs import Queue
-
     queues = _state().queues
-    if folder not in queues:
-        queues[folder] = Queue(folder)
-    return queues[folder]
+    return queues.get(folder) or queues.setdefault(folder, Queue(folder))
 
 
 def _start(queue: Queue, folder: str) -> None:
