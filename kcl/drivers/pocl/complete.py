@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from kcl.base.namedtuple import NamedTuple
 from kcl.build import options
@@ -96,7 +98,7 @@ class Workshop:
         if before is not None and _holds_all(before, task):
             return None
         device = self._device(task.entry)
-        with _Headers(task):
+        with _with_its_headers(task):
             try:
                 made = self._make(device, task, before, short_cut)
             except (ValueError, Refused):
@@ -114,8 +116,7 @@ class Workshop:
     ) -> Task | tuple[bytes, str, dict[str, bytes]]:
         """Return the proven binary, its place and the specialised code in it, or the task if it is too early."""
         try:
-            program = self._build(device, task, short_cut)
-            try:
+            with closing(self._build(device, task, short_cut)) as program:
                 place = self._cache.used()
                 task = task._replace(place=place)
                 if not self.is_ready(task):
@@ -125,8 +126,6 @@ class Workshop:
                 self._cache.plant(place, files)
                 stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
                 blob = program.binary()
-            finally:
-                program.release()
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
             blob = self._without_traces(task, blob, short_cut)
@@ -178,11 +177,8 @@ class Workshop:
 
     def _prove(self, device: Device, task: Task, blob: bytes, kernels: list[str]) -> None:
         """Load the binary, and create every kernel."""
-        program = device.from_binary(blob, task.options)
-        try:
+        with closing(device.from_binary(blob, task.options)) as program:
             program.create_kernels(kernels)
-        finally:
-            program.release()
 
 
 def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
@@ -192,34 +188,29 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
     return poclbin.write(poclbin.without(container, stubs))
 
 
-class _Headers:
-    """Make sure that the program's headers are those of its key, before and after the build."""
+@contextmanager
+def _with_its_headers(task: Task) -> Iterator[None]:
+    """Make sure that the program's headers are those of its key, before and after the block that builds it."""
+    source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+    beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
+    found = options.parsed(task.options.decode("utf-8", "surrogatepass"), beside, quotes_stay=True)
+    try:
+        if any(not os.path.isabs(directory) for directory in found.directories):
+            os.chdir(str(task.entry.metadata["directory"]))
+        _check_headers(task, source, found)
+        yield
+        _check_headers(task, source, found)
+    finally:
+        os.chdir("/")
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
-        beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-        self._options = options.parsed(task.options.decode("utf-8", "surrogatepass"), beside, quotes_stay=True)
 
-    def __enter__(self) -> None:
-        if any(not os.path.isabs(directory) for directory in self._options.directories):
-            os.chdir(str(self._task.entry.metadata["directory"]))
-        self._check()
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            if kind is None:
-                self._check()
-        finally:
-            os.chdir("/")
-
-    def _check(self) -> None:
-        try:
-            now = header_parts(self._source, self._options)
-        except UnknownInput as error:
-            raise Hopeless(str(error)) from error
-        if set(now) != set(headers_in(self._task.entry.key)):
-            raise Hopeless("a header has changed since the program was built")
+def _check_headers(task: Task, source: str, found: options.BuildOptions) -> None:
+    try:
+        now = header_parts(source, found)
+    except UnknownInput as error:
+        raise Hopeless(str(error)) from error
+    if set(now) != set(headers_in(task.entry.key)):
+        raise Hopeless("a header has changed since the program was built")
 
 
 def _published(store: Directory, entry: Entry) -> Entry | None:

@@ -124,13 +124,13 @@ class Device:
         try:
             self.library.call("clBuildProgram", handle, 1, self._handle, options, None, None)
         except Refused:
-            program.release()
+            program.close()
             raise
         return program
 
 
 class Program:
-    """A built program; release it."""
+    """A built program; close it."""
 
     def __init__(self, library: Library, handle: int) -> None:
         self._library = library
@@ -156,7 +156,7 @@ class Program:
             handle = self._library.make("clCreateKernel", self._handle, name.encode("utf-8"))
             self._library.call("clReleaseKernel", handle)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Give the program back to the driver."""
         self._library.call("clReleaseProgram", self._handle)
 

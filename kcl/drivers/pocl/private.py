@@ -39,12 +39,10 @@ class PrivateCache:
         started = time.monotonic()
         if started < self._next_scan:
             return
-        for letters in _folders(user, 2):
-            for folder in _folders(letters.path, 37):
-                place = f"{letters.name}/{folder.name}"
-                if place not in self._seeded and _touched(folder.path) >= since:
-                    self._seeded.add(place)
-                    self.seed_one(user, place)
+        for place in _programs(user):
+            if place not in self._seeded and _touched(f"{user}/{place}") >= since:
+                self._seeded.add(place)
+                self.seed_one(user, place)
         ended = time.monotonic()
         self._next_scan = ended + _SCAN_SHARE * (ended - started)
 
@@ -62,12 +60,7 @@ class PrivateCache:
         return found[0]
 
     def _built(self) -> list[str]:
-        return [
-            f"{letters.name}/{folder.name}"
-            for letters in _folders(self.path, 2)
-            for folder in _folders(letters.path, 37)
-            if os.path.exists(f"{folder.path}/{ACCESSED}")
-        ]
+        return [place for place in _programs(self.path) if os.path.exists(f"{self.path}/{place}/{ACCESSED}")]
 
     def plant(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files into the program's directory."""
@@ -138,6 +131,13 @@ def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
         _, kernel, size, _ = path.split("/")
         found.setdefault(kernel, []).append(size)
     return found
+
+
+def _programs(cache: str) -> Iterator[str]:
+    """Yield the places of the programs in a cache directory."""
+    for letters in _folders(cache, 2):
+        for folder in _folders(letters.path, 37):
+            yield f"{letters.name}/{folder.name}"
 
 
 def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:

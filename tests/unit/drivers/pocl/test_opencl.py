@@ -69,7 +69,7 @@ class TestProgram:
         program.create_kernels(["one", "two"])
         with pytest.raises(Refused, match="clCreateKernel"):
             program.create_kernels(["three"])
-        program.release()
+        program.close()
 
     def test_refused_source(self, found):
         """Source that does not compile is refused."""
@@ -80,10 +80,10 @@ class TestProgram:
         """A binary can be loaded here, and by pyopencl, where it computes what the source says."""
         program = found.from_source(SOURCE, b"-DADDEND=7")
         binary = program.binary()
-        program.release()
+        program.close()
         again = found.from_binary(binary, b"")
         assert sorted(again.kernel_names()) == ["one", "two"]
-        again.release()
+        again.close()
         loaded = cl.Program(context, context.devices, [binary]).build()
         queue, result = cl.CommandQueue(context), np.zeros(1, np.int32)
         buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, result.nbytes)
