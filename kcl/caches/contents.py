@@ -99,30 +99,28 @@ def total(found: Sequence[Contents]) -> Contents:
 
 
 def _of_files(folders: list[str], files: dict[str, os.stat_result], is_entry: Callable[[str], object]) -> Contents:
-    """Count files and what lies below folders, links not followed; a cache can be large, so that nothing is kept."""
+    """Count files and what lies below folders; a cache can be large, so that nothing is kept."""
     entries = size = 0
     oldest, newest = math.inf, 0.0
-
-    def count(name: str, status: os.stat_result) -> None:
-        nonlocal entries, size, oldest, newest
+    for name, status in _every(folders, files):
         if stat.S_ISREG(status.st_mode):
             size += status.st_size
-            moment = status.st_mtime
-            newest = moment if moment > newest else newest
-            oldest = moment if moment < oldest else oldest
-            if is_entry(name):
-                entries += 1
+            oldest, newest = min(oldest, status.st_mtime), max(newest, status.st_mtime)
+            entries += bool(is_entry(name))
+    return Contents(entries, size, oldest if newest else 0.0, newest)
 
+
+def _every(folders: list[str], files: dict[str, os.stat_result]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield name and status of files, and of what lies below folders; links are not followed."""
     for path, status in files.items():
-        count(os.path.basename(path), status)
+        yield os.path.basename(path), status
     while folders:
         for item in _items(folders.pop()):
             with suppress(OSError):
                 if item.is_dir(follow_symlinks=False):
                     folders.append(item.path)
                 else:
-                    count(item.name, item.stat(follow_symlinks=False))
-    return Contents(entries, size, oldest if newest else 0.0, newest)
+                    yield item.name, item.stat(follow_symlinks=False)
 
 
 def version(name: str) -> str:
