@@ -12,8 +12,7 @@ import sys
 import time
 
 import pytest
-
-from conftest import ROOT
+from harness import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
 LISTED = {'python -c "import rich"': 1, "kcl status": 2, "kcl ls": 5, "kcl explain": 7}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-
-from conftest import ROOT
+from harness import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -12,8 +12,7 @@ import subprocess
 import sys
 
 import pytest
-
-from conftest import PLATFORMS, ROOT, SUPPORT, Child
+from harness import PLATFORMS, ROOT, SUPPORT, Child
 
 # These look into units, which only loopy can do.
 QUESTIONS = ["loopy/call_external", "loopy/tutorial_questions"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
+from harness import ROOT
 
 import kcl
-from conftest import ROOT
 
 
 @pytest.fixture(scope="module")

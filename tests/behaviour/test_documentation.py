@@ -24,11 +24,11 @@ import types
 
 import console
 import pytest
+from harness import ROOT
 from sybil import Sybil
 from sybil.parsers.myst import CodeBlockParser
 
 import kcl
-from conftest import ROOT
 from kcl.base import process, settings
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl import client

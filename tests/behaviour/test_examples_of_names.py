@@ -9,9 +9,9 @@ import os
 import numpy as np
 import pyopencl as cl
 import pytest
+from harness import PLATFORMS, platforms
 
 import kcl
-from conftest import PLATFORMS, platforms
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

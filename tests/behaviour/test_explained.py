@@ -11,8 +11,7 @@ import shutil
 from typing import NamedTuple
 
 import pytest
-
-from conftest import PLATFORMS, Child
+from harness import PLATFORMS, Child
 
 HEAD = """
 import sys

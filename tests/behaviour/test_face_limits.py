@@ -11,8 +11,7 @@ import sys
 import textwrap
 
 import pytest
-
-from conftest import PLATFORMS, ROOT, Child
+from harness import PLATFORMS, ROOT, Child
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -12,8 +12,7 @@ import sys
 
 import pytest
 import slow
-
-from conftest import ROOT
+from harness import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

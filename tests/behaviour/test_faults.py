@@ -13,9 +13,9 @@ import subprocess
 import sys
 
 import pytest
+from harness import PLATFORMS, SUPPORT
 from project import NUMBERS, X
 
-from conftest import PLATFORMS, SUPPORT
 from kcl.cache.entry import Entry
 
 pytestmark = pytest.mark.slow_platforms

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-from conftest import ROOT
+from harness import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_platform]
 

@@ -9,8 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import lock_order
 import pytest
-
-from conftest import PLATFORMS
+from harness import PLATFORMS
 
 
 def cycle(order):

@@ -7,8 +7,7 @@ import sys
 
 import many_kernels
 import pytest
-
-from conftest import PLATFORMS
+from harness import PLATFORMS
 
 MIB = 1 << 20
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
-from conftest import PLATFORMS, ROOT
+from harness import PLATFORMS, ROOT
 
 pytestmark = pytest.mark.one_platform
 DRIVER = """

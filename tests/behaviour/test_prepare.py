@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-
-from conftest import PLATFORMS
+from harness import PLATFORMS
 
 SCRIPT = """
 import json

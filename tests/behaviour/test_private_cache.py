@@ -10,9 +10,9 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from handle_recipes import add, scaled
+from harness import PLATFORMS
 
 import kcl
-from conftest import PLATFORMS
 from kcl.inspect.history import journal
 
 pytestmark = pytest.mark.one_platform

@@ -16,8 +16,7 @@ import textwrap
 import zipfile
 
 import pytest
-
-from conftest import ROOT, Child
+from harness import ROOT, Child
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -9,8 +9,7 @@ import subprocess
 import sys
 
 import pytest
-
-from conftest import PLATFORMS, SUPPORT, Child
+from harness import PLATFORMS, SUPPORT, Child
 
 pytestmark = pytest.mark.one_platform
 SCRIPT = SUPPORT / "recorded_cases.py"

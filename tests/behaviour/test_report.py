@@ -8,9 +8,9 @@ import sys
 
 import browser
 import pytest
+from harness import PLATFORMS
 from printed import differs
 
-from conftest import PLATFORMS
 from kcl import option
 from kcl.cli.page import page
 from kcl.inspect.last_run import last_run

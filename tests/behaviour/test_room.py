@@ -6,10 +6,10 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from harness import ROOT
 from rooms import driver, front_end, store, tuning
 
 import kcl
-from conftest import ROOT
 from kcl import drivers
 from kcl.base import process
 from kcl.cache import layers

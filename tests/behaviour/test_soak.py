@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-
-from conftest import ROOT
+from harness import ROOT
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 import slow
-
-from conftest import ROOT
+from harness import ROOT
 
 FILES = 6
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 import traces
+from harness import PLATFORMS, ROOT, Child
 
-from conftest import PLATFORMS, ROOT, Child
 from kcl.cache.entry import Entry
 
 USER, HOME, PROJECT, CACHE = "markeduser", "markedhome", "markedproject", "markedcache"

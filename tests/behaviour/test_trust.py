@@ -10,9 +10,9 @@ import re
 import shutil
 
 import pytest
+from harness import ROOT
 from project import NUMBERS
 
-from conftest import ROOT
 from kcl.cache.entry import Entry
 
 pytestmark = pytest.mark.one_platform

@@ -8,8 +8,7 @@ import sys
 import textwrap
 
 import pytest
-
-from conftest import PLATFORMS
+from harness import PLATFORMS
 
 # What a user has: kernels, transformations, an executor, direct calls.
 DRIVER = """

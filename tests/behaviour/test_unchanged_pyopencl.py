@@ -9,8 +9,7 @@ import sys
 
 import program_cases
 import pytest
-
-from conftest import PLATFORMS, Child
+from harness import PLATFORMS, Child
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
-from conftest import PLATFORMS
+from harness import PLATFORMS
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -14,8 +14,7 @@ import types
 
 import pyopencl as cl
 import pytest
-
-from conftest import ROOT
+from harness import ROOT
 
 TOOL = ROOT / "tools" / "with_pocl.py"
 NAMED = {"skx", "haswell", "x86-64"}

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from harness import PLATFORMS
 
-from conftest import PLATFORMS
 from kcl.drivers.pocl import client
 
 WORK = """

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import slow
+from harness import PLATFORMS, Child
 
-from conftest import PLATFORMS, Child
 from kcl.drivers.pocl import client
 
 SUPPORT = pathlib.Path(__file__).parent

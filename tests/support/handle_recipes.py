@@ -1,4 +1,4 @@
-"""Recipes of test_handle.py that its children use too; conftest is not imported there."""
+"""Recipes of test_handle.py that its children use too; the harness is not imported there."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 
-from conftest import ROOT
+from harness import ROOT
 
 PACKAGE = ROOT / "kcl"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from conftest import ROOT
+from harness import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

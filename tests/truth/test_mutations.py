@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import slow
+from harness import Child
 from truth_tree import Call, Change, Edit, Env, Install, Link, Python, Remove, Said, Tree, Write, Zip
 
-from conftest import Child
 from kcl.drivers.pocl import client
 
 

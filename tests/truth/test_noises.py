@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+from harness import ROOT, SUPPORT, Child
 
-from conftest import ROOT, SUPPORT, Child
 from kcl.drivers.pocl import client
 
 PROJECTS = SUPPORT / "projects"

@@ -13,8 +13,7 @@ import textwrap
 from typing import Any
 
 import pytest
-
-from conftest import ROOT, SUPPORT
+from harness import ROOT, SUPPORT
 
 ONE_LINE = "\n\ndef recipe():\n    return {}\n"
 

@@ -19,12 +19,12 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from harness import ROOT, SUPPORT, Child
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from truth_programs import CONSTANTS, EVERY, THINGS, Program, Thing, compose, mutate
 from truth_tree import Server
 
-from conftest import ROOT, SUPPORT, Child
 from kcl.drivers.pocl import client
 
 PROGRAMS = int(os.environ.get("KCL_TRUTH_PROGRAMS", "50"))

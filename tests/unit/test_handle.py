@@ -14,9 +14,9 @@ import pyopencl.array as cl_array
 import pytest
 from at_once import at_once
 from handle_recipes import ADD, add, scaled
+from harness import PLATFORMS, SUPPORT
 
 import kcl
-from conftest import PLATFORMS, SUPPORT
 from kcl import drivers, option
 from kcl.base import settings
 from kcl.build import stage

@@ -6,9 +6,9 @@ import ast
 import inspect
 
 import pytest
+from harness import ROOT
 
 import kcl
-from conftest import ROOT
 
 PACKAGE = ROOT / "kcl"
 

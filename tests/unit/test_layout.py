@@ -6,9 +6,9 @@ import ast
 import functools
 
 import pytest
+from harness import ROOT
 from house import NAMES, PACKAGE, imported, importing, inside, modules, parsed, places
 
-from conftest import ROOT
 from kcl.base import settings
 
 # The rooms, from the ground up: a module imports only what lies in its own room or above it in this list, also inside

@@ -116,7 +116,7 @@ class TestWrite:
 class TestProgram:
     def test_cold_and_warm(self, child, platform_name):
         """A cold run generates and builds, with its helper; a warm one loads."""
-        from conftest import PLATFORMS
+        from harness import PLATFORMS
 
         (child.directory / "driver.py").write_text(DRIVER)
         found = []

@@ -10,9 +10,9 @@ import uuid
 import numpy as np
 import pyopencl as cl
 import pytest
+from harness import SUPPORT
 
 import kcl
-from conftest import SUPPORT
 from kcl import drivers, option
 from kcl.build import compiler
 from kcl.build import identity as devices

@@ -13,10 +13,10 @@ import zlib
 from typing import Any
 
 import pytest
+from harness import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT
 from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, key_from, peek
 from kcl.cache.key import Key
 from kcl.errors import DamagedEntry

@@ -21,9 +21,9 @@ import pyopencl.array
 import pytest
 from at_once import at_once
 from handle_recipes import add
+from harness import PLATFORMS
 from project import NUMBERS, Run
 
-from conftest import PLATFORMS
 from kcl import option
 from kcl.cache import flight, layers, makers, patience
 from kcl.cache.layer import CacheWarning, Found

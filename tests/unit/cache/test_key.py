@@ -10,10 +10,10 @@ import subprocess
 import sys
 
 import pytest
+from harness import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT
 from kcl.cache.key import Difference, Key, Part
 
 # lone surrogates included: file names and string parameters may hold them

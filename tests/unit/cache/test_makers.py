@@ -14,8 +14,8 @@ import interrupted
 import interrupted_import
 import pytest
 from at_once import at_once
+from harness import PLATFORMS
 
-from conftest import PLATFORMS
 from kcl.cache import makers, patience
 from kcl.cache.makers import Maker, Makers
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
+from harness import PLATFORMS, platforms
 
-from conftest import PLATFORMS, platforms
 from kcl import caches
 from kcl.caches import usable
 

@@ -12,10 +12,10 @@ import sys
 
 import numpy as np
 import pytest
+from harness import ROOT
 from loopys_own import loopy as lp
 
 import kcl
-from conftest import ROOT
 from kcl import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry

@@ -19,11 +19,11 @@ import pymbolic.primitives as p
 import pytest
 from constantdict import constantdict
 from content_units import UNITS, Note, Preamble, built
+from harness import SUPPORT
 from loopys_own import loopy as lp
 from pytools import ImmutableRecord
 from pytools.tag import Tag
 
-from conftest import SUPPORT
 from kcl.cache.key import Key
 from kcl.record.content import Content, content_key
 

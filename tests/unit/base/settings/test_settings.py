@@ -7,8 +7,8 @@ import re
 import sys
 
 import pytest
+from harness import ROOT
 
-from conftest import ROOT
 from kcl import caches
 from kcl.base import settings
 

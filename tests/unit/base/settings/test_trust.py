@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import ROOT
 
-from conftest import ROOT
 from kcl.base.settings import trust
 from kcl.errors import UnusableDirectory
 

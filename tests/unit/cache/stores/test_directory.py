@@ -12,8 +12,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from harness import ROOT
 
-from conftest import ROOT
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.places import TEMPORARY as TEMPORARY_PREFIX

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from at_once import at_once
+from harness import ROOT
 from pytools.persistent_dict import PersistentDict
 from pytools.version import VERSION
 
-from conftest import ROOT
 from kcl.cache.places import GENERATED as IDENTIFIER
 from kcl.cache.stores import generatordict
 from kcl.cache.stores.contract import example

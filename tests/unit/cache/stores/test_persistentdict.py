@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from harness import ROOT
 
-from conftest import ROOT
 from kcl.cache.places import ASIDE
 from kcl.cache.stores.base import ROW_LIMIT, Store
 from kcl.cache.stores.contract import PersistentContract, example

@@ -8,9 +8,8 @@ import shutil
 
 import pytest
 from ahead import DRIVER, LAUNCH, NUMBERS, ON_POCL, Ran
+from harness import Child
 from promote_bench import Bench, User, make_user
-
-from conftest import Child
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
+from harness import ROOT
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
-from conftest import ROOT
 from kcl.base import settings
 from kcl.cache.patience import IDLE_SECONDS
 from kcl.drivers.pocl import client

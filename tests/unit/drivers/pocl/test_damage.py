@@ -7,8 +7,8 @@ import random
 import shutil
 
 import pytest
+from harness import platforms
 
-from conftest import platforms
 from kcl.drivers.pocl import damage, repair
 
 

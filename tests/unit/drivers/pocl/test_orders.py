@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 from ahead import DRIVER, LAUNCH, NUMBERS, ON_POCL, ONE_BY_ONE, orders, sums
+from harness import platforms
 
-from conftest import platforms
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import orders as history
 

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 from ahead import AHEAD, DRIVER, LAUNCH, NUMBERS, ON_POCL, ONE_BY_ONE, Ran, entry, orders, sums
+from harness import platforms
 
-from conftest import platforms
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import prebuild
 

@@ -10,8 +10,8 @@ import shutil
 import pytest
 import slow
 from ahead import DRIVER, LAUNCH, NUMBERS, ON_POCL, sums
+from harness import platforms
 
-from conftest import platforms
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl import repair

@@ -7,10 +7,10 @@ import pathlib
 import numpy as np
 import pytest
 from executor_cases import called, opened, scale, separated, two_steps
+from harness import PLATFORMS
 from loopys_own import loopy as lp
 
 import kcl
-from conftest import PLATFORMS
 from kcl.generate.frontends.loopy import LoopyResult
 
 pytestmark = pytest.mark.slow_platforms

@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 import pytest
+from harness import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kcl
-from conftest import ROOT
 from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache import layers

@@ -1,0 +1,99 @@
+"""What tests and fixtures share: places, OpenCL platforms, child processes, and the directories of the session.
+
+The root conftest.py imports this module, as tests do. Tests do not import conftest.py itself: pytest forgets it as soon
+as it meets another conftest.py, and a second copy would move the session to other directories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
+SCRUBBED = (
+    *(
+        "KCL_AHEAD",
+        "KCL_CACHE_DIR",
+        "KCL_MAX_SIZE",
+        "KCL_NO_CACHE",
+        "KCL_PROGRESS",
+        "KCL_PROMOTE",
+        "KCL_REPORT",
+        "KCL_RUN",
+        "KCL_STRICT",
+    ),
+    *("KCL_TRACE", "KCL_VERIFY", "KCL_MAX_AGE"),
+    *("COLUMNS", "LINES"),  # pytest-xdist sets them in its workers
+    *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
+    *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
+    *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT", "_LOOPY_SKIP_ARG_CHECKS"),
+    *(
+        "POCL_EXTRA_BUILD_FLAGS",
+        "POCL_WORK_GROUP_METHOD",
+        "POCL_WORK_GROUP_SPECIALIZATION",
+        "CL_CONFIG_CPU_TARGET_ARCH",
+    ),
+)
+PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL"}
+
+# `fault`: every test sees KCL_STRICT=fault, unless it has the mark `faults` or sets the variable itself.
+STRICT = os.environ.get("KCL_TEST_STRICT", "")
+
+# PoCL and loopy take their directories once a process, at the first query and at import: one for the whole session.
+SESSION = tempfile.TemporaryDirectory(prefix="kcl-tests-")
+for _name in SCRUBBED:
+    os.environ.pop(_name, None)
+os.environ["XDG_CACHE_HOME"] = os.path.join(SESSION.name, "cache")
+os.environ["HOME"] = os.path.join(SESSION.name, "home")
+os.makedirs(os.environ["HOME"], mode=0o700)
+
+
+def platforms() -> list[str]:
+    """Name the OpenCL platforms to test on: the known ones that are present, and those demanded by name."""
+    import pyopencl as cl
+
+    present = {platform.name for platform in cl.get_platforms() if platform.get_devices()}
+    demanded = [name for name in os.environ.get("KCL_TEST_PLATFORMS", "pocl").split(",") if name]
+    missing = [name for name in demanded if PLATFORMS[name] not in present]
+    if missing:
+        raise pytest.UsageError(f"OpenCL platforms are missing: {', '.join(missing)}; found: {sorted(present)}")
+    return [name for name in PLATFORMS if PLATFORMS[name] in present]
+
+
+class Child:
+    """Runs Python in child processes that share one cache directory; a signal is an outcome, not the end."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.cache = directory / "cache"
+        self.home = directory / "home"
+        self.home.mkdir(mode=0o700)
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
+        kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
+        paths = [str(self.directory), str(ROOT), str(SUPPORT), *filter(None, [kept.get("PYTHONPATH")])]
+        kept |= {"KCL_STRICT": os.environ["KCL_STRICT"]} if STRICT and "KCL_STRICT" in os.environ else {}
+        kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache), "PYTHONPATH": os.pathsep.join(paths)}
+        return kept | variables
+
+    def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
+        """Run `code` and return the finished process, whatever its end."""
+        command = [sys.executable, *options, "-c", textwrap.dedent(code), *arguments]
+        return subprocess.run(
+            command, env=self.environment(**variables), cwd=self.directory, text=True, capture_output=True, timeout=300
+        )
+
+    def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
+        """Run `code` and return the JSON that it prints in its last line; the child must end well."""
+        done = self.run(code, *arguments, options=options, **variables)
+        assert done.returncode == 0, f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout.splitlines()[-1])
