@@ -81,12 +81,13 @@ class Workshop:
             return True
         there = sizes_by_kernel(specialised_paths(task.user_cache, task.place))
         age = time.time() - task.written
-        if all(kernel in there for kernel in task.launched) or age < 0:
-            return True
+        process = task.entry.metadata.get("process")
+        lives = isinstance(process, int) and _lives(process)
+        if all(kernel in there for kernel in task.launched) or age < 0 or (process and not lives):
+            return True  # a process that has ended compiles nothing more
         # Where there is not even bitcode the directory is not the one that the process's PoCL has.
         built = os.path.exists(f"{task.user_cache}/{task.place}/{BITCODE}")
-        alone = not there and built and _lives(task.entry.metadata.get("process"))
-        return age > (_COMPILE_SECONDS if alone else _LAUNCH_SECONDS)
+        return age > (_COMPILE_SECONDS if lives and built and not there else _LAUNCH_SECONDS)
 
     def make(self, task: Task, short_cut: bool = True) -> Task | None:
         """Publish the entry and return ``None``; or the task with its place if it should be tried again later.
@@ -264,9 +265,7 @@ def _publish(
     growth.add(len(packed))
 
 
-def _lives(process: object) -> bool:
-    if not isinstance(process, int):
-        return False
+def _lives(process: int) -> bool:
     try:
         os.kill(process, 0)
     except OSError:

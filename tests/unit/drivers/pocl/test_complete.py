@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -139,6 +140,15 @@ class TestIncompleteEntry:
         entries = (Entry(Key([("source", "1")]), {**metadata, **more}, {}) for more in ({}, {"launched": []}))
         tasks = [Task(entry, time.time(), "place") for entry in entries]
         assert [Workshop(None, None).is_ready(task) for task in tasks] == [False, True]  # type: ignore[arg-type]
+
+    def test_ended_process(self) -> None:
+        """The code of kernels that were not launched is not waited for once the process that built them has ended."""
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+            metadata = {"kernels": ["f"], "pocl_cache": "/nowhere", "process": process.pid}
+            task = Task(Entry(Key([("source", "1")]), metadata, {}), time.time(), "place")
+            assert not Workshop(None, None).is_ready(task)  # type: ignore[arg-type]
+            process.communicate(b"\n")
+        assert Workshop(None, None).is_ready(task)  # type: ignore[arg-type]
 
     def test_pocl_cache_off(self, bench: Bench) -> None:
         """Without the user's PoCL cache the entry holds bitcode only, and runs."""
