@@ -24,9 +24,9 @@ from kcl.inspect.history.journal import Missed
 def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     """Say why the last run missed: what differs from the nearest earlier entry.
 
-    KERNEL is the name of a recipe; without one all of the last run in which anything missed are shown. Where a later
-    run missed nothing, that is said first. A miss names the calls and the parts of the key that differ, a bypass its
-    reason and what would cure it. Nothing is run again.
+    KERNEL is the name of a recipe, alone or with its parameters as they are printed; without one all of the last run in
+    which anything missed are shown. Where a later run missed nothing, that is said first. A miss names the calls and
+    the parts of the key that differ, a bypass its reason and what would cure it. Nothing is run again.
 
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """

@@ -245,7 +245,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
                 texts = found[settings.GENERATOR, one.kernel].source(digest)
             partner = partners.get((one.process, one.kernel, digest), "")
             explanation = shelf.explain(one.key, texts, one.time, begun[one.process], made, partner)
-            parameters = found[settings.GENERATOR, one.kernel].parameters(one.key, texts.record)
+            parameters = _noted(one) or found[settings.GENERATOR, one.kernel].parameters(one.key, texts.record)
             if one.layer == settings.GENERATOR and explanation.nearest is not None:
                 own = shelf.source_digest(one.key)
                 partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
@@ -273,6 +273,11 @@ def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, flo
     for one in history:
         begun[one.process] = min(one.time, begun.get(one.process, one.time))
     return made, begun
+
+
+def _noted(one: Missed) -> Mapping[str, str]:
+    """Return the parameters that the process which missed left in the journal: none for a recipe without any."""
+    return {name: shortened(text) for name, text in (one.parameters or {}).items()}
 
 
 def _is_explained(one: Missed) -> bool:
@@ -342,8 +347,11 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
 
 
 def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[Missed]:
-    """Return the look-ups to explain: those of a kernel, of the last run that has any."""
-    asked = [one for one in history if kernel in (None, one.kernel)]
+    """Return the look-ups to explain: those of a kernel, of the last run that has any.
+
+    A kernel is named by its recipe, or with its parameters, as `kcl explain` prints it.
+    """
+    asked = [one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))]
     return asked if every else [one for one in asked if one.process == asked[-1].process]
 
 

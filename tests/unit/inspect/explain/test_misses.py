@@ -13,6 +13,7 @@ from kcl.base.events import Event
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.lead import Lead
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
@@ -104,6 +105,20 @@ class TestCall:
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
         assert [miss.kernel for miss in kcl.explain("sub")] == ["sub"]
         assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
+
+    def test_parameters_of_one_text(self):
+        """Of programs of one text with other options each has the parameters of its own look-up, and is found by them."""
+        for radius in (1, 3):
+            key = Key([("source", "box"), ("option", f"-DRADIUS={radius}")])
+            asking = Lead("box", {"radius": radius})
+            events.emit(Event("binary", "box", key.digest, "miss", "not in the cache", 0.5, 1), key, asking=asking)
+        assert [miss.words[0] for miss in kcl.explain()] == [
+            "box(radius=1), binary layer: miss",
+            "box(radius=3), binary layer: miss",
+        ]
+        assert [miss.words[0] for miss in kcl.explain("box(radius=3)")] == ["box(radius=3), binary layer: miss"]
+        assert len(kcl.explain("box")) == 2
+        assert kcl.explain("box(radius=2)") == []
 
     def test_said_once(self):
         """Look-ups that have the same explanation stand together, and each line of it is printed once."""
