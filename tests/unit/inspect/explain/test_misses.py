@@ -107,7 +107,7 @@ class TestCall:
         assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
 
     def test_parameters_of_one_text(self):
-        """Programs of one text with other options have each the parameters of its own look-up, and are found by them."""
+        """Programs of one text with other options have each the parameters of their own look-up, and answer to them."""
         for radius in (1, 3):
             key = Key([("source", "box"), ("option", f"-DRADIUS={radius}")])
             asking = Lead("box", {"radius": radius})
