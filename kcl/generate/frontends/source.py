@@ -215,14 +215,19 @@ class Source:
     def kernel(self, entry: str, **changed: Any) -> Source:
         """Return another kernel of the same text; the keywords are those of the class, for what is not the same.
 
-        The text is built once for all of its kernels. Raises RecipeError as the class does.
+        The sizes of the launch belong to the arguments: with other `arguments` they are those that are given here, or
+        else those of the call. The text is built once for all of its kernels. Raises RecipeError as the class does.
 
         >>> text = "kernel void one(global int *x) { x[0] = 1; } kernel void two(global int *x) { x[0] = 2; }"
         >>> one = kcl.Source(text, entry="one", arguments=[kcl.Array("x", "int32", 4, "out")], global_size=1)
-        >>> one.kernel("two").entry
-        'two'
+        >>> two = one.kernel("two")
+        >>> two.entry, two.global_size
+        ('two', '1')
+        >>> one.kernel("two", arguments=[kcl.Array("x", "int32", 8, "out")]).global_size is None
+        True
         """
-        same = {name: getattr(self, name) for name in self.__slots__ if name not in ("code", "entry", "path")}
+        other = ("code", "entry", "path", *(("global_size", "local_size") if "arguments" in changed else ()))
+        same = {name: getattr(self, name) for name in self.__slots__ if name not in other}
         source = Source(self.code, entry=entry, **(same | changed))
         source.path = self.path
         return source
