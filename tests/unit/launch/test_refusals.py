@@ -398,7 +398,7 @@ class TestUnlike:
     def test_size(self, queue):
         """A parameter that has another size in the text than it is declared with is named, with the kernel."""
         declared = [kcl.Array("x", np.int32, 4, "out"), kcl.Scalar("n", np.int64)]
-        text = "kernel void told(global int *x, int n) { x[get_global_id(0)] = n; }"
+        text = "#define WHOLE int\nkernel void told(global int *x, WHOLE n) { x[get_global_id(0)] = n; }"
 
         @kcl.kernel
         def told():
@@ -410,7 +410,8 @@ class TestUnlike:
 
 
 LOCAL = """
-kernel void shared(local float *part, global float *x, int n)
+#define WHOLE int
+kernel void shared(local float *part, global float *x, WHOLE n)
 {
     part[get_local_id(0)] = x[get_global_id(0)];
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -509,7 +510,7 @@ class TestBuild:
         @kcl.kernel
         def broken():
             text = "kernel void broken(int n) { missing; }"
-            return kcl.Source(text, entry="broken", arguments=[kcl.Scalar("n", int)], global_size="(1,)")
+            return kcl.Source(text, entry="broken", arguments=[kcl.Scalar("n", np.int32)], global_size="(1,)")
 
         with pytest.raises(cl.RuntimeError) as raised:
             broken()(queue, n=1)

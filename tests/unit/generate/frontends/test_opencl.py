@@ -146,7 +146,7 @@ class TestDeclared:
         [
             ("kernel void f(global float *x, global float *y /* n, */, float a, int n)", "xyan"),
             ("kernel void f(global float *in, global float *out, float factor, int n)", "xyan"),
-            ("kernel void f(global float *a, global float *x, float n, int y)", "axny"),
+            ("kernel void f(global float *a, global float *x, int n, float y)", "axny"),
             ("#define P (global float *x, global float *y, float a, int n)\nkernel void f P", "xyan"),
         ],
         ids=["comment", "other names", "same order", "macro"],
