@@ -60,15 +60,30 @@ def refuse_unlike(source: Source) -> None:
 
 
 def _refuse_order(source: Source, lists: list[list[str]]) -> None:
-    """Refuse the names of the parameters in another order. Arguments may have other names than the parameters."""
+    """Refuse arguments in another order than the parameters, by the names that both lists share.
+
+    Of several lists, between which the preprocessor chooses, those count that share the most names.
+    """
     declared = [argument.name for argument in source.arguments]
     orders = [[(_NAME.findall(parameter) or [""])[-1] for parameter in parameters] for parameters in lists]
-    other = next((order for order in orders if sorted(order) == sorted(declared)), declared)
-    if declared not in orders and other != declared:
+    most = max((len(_shared(order, declared)) for order in orders), default=0)
+    near = [order for order in orders if len(_shared(order, declared)) == most]
+    if most >= 2 and all(_is_other_order(order, declared) for order in near):
         raise RecipeError(
             f"kcl.Source {source.entry!r}: the arguments are declared in the order {', '.join(declared)}, and the "
-            f"kernel has the parameters {', '.join(other)}; list the arguments in the order of the parameters"
+            f"kernel has the parameters {', '.join(near[0])}; list the arguments in the order of the parameters"
         )
+
+
+def _is_other_order(order: list[str], declared: list[str]) -> bool:
+    """Compare the order of the shared names, and their places where no argument lacks: the driver names the number."""
+    if len(order) == len(declared):
+        return any(here != there and here in order for here, there in zip(declared, order, strict=True))
+    return _shared(order, declared) != _shared(declared, order)
+
+
+def _shared(names: list[str], others: list[str]) -> list[str]:
+    return [name for name in names if name in others]
 
 
 def _refuse_dtype(source: Source, lists: list[list[str]]) -> None:

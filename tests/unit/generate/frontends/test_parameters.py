@@ -163,3 +163,52 @@ class TestDtype:
             kcl.RecipeError, match=r"'f': argument 'x' is declared with the dtype float64, .*np\.float32"
         ):
             wide()(queue)
+
+
+class TestOrder:
+    """Names that the text and the declarations share stand in one order."""
+
+    @pytest.mark.parametrize(
+        ("parameters", "names"),
+        [
+            (["x y n"], "y x n"),
+            (["in out factor n"], "out source factor n"),
+            (["in x y n"], "source y x n"),
+            (["x y n"], "y x"),
+            (["x y n"], "a y x n m"),
+            (["x y n", "p q"], "y x n"),
+            (["x y n", "x n y"], "y n x"),
+        ],
+    )
+    def test_refused(self, parameters, names):
+        """Shared names in another order, or in another place of a list as long, are refused with both lists."""
+        with pytest.raises(kcl.RecipeError) as raised:
+            refuse_unlike(listed(parameters, names))
+        given, first = ", ".join(names.split()), ", ".join(parameters[0].split())
+        assert f"in the order {given}, and the kernel has the parameters {first};" in str(raised.value)
+
+    @pytest.mark.parametrize(
+        ("parameters", "names"),
+        [
+            (["x y n"], "x y n"),
+            (["in y n"], "source y n"),
+            (["in out n"], "source target n"),
+            (["in out"], "out source"),
+            (["x y n"], "x n"),
+            (["x y n"], "x y n m"),
+            (["x y n", "y x n"], "y x n"),
+            (["x y n", "x y z"], "x y z"),
+            ([""], "x y"),
+            ([], "x y"),
+        ],
+    )
+    def test_let_through(self, parameters, names):
+        """Nothing is said of lists that share fewer than two names, nor of another number of arguments."""
+        refuse_unlike(listed(parameters, names))
+
+
+def listed(parameters, names):
+    """Return a Source with lists of parameters, between which the preprocessor chooses."""
+    lists = [", ".join(f"global T *{name}" for name in one.split()) for one in parameters]
+    text = "#define T float\n" + "\n".join(f"kernel void f({one}) {{ }}" for one in lists)
+    return kcl.Source(text, entry="f", arguments=[kcl.Array(name, np.float32, 4) for name in names.split()])
