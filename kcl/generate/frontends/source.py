@@ -40,11 +40,10 @@ IMAGES = {
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that OpenCL C has no type for
 # What a call gives for one launch, in place of what is declared.
 LAUNCH = ("global_size", "local_size", "global_offset")
-# Names that a call or the invoker uses for something else.
+# Names that a call, or the invoker, uses for something else.
+_GIVEN = frozenset(("self", "queue", "allocator", "wait_for", "out_host", *LAUNCH))
 _TAKEN = frozenset(
     (
-        *("self", "queue", "allocator", "wait_for", "out_host"),
-        *LAUNCH,
         *("min", "max", "round_up", "int", "isinstance", "len", "list", "tuple"),
         *("_np", "_cl", "_cl_array", "_DeferredAllocator"),
     )
@@ -300,8 +299,11 @@ def _part(entry: str, what: str, given: Any) -> str:
 def _check(source: Source) -> None:
     names = [argument.name for argument in source.arguments]
     for name in (source.entry, *names):
-        if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN or name.startswith("_kcl"):
-            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} is no usable name; rename it in the OpenCL C")
+        why = _why_unusable(name)
+        if why:
+            by_name = ", and arguments are given by name: declare it under another name, in its place"
+            cure = by_name if name in names else ": rename the kernel in the OpenCL C"
+            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} {why}{cure}")
     if len(set(names)) != len(names):
         raise RecipeError(f"kcl.Source {source.entry!r}: an argument is declared twice: {names}")
     for argument in source.arguments:
@@ -309,6 +311,19 @@ def _check(source: Source) -> None:
     for what, size in (("global_size", source.global_size), ("local_size", source.local_size)):
         if size is not None:
             _check_expression(source, size, what)
+
+
+def _why_unusable(name: str) -> str:
+    """Say why an argument or a kernel cannot have a name; empty where it can. The text may have other names."""
+    if keyword.iskeyword(name):
+        return "is a keyword of Python"
+    if not name.isidentifier():
+        return "is no name in Python"
+    if name in _GIVEN:
+        return "has a meaning of its own in a call"
+    if name in _TAKEN or name.startswith("_kcl"):
+        return "has a meaning of its own in the code that launches the kernel"
+    return ""
 
 
 def _check_argument(source: Source, argument: Declaration) -> None:
