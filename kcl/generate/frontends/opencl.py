@@ -15,7 +15,6 @@ from kcl.base.dtypes import dtype_from, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
 from kcl.generate.frontends import Open
-from kcl.generate.frontends.parameters import refuse_unlike
 from kcl.generate.frontends.source import IMAGES, LAUNCH, Array, Image, Local, Sampler, Scalar, Source, dtype_of
 
 if TYPE_CHECKING:
@@ -72,8 +71,10 @@ class SourceResult:
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
+        from kcl.generate.frontends import parameters
+
         source = self._source
-        refuse_unlike(source)
+        parameters.refuse_unlike(source)
         invoker = Invoker(
             front_end="opencl",
             source=_write_invoker(source),
