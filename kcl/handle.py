@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from kcl.code import Ready
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
+# What is looked for in a Kernel, and where it is.
+_ELSEWHERE = {
+    "executor": "; it is called itself: kernel(queue, ...)",
+    "kernel": "; `.kernel` belongs to kcl.Source: build the Source in a plain function, and return source.kernel(...) "
+    "from a recipe",
+}
 
 
 class Kernel:
@@ -216,8 +222,8 @@ class Kernel:
         return self._line.generate.is_stored()
 
     def __getattr__(self, name: str) -> Any:
-        """Say what stands in the place of a method of loopy's."""
-        told = "; it is called itself: kernel(queue, ...)" if name == "executor" else ""
+        """Say what stands in the place of a method of loopy's, or of a Source's."""
+        told = _ELSEWHERE.get(name, "")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
