@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from kcl.code import Ready
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
+# What is looked for in a Kernel, and where it is.
+_ELSEWHERE = {
+    "executor": "; it is called itself: kernel(queue, ...)",
+    "kernel": "; `.kernel` belongs to kcl.Source: build the Source in a plain function, and return source.kernel(...) "
+    "from a recipe",
+}
 
 
 class Kernel:
@@ -216,8 +222,8 @@ class Kernel:
         return self._line.generate.is_stored()
 
     def __getattr__(self, name: str) -> Any:
-        """Say what stands in the place of a method of loopy's."""
-        told = "; it is called itself: kernel(queue, ...)" if name == "executor" else ""
+        """Say what stands in the place of a method of loopy's, or of a Source's."""
+        told = _ELSEWHERE.get(name, "")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -316,7 +322,10 @@ class Kernel:
             keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
             return refusals.worded(error, said) if keeps else TypeError(said)
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
-            return refusals.not_built(self.name, self._function, error)
+            from kcl.launch import unbuilt
+
+            texts = [ready.code.text.source for ready in self._line.ready.values()]
+            return unbuilt.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
         return refusals.named(call) or (refusals.untyped(call, base.open.names) if base is not None else None)

@@ -28,7 +28,6 @@ _BESIDE = ("allocator", "wait_for", "out_host")  # what every call may give
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset)
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
 _INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
-_FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 _SHOWN = 40  # characters of a value
 _NUMPY_DTYPE = re.compile(r"np:dtype\('(\w+)'\)")  # as loopy writes the dtype that it expects
 _SHAPES = re.compile(r"shape mismatch on argument '\w+' \(got: (\(.*?\)), expected: (\(.*?\))\)$")
@@ -248,13 +247,6 @@ def worded(error: Exception, words: str) -> Exception | None:
         except TypeError:
             continue
     return None
-
-
-def not_built(kernel: str, recipe: Any, error: Exception) -> Exception | None:
-    """Return the error of a program that does not compile once more, with the kernel and the place of its recipe."""
-    words = str(error).replace(_FAILED, "").lstrip(" -\n")
-    said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{words}"
-    return worded(error, said)
 
 
 def place(recipe: Any) -> str:

@@ -187,6 +187,14 @@ class TestCall:
         assert len([*layers.binary().disk.scan()]) == 1
 
 
+class TestElsewhere:
+    def test_kernel_of_a_source(self):
+        """Who takes another kernel of the text from a Kernel is told that a Source has it."""
+        words = r"no attribute 'kernel'; `\.kernel` belongs to kcl\.Source: .*return source\.kernel\(\.\.\.\) from"
+        with pytest.raises(AttributeError, match=words):
+            add().kernel("other")
+
+
 class TestShown:
     def test_repr(self, queue):
         """It names recipe and parameters, and says whether something was generated."""

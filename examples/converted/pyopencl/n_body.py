@@ -77,7 +77,7 @@ def energy(real, method):
         kcl.Array("e", dtype, shape="(n,)", direction="out"),
         kcl.Scalar("n", np.int32),
     ]
-    return source(real, method).kernel("energy", arguments=arguments)
+    return source(real, method).kernel("energy", arguments=arguments, global_size="(n,)")
 
 
 context = cl.create_some_context(interactive=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.generate.frontends.source import Declaration
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def accept(result: object, _recipe: str) -> SourceResult | None:
@@ -74,9 +70,11 @@ class SourceResult:
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Write the invoker; raises RecipeError for arguments in another order than the parameters."""
+        """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
+        from kcl.generate.frontends import parameters
+
         source = self._source
-        _refuse_order(source)
+        parameters.refuse_unlike(source)
         invoker = Invoker(
             front_end="opencl",
             source=_write_invoker(source),
@@ -87,22 +85,6 @@ class SourceResult:
             dtypes=[],
         )
         return Code(ProgramText(kernel, source.code, self.options, (source.entry,)), invoker)
-
-
-def _refuse_order(source: Source) -> None:
-    """Refuse the names of the parameters in another order: OpenCL sees that only where the sizes differ.
-
-    Only a list of parameters that is plain text is read. Arguments may have other names than the parameters.
-    """
-    declared = [argument.name for argument in source.arguments]
-    lists = re.findall(rf"\bvoid\s+{source.entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", source.code))
-    orders = [[(_NAME.findall(parameter) or [""])[-1] for parameter in text.split(",")] for text in lists]
-    other = next((order for order in orders if sorted(order) == sorted(declared)), declared)
-    if declared not in orders and other != declared:
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: the arguments are declared in the order {', '.join(declared)}, and the "
-            f"kernel has the parameters {', '.join(other)}; list the arguments in the order of the parameters"
-        )
 
 
 def _fields(argument: Declaration) -> list[Any]:

@@ -1,11 +1,4 @@
-"""Source: OpenCL C with what its kernel takes and how it is launched, as a recipe returns it.
-
-Shapes and sizes are expressions:
-
-    sizes  = text | number | tuple of (text | number)
-    text   = integer arithmetic (// for /), min, max and round_up over
-             scalars, `array.shape`, `array.size`, and `image.width`, `.height`, `.depth`
-"""
+"""Source: OpenCL C with what its kernel takes and how it is launched, as a recipe returns it."""
 
 from __future__ import annotations
 
@@ -18,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError
+from kcl.generate.frontends import expressions
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -40,17 +34,14 @@ IMAGES = {
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that OpenCL C has no type for
 # What a call gives for one launch, in place of what is declared.
 LAUNCH = ("global_size", "local_size", "global_offset")
-# Names that a call or the invoker uses for something else.
+# Names that a call, or the invoker, uses for something else.
+_GIVEN = frozenset(("self", "queue", "allocator", "wait_for", "out_host", *LAUNCH))
 _TAKEN = frozenset(
     (
-        *("self", "queue", "allocator", "wait_for", "out_host"),
-        *LAUNCH,
         *("min", "max", "round_up", "int", "isinstance", "len", "list", "tuple"),
         *("_np", "_cl", "_cl_array", "_DeferredAllocator"),
     )
 )
-_FUNCTIONS = ("min", "max", "round_up")
-_ALLOWED = (ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Load, ast.Subscript, ast.operator, ast.unaryop)
 
 
 def round_up(n: int, multiple: int) -> int:
@@ -189,8 +180,8 @@ class Source:
         self.entry = entry
         declared = _listed(entry, "arguments", arguments, (Array, Scalar, Local, Image, Sampler))
         self.arguments = tuple(_written(entry, argument) for argument in declared)
-        self.global_size = None if global_size is None else _text(entry, "global_size", global_size)
-        self.local_size = None if local_size is None else _text(entry, "local_size", local_size)
+        self.global_size = None if global_size is None else expressions.written(entry, "global_size", global_size)
+        self.local_size = None if local_size is None else expressions.written(entry, "local_size", local_size)
         self.build_options = _listed(entry, "build_options", build_options, (str,))
         directories = _listed(entry, "include_dirs", include_dirs, (str, os.PathLike))
         self.include_dirs = tuple(os.fspath(directory) for directory in directories)
@@ -215,14 +206,19 @@ class Source:
     def kernel(self, entry: str, **changed: Any) -> Source:
         """Return another kernel of the same text; the keywords are those of the class, for what is not the same.
 
-        The text is built once for all of its kernels. Raises RecipeError as the class does.
+        The sizes of the launch belong to the arguments: with other `arguments` they are those that are given here, or
+        else those of the call. The text is built once for all of its kernels. Raises RecipeError as the class does.
 
         >>> text = "kernel void one(global int *x) { x[0] = 1; } kernel void two(global int *x) { x[0] = 2; }"
         >>> one = kcl.Source(text, entry="one", arguments=[kcl.Array("x", "int32", 4, "out")], global_size=1)
-        >>> one.kernel("two").entry
-        'two'
+        >>> two = one.kernel("two")
+        >>> two.entry, two.global_size
+        ('two', '1')
+        >>> one.kernel("two", arguments=[kcl.Array("x", "int32", 8, "out")]).global_size is None
+        True
         """
-        same = {name: getattr(self, name) for name in self.__slots__ if name not in ("code", "entry", "path")}
+        other = ("code", "entry", "path", *(("global_size", "local_size") if "arguments" in changed else ()))
+        same = {name: getattr(self, name) for name in self.__slots__ if name not in other}
         source = Source(self.code, entry=entry, **(same | changed))
         source.path = self.path
         return source
@@ -254,10 +250,10 @@ def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> 
 def _written(entry: str, argument: Declaration) -> Declaration:
     """Return a declaration with its shape or size as a text."""
     if isinstance(argument, Array):
-        return argument._replace(shape=_text(entry, f"shape of {argument.name!r}", argument.shape))
+        return argument._replace(shape=expressions.written(entry, f"shape of {argument.name!r}", argument.shape))
     if isinstance(argument, Local):
-        size = _text(entry, f"size of {argument.name!r}", argument.size)
-        if isinstance(_parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple):
+        size = expressions.written(entry, f"size of {argument.name!r}", argument.size)
+        if isinstance(expressions.parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple):
             raise RecipeError(
                 f"kcl.Source {entry!r}: size of {argument.name!r} is {argument.size!r}; local memory has a number of "
                 "elements: write one number or text, such as '4*local_size[0]'"
@@ -266,44 +262,34 @@ def _written(entry: str, argument: Declaration) -> Declaration:
     return argument
 
 
-def _text(entry: str, what: str, given: Any) -> str:
-    """Write sizes as one expression: numbers of Python and numpy, texts, and tuples of both."""
-    if not isinstance(given, (tuple, list)):
-        return _part(entry, what, given)
-    parts = [_part(entry, what, part) for part in given]
-    for part in parts:
-        # Each is an expression by itself: together "a), (b" would be something else.
-        if isinstance(_parsed(entry, what, part).body, ast.Tuple):
-            raise RecipeError(f"kcl.Source {entry!r}: {what} has the item {part!r}; write one size an item")
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-
-
-def _part(entry: str, what: str, given: Any) -> str:
-    if isinstance(given, str):
-        return given
-    try:
-        number = operator.index(given)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(given, bool):
-        raise RecipeError(
-            f"kcl.Source {entry!r}: {what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these"
-        )
-    return str(number)
-
-
 def _check(source: Source) -> None:
     names = [argument.name for argument in source.arguments]
     for name in (source.entry, *names):
-        if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN or name.startswith("_kcl"):
-            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} is no usable name; rename it in the OpenCL C")
+        why = _why_unusable(name)
+        if why:
+            by_name = ", and arguments are given by name: declare it under another name, in its place"
+            cure = by_name if name in names else ": rename the kernel in the OpenCL C"
+            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} {why}{cure}")
     if len(set(names)) != len(names):
         raise RecipeError(f"kcl.Source {source.entry!r}: an argument is declared twice: {names}")
     for argument in source.arguments:
         _check_argument(source, argument)
     for what, size in (("global_size", source.global_size), ("local_size", source.local_size)):
         if size is not None:
-            _check_expression(source, size, what)
+            _check_expression(source, what, size)
+
+
+def _why_unusable(name: str) -> str:
+    """Say why an argument or a kernel cannot have a name; empty where it can. The text may have other names."""
+    if keyword.iskeyword(name):
+        return "is a keyword of Python"
+    if not name.isidentifier():
+        return "is no name in Python"
+    if name in _GIVEN:
+        return "has a meaning of its own in a call"
+    if name in _TAKEN or name.startswith("_kcl"):
+        return "has a meaning of its own in the code that launches the kernel"
+    return ""
 
 
 def _check_argument(source: Source, argument: Declaration) -> None:
@@ -319,9 +305,9 @@ def _check_argument(source: Source, argument: Declaration) -> None:
             f"not {argument.type!r}"
         )
     if isinstance(argument, Array):
-        _check_expression(source, str(argument.shape), f"shape of {argument.name!r}")
+        _check_expression(source, f"shape of {argument.name!r}", str(argument.shape))
     if isinstance(argument, Local):
-        _check_expression(source, str(argument.size), f"size of {argument.name!r}", ("global_size", "local_size"))
+        _check_expression(source, f"size of {argument.name!r}", str(argument.size), ("global_size", "local_size"))
 
 
 def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
@@ -340,38 +326,9 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
         )
 
 
-def _check_expression(source: Source, text: str, what: str, beside: tuple[str, ...] = ()) -> None:
-    """Let arithmetic over declared names pass, and nothing that could be more."""
-    values = [argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar))]
-    images = [argument.name for argument in source.arguments if isinstance(argument, Image)]
-    nodes = list(ast.walk(_parsed(source.entry, what, text)))
-    # What stands before a bracket or a full stop is no value: it has names of its own.
-    heads: dict[ast.AST, Sequence[str]] = {node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)}
-    heads |= {node.value: [*values, *images] for node in nodes if isinstance(node, ast.Attribute)}
-    known = [*values, *beside]
-    if not all(_is_allowed(node, heads.get(node, known), images) for node in nodes):
-        words = ", ".join([*known, *(f"{name}.width" for name in images)])
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: {what} is {text!r}; "
-            f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
-        )
-
-
-def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> bool:
-    if isinstance(node, ast.Constant):
-        return type(node.value) is int
-    if isinstance(node, ast.Name):
-        return node.id in names
-    if isinstance(node, ast.Attribute):
-        of_image = isinstance(node.value, ast.Name) and node.value.id in images
-        return node.attr in (("width", "height", "depth") if of_image else ("shape", "size"))
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and (node.func.id != "round_up" or len(node.args) == 2)
-    return isinstance(node, _ALLOWED) and not isinstance(node, (ast.Div, ast.MatMult))
-
-
-def _parsed(entry: str, what: str, text: str) -> ast.Expression:
-    try:
-        return ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        raise RecipeError(f"kcl.Source {entry!r}: {what} is no expression: {text!r} ({error.msg})") from error
+def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:
+    """Refuse what is no arithmetic over numbers, arrays and images that are declared, and `tuples`."""
+    values = tuple(argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar)))
+    images = tuple(argument.name for argument in source.arguments if isinstance(argument, Image))
+    declared = tuple(argument.name for argument in source.arguments)
+    expressions.check(source.entry, what, text, expressions.Names(values, images, tuples, (*declared, *LAUNCH)))

@@ -146,7 +146,7 @@ class TestDeclared:
         [
             ("kernel void f(global float *x, global float *y /* n, */, float a, int n)", "xyan"),
             ("kernel void f(global float *in, global float *out, float factor, int n)", "xyan"),
-            ("kernel void f(global float *a, global float *x, float n, int y)", "axny"),
+            ("kernel void f(global float *a, global float *x, int n, float y)", "axny"),
             ("#define P (global float *x, global float *y, float a, int n)\nkernel void f P", "xyan"),
         ],
         ids=["comment", "other names", "same order", "macro"],
@@ -447,6 +447,38 @@ class TestKernels:
         found = {name: chosen(name)(queue, x=np.zeros(4, np.float32))[1][0].tolist() for name in made}
         assert found == {"one": [3] * 4, "two": [6] * 4, "third": [1.5, 1.5, 0, 0]}
         assert kcl.stats()["binary"]["misses"] == 1
+
+    def test_sizes_of_other_arguments(self, queue):
+        """With other arguments no size is inherited: the sizes are those given there, or else those of the call."""
+        text = (
+            "kernel void one(global int *x, int n) { x[get_global_id(0)] = n; }"
+            "kernel void two(global int *sum, int n) { sum[0] += n; }"
+        )
+        one = kcl.Source(
+            text,
+            entry="one",
+            arguments=[kcl.Array("x", np.int32, "n", "out"), kcl.Scalar("n", np.int32)],
+            global_size="round_up(n, 4)",
+            local_size=4,
+        )
+        arguments = [kcl.Array("sum", np.int32, 1, "inout"), kcl.Scalar("n", np.int32)]
+        given = {"bare": {}, "sized": {"global_size": 1}, "grouped": {"global_size": 2, "local_size": 2}}
+        made = {name: one.kernel("two", arguments=arguments, **sizes) for name, sizes in given.items()}
+
+        @kcl.kernel
+        def two(name):
+            return made[name]
+
+        for name, sizes in given.items():
+            assert (
+                SourceResult(made[name]).digest
+                == SourceResult(kcl.Source(text, entry="two", arguments=arguments, **sizes)).digest
+            )
+        assert (one.kernel("two").global_size, one.kernel("two").local_size) == ("round_up(n, 4)", "4")
+        with pytest.raises(TypeError, match=r"'two': global_size is not declared: give it in the call"):
+            two("bare")(queue, sum=np.zeros(1, np.int32), n=3)
+        for name, call in (("bare", {"global_size": 1}), ("sized", {})):
+            assert two(name)(queue, sum=np.zeros(1, np.int32), n=3, **call)[1][0].tolist() == [3]
 
     def test_refused(self):
         """What the class refuses is refused here too."""

@@ -64,12 +64,27 @@ class TestDeclarations:
             source(arguments=arguments, global_size="(l,)")
 
     @pytest.mark.parametrize(
-        "name", ["queue", "self", "allocator", "wait_for", "lambda", "1x", "a b", "_np", "_kcl_x", "min"]
+        ("name", "reason"),
+        [
+            *((name, "is a keyword of Python") for name in ("in", "lambda")),
+            *((name, "is no name in Python") for name in ("1x", "a b")),
+            *((name, "has a meaning of its own in a call") for name in ("queue", "self", "allocator", "wait_for")),
+            *((name, "has a meaning of its own in the code that launches") for name in ("_np", "_kcl_x", "min")),
+        ],
     )
-    def test_names_that_are_taken(self, name):
-        """A name that a call or the invoker needs is refused with advice."""
-        with pytest.raises(kcl.RecipeError, match="no usable name"):
+    def test_names_that_are_taken(self, name, reason):
+        """A name that cannot be given, or that a call or the invoker needs, is refused with the reason and the cure."""
+        says = (
+            re.escape(f"kcl.Source 'f': {name!r} {reason}")
+            + ".*given by name: declare it under another name, in its place$"
+        )
+        with pytest.raises(kcl.RecipeError, match=says):
             source(arguments=[kcl.Scalar(name, np.int32)], global_size="(1,)")
+
+    def test_names_of_kernels(self):
+        """A kernel is found by its name in the text, so it is renamed there."""
+        with pytest.raises(kcl.RecipeError, match=r"'in' is a keyword of Python: rename the kernel in the OpenCL C$"):
+            source(entry="in")
 
     def test_argument_twice(self):
         """Two arguments of one name are refused."""
@@ -190,7 +205,7 @@ class TestSizes:
     def test_taken(self):
         """No argument has the name of a size that a call gives."""
         for name in ("global_size", "local_size", "global_offset", "round_up"):
-            with pytest.raises(kcl.RecipeError, match="no usable name"):
+            with pytest.raises(kcl.RecipeError, match=f"{name!r} has a meaning of its own in "):
                 source(arguments=[kcl.Scalar(name, np.int32)], global_size=1)
 
 

@@ -1,0 +1,107 @@
+"""Expressions of a Source: how shapes and sizes are written, and which of them pass.
+
+Each is one text of this form:
+
+    sizes  = text | number | tuple of (text | number)
+    text   = integer arithmetic (// for /), min, max and round_up over
+             scalars, `array.shape`, `array.size`, and `image.width`, `.height`, `.depth`
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from kcl.base.namedtuple import NamedTuple
+from kcl.errors import RecipeError, meant
+
+_FUNCTIONS = ("min", "max", "round_up")
+_ALLOWED = (ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Load, ast.Subscript, ast.operator, ast.unaryop)
+
+
+class Names(NamedTuple):
+    """The names that an expression may use: of numbers and arrays, of images, and of tuples, the sizes of the launch.
+
+    `others` have a meaning elsewhere, and none in this expression.
+    """
+
+    values: tuple[str, ...]
+    images: tuple[str, ...]
+    tuples: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def written(entry: str, what: str, given: Any) -> str:
+    """Write sizes as one expression: numbers of Python and numpy, texts, and tuples of both."""
+    if not isinstance(given, (tuple, list)):
+        return _part(entry, what, given)
+    parts = [_part(entry, what, part) for part in given]
+    for part in parts:
+        # Each is an expression by itself: together "a), (b" would be something else.
+        if isinstance(parsed(entry, what, part).body, ast.Tuple):
+            raise RecipeError(f"kcl.Source {entry!r}: {what} has the item {part!r}; write one size an item")
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _part(entry: str, what: str, given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(given, bool):
+        raise RecipeError(
+            f"kcl.Source {entry!r}: {what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these"
+        )
+    return str(number)
+
+
+def check(entry: str, what: str, text: str, names: Names) -> None:
+    """Let arithmetic over declared names pass, and nothing that could be more."""
+    nodes = list(ast.walk(parsed(entry, what, text)))
+    # What stands before a bracket or a full stop is no value: it has names of its own.
+    heads: dict[ast.AST, Sequence[str]] = {node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)}
+    heads |= {node.value: [*names.values, *names.images] for node in nodes if isinstance(node, ast.Attribute)}
+    known = [*names.values, *names.tuples]
+    if not all(_is_allowed(node, heads.get(node, known), names.images) for node in nodes):
+        words = ", ".join([*known, *(f"{name}.width" for name in names.images)])
+        raise RecipeError(
+            f"kcl.Source {entry!r}: {what} is {text!r}{_undeclared(nodes, names)}; "
+            f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
+        )
+
+
+def _undeclared(nodes: list[ast.AST], names: Names) -> str:
+    """Say which name is not declared, and which one may be meant; empty where all names are declared."""
+    usable = [*names.values, *names.images, *names.tuples]
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    used = [node.id for node in nodes if isinstance(node, ast.Name) and node not in called]
+    for name in used:
+        if name not in (*usable, *names.others, *_FUNCTIONS):
+            cure = meant(name, usable) or f": list kcl.Scalar({name!r}, ...) among the arguments"
+            return f", and {name!r} is not declared{cure}"
+    return ""
+
+
+def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> bool:
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Attribute):
+        of_image = isinstance(node.value, ast.Name) and node.value.id in images
+        return node.attr in (("width", "height", "depth") if of_image else ("shape", "size"))
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and (node.func.id != "round_up" or len(node.args) == 2)
+    return isinstance(node, _ALLOWED) and not isinstance(node, (ast.Div, ast.MatMult))
+
+
+def parsed(entry: str, what: str, text: str) -> ast.Expression:
+    """Return the tree of an expression; raises RecipeError for what is none."""
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise RecipeError(f"kcl.Source {entry!r}: {what} is no expression: {text!r} ({error.msg})") from error

@@ -1,0 +1,170 @@
+"""The parameters of a kernel as its text lists them, compared with the arguments that are declared.
+
+OpenCL compares sizes of scalars only. A list is read where it is plain text, and a type where it is a scalar type of
+OpenCL C: nothing is refused where a macro may stand for a list or a type.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from kcl.base.namedtuple import NamedTuple
+from kcl.errors import RecipeError
+from kcl.generate.frontends.source import Array, Scalar, Source, dtype_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_INCLUDE = re.compile(r'#\s*include\s*(?:["<]([^">\n]+)[">])?')
+_DIRECTORY = re.compile(r"-I\s*(\S+)")
+_SPACES = ("global", "constant", "local", "private")
+_QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
+_SIGNS = ("signed", "unsigned")
+# Words of a type but for its sign, sorted, with the dtype. OpenCL C says the sizes; that of a size_t is the device's.
+_DTYPES = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "int short": "int16",
+    "ushort": "uint16",
+    "half": "float16",
+    "int": "int32",
+    "uint": "uint32",
+    "float": "float32",
+    "long": "int64",
+    "int long": "int64",
+    "ulong": "uint64",
+    "double": "float64",
+}
+
+
+class _Misfit(NamedTuple):
+    """An argument whose dtype cannot be its parameter's, which has a type of these words, and with it this dtype."""
+
+    argument: Array | Scalar
+    parameter: str
+    words: list[str]
+    dtype: np.dtype[Any]
+
+
+def refuse_unlike(source: Source) -> None:
+    """Raise RecipeError for arguments in another order than the parameters, or with a dtype that is not theirs."""
+    found = re.findall(rf"\bvoid\s+{source.entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", source.code))
+    lists = [parameters.split(",") for parameters in found]
+    _refuse_order(source, lists)
+    _refuse_dtype(source, lists)
+
+
+def _refuse_order(source: Source, lists: list[list[str]]) -> None:
+    """Refuse arguments in another order than the parameters, by the names that both lists share.
+
+    Of several lists, between which the preprocessor chooses, those count that share the most names.
+    """
+    declared = [argument.name for argument in source.arguments]
+    orders = [[(_NAME.findall(parameter) or [""])[-1] for parameter in parameters] for parameters in lists]
+    most = max((len(_shared(order, declared)) for order in orders), default=0)
+    near = [order for order in orders if len(_shared(order, declared)) == most]
+    if most >= 2 and all(_is_other_order(order, declared) for order in near):
+        raise RecipeError(
+            f"kcl.Source {source.entry!r}: the arguments are declared in the order {', '.join(declared)}, and the "
+            f"kernel has the parameters {', '.join(near[0])}; list the arguments in the order of the parameters"
+        )
+
+
+def _is_other_order(order: list[str], declared: list[str]) -> bool:
+    """Compare the order of the shared names, and their places where no argument lacks: the driver names the number."""
+    if len(order) == len(declared):
+        return any(here != there and here in order for here, there in zip(declared, order, strict=True))
+    return _shared(order, declared) != _shared(declared, order)
+
+
+def _shared(names: list[str], others: list[str]) -> list[str]:
+    return [name for name in names if name in others]
+
+
+def _refuse_dtype(source: Source, lists: list[list[str]]) -> None:
+    """Refuse a dtype of another size than the parameter's, and a floating one for integers or the reverse.
+
+    Of several lists, between which the preprocessor chooses, one that fits is enough.
+    """
+    misfits = [_misfit(source, parameters) for parameters in lists]
+    first = misfits[0] if misfits else None
+    if first is None or None in misfits or any(one and _may_differ(source, one.words) for one in misfits):
+        return
+    raise RecipeError(
+        f"kcl.Source {source.entry!r}: argument {first.argument.name!r} is declared with the dtype "
+        f"{dtype_of(first.argument)}, and its parameter in the OpenCL C is {' '.join(first.parameter.split())!r}; "
+        f"declare it with np.{first.dtype}"
+    )
+
+
+def _misfit(source: Source, parameters: list[str]) -> _Misfit | None:
+    """Return the first argument whose dtype cannot be that of the parameter in its place; None where all may be."""
+    if len(parameters) != len(source.arguments):
+        return None
+    for argument, parameter in zip(source.arguments, parameters, strict=True):
+        if not isinstance(argument, (Array, Scalar)):
+            continue  # the dtype of local memory says how much of it there is, and no more
+        words = _type_words(parameter, isinstance(argument, Array))
+        dtype = _dtype_of_words(words)
+        if dtype is not None and _differs(dtype_of(argument), dtype):
+            return _Misfit(argument, parameter, words, dtype)
+    return None
+
+
+def _type_words(parameter: str, is_pointer: bool) -> list[str]:
+    """Return the words of a parameter's type without qualifiers; empty where it is no plain pointer or value."""
+    tokens = re.findall(r"\w+|\S", parameter)
+    words = [token for token in tokens if token != "*" and token not in _QUALIFIERS]
+    is_plain = tokens.count("*") == int(is_pointer) and all(_NAME.fullmatch(word) for word in words)
+    return words[:-1] if is_plain and words and words[-1] not in (*_DTYPES, *_SIGNS) else []
+
+
+def _dtype_of_words(words: list[str]) -> np.dtype[Any] | None:
+    """Return the dtype of a scalar type of OpenCL C; None for other types."""
+    import numpy as np
+
+    bare = " ".join(sorted(word for word in words if word not in _SIGNS))
+    name = _DTYPES.get(bare or "int") if words else None
+    return np.dtype(f"u{name}" if "unsigned" in words else name) if name else None
+
+
+def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Compare size and kind of numbers; complex numbers and structures may stand for a row of numbers."""
+    if declared.kind not in "biuf":
+        return False
+    if declared.itemsize != dtype.itemsize:
+        return True
+    is_half = dtype.itemsize == 2  # whose bits are often kept as integers: few devices calculate with it
+    return not is_half and (declared.kind == "f") != (dtype.kind == "f")
+
+
+def _may_differ(source: Source, words: list[str]) -> bool:
+    """Tell whether a word of a type may stand for another one: a macro or a typedef defines it, or a header may."""
+    texts = _with_headers(source)
+    options = " ".join(source.build_options)
+    defines = [rf"#\s*define\s+{word}\b|\btypedef\b[^;]*\b{word}\s*;" for word in words]
+    if texts is None or any(re.search(rf"-D\s*{word}\b", options) for word in words):
+        return True
+    return any(re.search(pattern, text) for pattern in defines for text in texts)
+
+
+def _with_headers(source: Source) -> list[str] | None:
+    """Return the text and those of the headers that it includes, without comments; None where one is not found."""
+    folders = [*_DIRECTORY.findall(" ".join(source.build_options)), *source.include_dirs]
+    texts, read = [_COMMENT.sub(" ", source.code)], set()
+    for text in texts:  # which grows
+        for name in _INCLUDE.findall(text):
+            paths = [os.path.join(folder, name) for folder in folders if name]
+            path = next(filter(os.path.isfile, paths), None)
+            if path is None:
+                return None
+            if path not in read:
+                read.add(path)
+                with open(path, encoding="utf-8", errors="replace") as stream:
+                    texts.append(_COMMENT.sub(" ", stream.read()))
+    return texts
