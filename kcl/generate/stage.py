@@ -137,8 +137,9 @@ class Generate:
     def search(self, given: Given) -> Generator[Row, Found, Look]:
         """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
         digest = self._key.digest if self._key else ""
-        kinds = [frozenset({row.name}) for row in frontends.TABLE]
-        off = self.layer.off() if all(map(self.layer.off, kinds)) else ""
+        known = self._origin.front_ends
+        kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
+        off = self.layer.off(known) if all(map(self.layer.off, kinds)) else ""
         key = None if off else self.key()
         off = off or self.layer.off(self._origin.front_ends)
         if off:

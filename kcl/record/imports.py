@@ -53,6 +53,11 @@ def install(for_good: bool = True) -> None:
             builtins.__import__ = _faced_import
 
 
+def is_for_good() -> bool:
+    """Tell whether the program has named kcl.loopy or a recipe."""
+    return _state().faces
+
+
 def record_own(when: Callable[[], bool] | None) -> None:
     """Record the calls of the program's own modules outside of recipes from now on, or no more.
 
