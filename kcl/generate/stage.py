@@ -116,7 +116,8 @@ class Generate:
     def is_stored(self) -> bool:
         """Tell whether the layer holds a row of this kernel, for whatever dtypes."""
         key, layer = self.key(), self.layer
-        return key is not None and not layer.off() and layer.look_up(key.digest, key).entry is not None
+        off = key is None or layer.off(self._origin.front_ends)
+        return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
     # the verbs of the look-up
 

@@ -206,6 +206,27 @@ class TestForms:
         rows = {words[0]: words[1:4] for words in map(str.split, hit.stderr.splitlines()) if words[0] in LAYERS}
         assert rows == {"generator": ["0", "0", "0" if by else "1"], "binary": ["1", "0", "0"]}
 
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.slow_cases(3)
+    def test_no_loopy(self, child, platform_name, form):
+        """With the binary layer off by pyopencl's switch a warm program of each form imports no loopy."""
+        by, text = FORMS[form]
+        (child.directory / "program.py").write_text(text, encoding="utf-8")
+        env = child.environment(PYOPENCL_CTX=PLATFORMS[platform_name].partition(" ")[0].partition("(")[0])
+        command = [sys.executable, "-X", "importtime", *by, "program.py"]
+
+        def run(**variables):
+            done = subprocess.run(
+                command, env=env | variables, cwd=child.directory, text=True, capture_output=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stderr
+
+        assert "| loopy" in run()
+        said = run(PYOPENCL_NO_CACHE="1", KCL_STRICT="hit", KCL_REPORT="1")
+        assert "off for opencl recipes: PYOPENCL_NO_CACHE=1" in said
+        assert "| loopy" not in said
+
     @pytest.mark.parametrize("value", ["1", "generator"])
     def test_report(self, child, platform_name, value):
         """A program with one import reports its look-ups where layers are off, and which."""
