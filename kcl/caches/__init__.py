@@ -81,9 +81,22 @@ class First:
         self.environment.clear()  # layers read their switches anew then
 
 
+class Start:
+    """The environment in which the program began, where `kcl run` had set variables for it; else empty."""
+
+    def __init__(self) -> None:
+        self.environment: dict[str, str] = {}
+
+
 _first = process.own(First)
+_start = process.shared(Start)
 _PRIVATE = "kcl-private-"  # the beginning of the name of a temporary directory
 _PRIVATE_AGE = 3600.0  # seconds; a younger one may not be held yet
+
+
+def begin() -> None:
+    """Take the environment of now for the one in which the program begins: what differs from it is its own change."""
+    _start().environment = dict(os.environ)
 
 
 def changed() -> bool:
@@ -102,6 +115,8 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     The first one is known on Linux only; elsewhere, and before kcl asked, those before now are as now.
     """
     now = dict(os.environ)
+    if _start().environment:
+        return dict(_start().environment), dict(_first().environment) or now, now
     try:
         with open("/proc/self/environ", "rb") as stream:
             pairs = [os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair]

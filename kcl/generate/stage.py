@@ -116,7 +116,8 @@ class Generate:
     def is_stored(self) -> bool:
         """Tell whether the layer holds a row of this kernel, for whatever dtypes."""
         key, layer = self.key(), self.layer
-        return key is not None and not layer.off() and layer.look_up(key.digest, key).entry is not None
+        off = key is None or layer.off(self._origin.front_ends)
+        return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
     # the verbs of the look-up
 
@@ -137,8 +138,9 @@ class Generate:
     def search(self, given: Given) -> Generator[Row, Found, Look]:
         """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
         digest = self._key.digest if self._key else ""
-        kinds = [frozenset({row.name}) for row in frontends.TABLE]
-        off = self.layer.off() if all(map(self.layer.off, kinds)) else ""
+        known = self._origin.front_ends
+        kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
+        off = self.layer.off(known) if all(map(self.layer.off, kinds)) else ""
         key = None if off else self.key()
         off = off or self.layer.off(self._origin.front_ends)
         if off:

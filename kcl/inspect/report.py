@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from kcl import caches
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
+from kcl.inspect import about_loopy
 
 if TYPE_CHECKING:
     from kcl.caches.late_switches import Late
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
-_MOST = 5  # questions in a report
 WIDTH = 80  # columns of a terminal
 NOTHING = "kcl: no kernel was asked for"
 _COLUMNS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
@@ -212,7 +212,7 @@ def _write_soon() -> None:
         journal.written = now
         from kcl.inspect.history import records
 
-        records.write(_about_loopy())
+        records.write(about_loopy.remarks())
 
 
 def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:
@@ -240,7 +240,7 @@ def _write_journal() -> None:
     spans.write()
     from kcl.inspect.history import records
 
-    if records.write(_about_loopy()):
+    if records.write(about_loopy.remarks()):
         from kcl.inspect.history import journal
 
         journal.fold()
@@ -303,7 +303,7 @@ def _print(write: Callable[[], str]) -> None:
 
 
 def _remarks() -> list[str]:
-    remarks, late, pocl = _about_loopy(), _late(), caches.state("pocl")
+    remarks, late, pocl = about_loopy.remarks(), _late(), caches.state("pocl")
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
     remarks += [found.words for found in late]
@@ -319,40 +319,6 @@ def _late() -> list[Late]:
     from kcl.caches import late_switches
 
     return late_switches.find()
-
-
-def _about_loopy() -> list[str]:
-    """Say what had loopy imported where the generator layer held all code."""
-    stats = events.total()[settings.GENERATOR]
-    verified = any(layer.verify for layer in layers.opened().values())
-    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
-    made = events.total()["made"]
-    if made:
-        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
-        shown = [f"{question}: {count:.0f}" for question, count in frequent]
-        more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
-        return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
-    if "loopy" in sys.modules and stats["hits"] and not (generated or verified or _is_unchanged()):
-        return [f"loopy was imported though nothing was generated: {_why_loopy()}"]
-    return []
-
-
-def _why_loopy() -> str:
-    """Say why loopy was imported, and what helps."""
-    proofs = sys.modules.get("kcl.record.proofs")
-    files = proofs.unproven() if proofs is not None else ()
-    if files:
-        return (
-            f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
-            "next run has them"
-        )
-    return "import it inside recipes, or use kcl.lazy"
-
-
-def _is_unchanged() -> bool:
-    """Tell whether kcl is in a program that was not written for it: what that imports is its own affair."""
-    integrations = sys.modules.get("kcl.integrations")
-    return integrations is not None and bool(integrations.is_installed())
 
 
 def _no_platform() -> bool:

@@ -136,6 +136,10 @@ def _set_variables(wanted: Wanted) -> None:
 
         wish = made([], [], _fresh().folder)
         settings.export({**wish.set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
+    if wanted.off or wanted.fresh:
+        from kcl import caches
+
+        caches.begin()
 
 
 def _as_main(program: Program) -> None:

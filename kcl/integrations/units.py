@@ -3,6 +3,9 @@
 The program's own modules get the face of loopy where they import it from now on; where they have loopy itself, their
 calls are recorded at its functions. Libraries have loopy itself, and their units are made: such a unit is looked up by
 its content as it is launched, through `unit(queue, ...)` or an executor of loopy's own.
+
+With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
+are launched in the same way, also where the integrations are not installed: the binary layer goes on.
 """
 
 from __future__ import annotations
@@ -19,13 +22,18 @@ NEEDED = ("TranslationUnit.executor", "TranslationUnit.__call__")
 
 _LOOPY = frozenset({"loopy"})
 _KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
+_OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
 
 
 class Kernels:
-    """The kernels of a unit by entry point, None for one that is loopy's to launch; a copy of a unit has none."""
+    """The kernels of a unit by entry point, None for one that is loopy's to launch; a copy of a unit has none.
+
+    A unit was `taken` where kcl launches it though the generator layer is off.
+    """
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
+        self.taken = False
 
     def __reduce__(self) -> Any:
         return Kernels, ()
@@ -65,6 +73,38 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     ]
 
 
+def take(unit: Any) -> None:
+    """Launch a unit of loopy's own by kcl, which the program made through the face while the generator layer is off."""
+    if imports.is_for_good():
+        _watch_launches()
+        _kernels(unit).taken = True
+
+
+def _watch_launches() -> None:
+    """Put kcl's launch in the place of the executor's, once; units that were not taken stay loopy's."""
+    unit = sys.modules["loopy"].TranslationUnit
+    if not hasattr(unit.with_entrypoints, _OURS):
+        from kcl.inspect import report
+
+        report.at_exit()  # a program without recipes is told about its layers, too
+        unit.with_entrypoints = _taken_along(unit.with_entrypoints)
+    executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
+    if not hasattr(executor.__call__, _OURS):  # wrapped twice by two threads it does the same
+        executor.__call__ = _launch(executor, executor.__call__, all_units=False)
+
+
+def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def with_entrypoints(self: Any, entrypoints: Any) -> Any:
+        chosen = original(self, entrypoints)
+        if _is_taken(self):
+            _kernels(chosen).taken = True
+        return chosen
+
+    vars(with_entrypoints)[_OURS] = True
+    return with_entrypoints
+
+
 def _direct(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -85,21 +125,32 @@ def _direct(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _launch(kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> Callable[..., Any]:
     @functools.wraps(original)
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
-        kernel = _kernel(self.t_unit, self.entrypoint) if type(self) is kind else None
+        is_ours = type(self) is kind and (all_units or _is_taken(self.t_unit))
+        kernel = _kernel(self.t_unit, self.entrypoint) if is_ours else None
         return original(self, queue, **keywords) if kernel is None else kernel(queue, **keywords)
 
+    vars(launch)[_OURS] = True
     return launch
+
+
+def _is_taken(unit: Any) -> bool:
+    kernels: Kernels | None = vars(unit).get(_KERNELS)
+    return kernels is not None and kernels.taken
+
+
+def _kernels(unit: Any) -> Kernels:
+    """Return what is kept on a unit."""
+    names = vars(unit)
+    kernels: Kernels = names.get(_KERNELS) or names.setdefault(_KERNELS, Kernels())
+    return kernels
 
 
 def _kernel(unit: Any, entrypoint: str) -> Any:
     """Return the kernel of an entry point, None where loopy is to launch it."""
-    names = vars(unit)
-    kernels = names.get(_KERNELS)
-    if kernels is None:
-        kernels = names.setdefault(_KERNELS, Kernels())
+    kernels = _kernels(unit)
     try:
         return kernels.found[entrypoint]
     except KeyError:
@@ -111,11 +162,13 @@ def _new(unit: Any, entrypoint: str) -> Any:
     from kcl.generate.origins.recorded import Recorded
     from kcl.handle import kernel_of
 
-    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or layers.generator().off(_LOOPY):
+    off = layers.generator().off(_LOOPY)
+    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
         return None
     try:
         made = Recorded.of_unit(unit, entrypoint)
-        made.key()
+        if not off:
+            made.key()
     except Exception as error:
         if not _is_known(error):
             layers.generator().fault("take a unit of loopy", error)

@@ -20,7 +20,12 @@ def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exceptio
     """Return the error of a program that does not compile once more, with kernel, place of the recipe, and lines."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
     said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
-    return worded(error, said)
+    return worded(error, said + cure_of_build(words))
+
+
+def cure_of_build(log: str) -> str:
+    """Say what helps where a build log shows that PoCL's LLVM does not know the CPU; nothing for any other log."""
+    return "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in log else ""
 
 
 def with_lines(log: str, text: str) -> str:

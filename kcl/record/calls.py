@@ -6,6 +6,7 @@ code of the user during the call, or the call answers a question.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -14,6 +15,8 @@ from typing import Any
 from kcl.record import beside, recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
+_LAUNCHING = "kcl.integrations.units"  # has units of loopy's own launched by kcl; it lies above this room
+
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
@@ -21,7 +24,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     if name in table.VERSIONED:
         keywords = _with_version(keywords, place)
     if not recorder.is_on():
-        return _at_once(name, arguments, keywords)
+        return _launched_by_kcl(name, _at_once(name, arguments, keywords))
     with recorder.timed():
         arguments, keywords = _each(texts.consumed, arguments, keywords)
         record = _recorded(name, arguments, keywords, place)
@@ -59,6 +62,16 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
     return any(texts.calls_user(value) for place, value in given if place not in later)
+
+
+def _launched_by_kcl(name: str, made: Any) -> Any:
+    """Return the result of a call that is not recorded.
+
+    With the generator layer off kcl launches a unit of loopy's own, so that its program goes through the binary layer.
+    """
+    if name in table.DEFERRED and recorder.is_switched_off() and unmade.is_unit(made):
+        importlib.import_module(_LAUNCHING).take(made)
+    return made
 
 
 def _with_version(keywords: dict[str, Any], place: CallSite) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class State(process.Locked):
     """The lock of those who replace functions, the loopy whose functions are replaced, and what is asked for.
 
     `faces` is set once a program has named kcl.loopy or a recipe: its own modules get the face for good. `own` is set
-    while the calls of the program's own modules are recorded outside of recipes, too.
+    while the calls of the program's own modules are recorded outside of recipes, too. `early` says whether loopy was
+    imported before the face was there, and `importer` names the first module that does so later and gets no face.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,8 @@ class State(process.Locked):
         self.watched: Any = None
         self.faces = False
         self.own: Callable[[], bool] | bool | None = None
+        self.early = "loopy" in sys.modules
+        self.importer = ""
 
 
 _state = process.shared(State)
@@ -51,6 +54,16 @@ def install(for_good: bool = True) -> None:
         if _import is None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
+
+
+def is_for_good() -> bool:
+    """Tell whether the program has named kcl.loopy or a recipe."""
+    return _state().faces
+
+
+def importer() -> tuple[bool, str]:
+    """Tell whether loopy was imported before the face was there; else who imported it, empty where nobody knows."""
+    return _state().early, _state().importer
 
 
 def record_own(when: Callable[[], bool] | None) -> None:
@@ -77,7 +90,10 @@ def _faced_import(  # with the parameters of `builtins.__import__`
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
-    if name[:6] not in ("loopy", "loopy.") or level or globals is None or not _is_faced(globals):
+    if name[:6] not in ("loopy", "loopy.") or level or globals is None:
+        return _import(name, globals, locals, fromlist, level)
+    if not _is_faced(globals):
+        _note_importer(str(globals.get("__name__")))
         return _import(name, globals, locals, fromlist, level)
     from kcl.record import face, recorder
 
@@ -87,6 +103,11 @@ def _faced_import(  # with the parameters of `builtins.__import__`
         if fromlist and name not in face.FACED:
             return own
     return face.submodule(name) if fromlist else face.face
+
+
+def _note_importer(module: str) -> None:
+    if "loopy" not in sys.modules and module.partition(".")[0] != "kcl":
+        _state().importer = module
 
 
 def uncounted(function: Any) -> None:

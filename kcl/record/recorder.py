@@ -102,6 +102,12 @@ def is_on() -> bool:
     return not (thread.carrying or thread.silent or layers.generator().off(_LOOPY))
 
 
+def is_switched_off() -> bool:
+    """Tell whether calls outside of recipes are not recorded in this thread because the generator layer is off."""
+    others = thread.carrying or thread.silent or thread.group is not None
+    return not others and bool(layers.generator().off(_LOOPY))
+
+
 def in_recipe() -> bool:
     """Tell whether this thread runs a recipe whose calls are recorded."""
     return thread.group is not None and is_on()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from project import NUMBERS, X
 
+from conftest import PLATFORMS
 from kcl.drivers.pocl import client
 
 pytestmark = pytest.mark.slow_platforms
@@ -154,6 +157,87 @@ class TestOwners:
         """PoCL's own switch is shown in the report, and kcl's layers hit without it."""
         run = warm.run("pair", warm=True, POCL_KERNEL_CACHE="0", KCL_REPORT="1")
         assert "PoCL's own cache is off: POCL_KERNEL_CACHE=0" in run.stderr
+
+
+MADE = """
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+import numpy as np
+import pyopencl as cl
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+"""
+UNIT = "def doubled():" + MADE + "doubled().executor(context)(queue, x=np.ones(100))\n"
+RECIPE = (
+    "import kcl\n\n@kcl.kernel\ndef doubled():\n    import loopy as lp\n" + MADE + "doubled()(queue, x=np.ones(100))\n"
+)
+FORMS = {
+    "one import": ((), "import kcl.loopy as lp\n" + UNIT),
+    "recipe": ((), RECIPE),
+    "kcl run": (("-m", "kcl", "run"), "import loopy as lp\n" + UNIT),
+}
+
+
+@pytest.mark.one_platform
+class TestForms:
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("variable", ["KCL_NO_CACHE=generator", "LOOPY_NO_CACHE=1"])
+    @pytest.mark.slow_cases(2)
+    def test_binary_layer_goes_on(self, child, platform_name, form, variable):
+        """With the generator layer off a program of each form looks its programs up: strict raises, then hits."""
+        by, text = FORMS[form]
+        (child.directory / "program.py").write_text(text, encoding="utf-8")
+        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
+        off = dict([variable.split("=")])
+
+        def run(**variables):
+            env = child.environment(PYOPENCL_CTX=platform, **variables)
+            command = [sys.executable, *by, "program.py"]
+            return subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=False)
+
+        refused = run(KCL_STRICT="hit", **off)
+        assert "CacheMiss: binary layer" in refused.stderr, refused.stderr
+        assert refused.returncode == 1
+        assert run().returncode == 0
+        hit = run(KCL_STRICT="hit", POCL_KERNEL_CACHE="0", KCL_REPORT="1", **off)
+        assert hit.returncode == 0, hit.stderr
+        rows = {words[0]: words[1:4] for words in map(str.split, hit.stderr.splitlines()) if words[0] in LAYERS}
+        assert rows == {"generator": ["0", "0", "0" if by else "1"], "binary": ["1", "0", "0"]}
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.slow_cases(3)
+    def test_no_loopy(self, child, platform_name, form):
+        """With the binary layer off by pyopencl's switch a warm program of each form imports no loopy."""
+        by, text = FORMS[form]
+        (child.directory / "program.py").write_text(text, encoding="utf-8")
+        env = child.environment(PYOPENCL_CTX=PLATFORMS[platform_name].partition(" ")[0].partition("(")[0])
+        command = [sys.executable, "-X", "importtime", *by, "program.py"]
+
+        def run(**variables):
+            done = subprocess.run(
+                command, env=env | variables, cwd=child.directory, text=True, capture_output=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stderr
+
+        assert "| loopy" in run()
+        said = run(PYOPENCL_NO_CACHE="1", KCL_STRICT="hit", KCL_REPORT="1")
+        assert "off for opencl recipes: PYOPENCL_NO_CACHE=1" in said
+        assert "| loopy" not in said
+
+    @pytest.mark.parametrize("value", ["1", "generator"])
+    def test_report(self, child, platform_name, value):
+        """A program with one import reports its look-ups where layers are off, and which."""
+        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
+        code = FORMS["one import"][1]
+        done = child.run(code, PYOPENCL_CTX=platform, KCL_NO_CACHE=value, KCL_REPORT="1")
+        assert done.returncode == 0, done.stderr
+        assert f"generator: off: KCL_NO_CACHE={value}" in done.stderr
+        assert (f"binary: off: KCL_NO_CACHE={value}" in done.stderr) is (value == "1")
+        assert done.stderr.splitlines()[1].split()[:4] == ["generator", "0", "0", "1"]
+        assert bool([path for path in child.cache.rglob("*") if "kcl" in path.name]) is (value != "1")
 
 
 @pytest.mark.one_platform

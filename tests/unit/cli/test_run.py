@@ -75,6 +75,17 @@ class TestOptions:
         done = run(child, "--off", "binary", "-c", SHOW, KCL_NO_CACHE="generator")
         assert json.loads(done.stdout)["KCL_NO_CACHE"] == "1"
 
+    @pytest.mark.parametrize("option", [("--off", "all"), ("--fresh",)])
+    def test_not_late(self, child, option):
+        """Variables that `kcl run` sets are not reported as the program's; those that the program sets are."""
+        code = "import pyopencl as cl; cl.create_some_context(interactive=False); import os"
+        done = run(child, *option, "--report", "-c", code)
+        assert done.returncode == 0, done.stderr
+        assert "kcl: no kernel was asked for" in done.stderr
+        assert "was set" not in done.stderr
+        done = run(child, *option, "--report", "-c", f"{code}; os.environ['POCL_CACHE_DIR'] = '/nowhere'")
+        assert "POCL_CACHE_DIR=/nowhere was set" in done.stderr
+
     def test_fresh(self, child):
         """`--fresh` has caches of its own, which are gone afterwards."""
         import pathlib

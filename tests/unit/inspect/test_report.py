@@ -105,25 +105,6 @@ class TestAtExit:
         assert "/pyopencl/kcl-binary-v1" in run.stderr
         assert "generator" not in project.run("warned").stderr
 
-    def test_loopy_imported(self, warm):
-        """A driver that imports loopy though nothing is generated is told so."""
-        warm.edit("driver.py", "import factors\n", "import loopy\nimport factors\n")
-        run = warm.run("loopy", KCL_REPORT="1")
-        assert run.set("generator") == {"hit"}
-        assert "loopy was imported though nothing was generated" in run.stderr
-
-    def test_renamed_driver(self, warm):
-        """A driver under another name is told why loopy was imported; its next run does not import it."""
-        (warm.folder / "renamed.py").write_text((warm.folder / "driver.py").read_text())
-        first, second = (warm.run("loopy", command=("renamed.py",), KCL_REPORT="1") for _ in range(2))
-        assert first.set("generator") == second.set("generator") == {"hit"}
-        said = " ".join(first.stderr.split())
-        assert (
-            "nothing was generated: no earlier run proved the calls in renamed.py; proofs are kept by the name" in said
-        )
-        assert "import it inside recipes" not in said
-        assert "loopy was imported" not in second.stderr
-
     def test_closed_stream(self, project):
         """A closed stderr at exit is nobody's fault."""
         project.edit("driver.py", "    main(*sys.argv[1:])\n", "    main(*sys.argv[1:])\n    sys.stderr.close()\n")

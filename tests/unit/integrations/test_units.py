@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import kcl
+import kcl.loopy as face
 from kcl import integrations
 from kcl.cache import layers
 from kcl.integrations import units
+from kcl.record import imports
 
 pytestmark = pytest.mark.one_platform
 
@@ -170,6 +172,57 @@ class TestUnit:
         _event, (out,) = executor(queue, a=X)
         assert out.tolist() == (3 * X).tolist()
         assert generator(looks) == ["miss"]
+
+
+class TestTaken:
+    """Units that a program made through the face while the generator layer is off."""
+
+    @pytest.fixture(autouse=True)
+    def off(self, monkeypatch):
+        kcl.uninstall()
+        imports.install()
+        monkeypatch.setenv("KCL_NO_CACHE", "generator")
+        layers.reset()
+
+    def two(self):
+        units = [
+            face.make_kernel("{[i]: 0<=i<4}", f"out[i] = {n}*a[i]", name=f"by{n}", lang_version=(2018, 2))
+            for n in (3, 5)
+        ]
+        return face.merge(units)
+
+    @pytest.mark.parametrize("how", ["executor", "with_entrypoints", "call"])
+    def test_launches(self, queue, looks, how):
+        """Each launch of a unit goes through the line, once looked up; the unit and its executor are loopy's own."""
+        unit = self.two()
+        assert type(unit) is lp.TranslationUnit
+        chosen = unit.with_entrypoints("by5") if how == "with_entrypoints" else unit
+        for _ in range(2):
+            if how == "call":
+                with pytest.warns(lp.diagnostic.DirectCallUncachedWarning):
+                    _event, (out,) = chosen(queue, a=X, entrypoint="by5")
+            else:
+                _event, (out,) = chosen.executor(queue.context, entrypoint="by5")(queue, a=X)
+            assert out.tolist() == (5 * X).tolist()
+        assert [(look.layer, look.outcome) for look in looks] == [("generator", "bypass"), ("binary", "miss")]
+
+    def test_others(self, queue, looks):
+        """A unit of a library stays loopy's."""
+        self.two()
+        assert made().executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        assert looks == []
+
+    def test_installed(self, queue, looks):
+        """The integrations come and go above it."""
+        unit = self.two()
+        for change in (kcl.install, kcl.uninstall):
+            change()
+            assert unit.executor(queue.context, entrypoint="by3")(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        assert [look.layer for look in looks] == ["generator", "binary"]
+
+    def test_copied(self):
+        """A unit that arrives in another process is loopy's there."""
+        assert not units._is_taken(pickle.loads(pickle.dumps(self.two())))
 
 
 class TestVersion:

@@ -1,0 +1,85 @@
+"""What the report says of loopy: who had it imported, and why, where the generator layer held all code."""
+
+from __future__ import annotations
+
+import sys
+from itertools import dropwhile
+from types import ModuleType
+
+from kcl.base import events, settings
+from kcl.cache import layers
+from kcl.cache.run_memo import driver_name
+
+_MOST = 5  # questions in a report
+_NEITHER = frozenset({"loopy", "kcl"})  # packages whose modules are no culprits
+
+
+def remarks() -> list[str]:
+    """Say what had loopy imported though the generator layer held all code."""
+    made = events.total()["made"]
+    if made:
+        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
+        shown = [f"{question}: {count:.0f}" for question, count in frequent]
+        more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
+        return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
+    if "loopy" in sys.modules and _is_for_nothing() and not _is_unchanged():
+        return [f"loopy was imported though nothing was generated: {_why()}"]
+    return []
+
+
+def _is_for_nothing() -> bool:
+    """Tell whether the generator layer held all code, and nothing was verified."""
+    stats = events.total()[settings.GENERATOR]
+    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
+    return bool(stats["hits"]) and not generated and not any(layer.verify for layer in layers.opened().values())
+
+
+def _is_unchanged() -> bool:
+    """Tell whether kcl is in a program that was not written for it: what that imports is its own affair."""
+    integrations = sys.modules.get("kcl.integrations")
+    return integrations is not None and bool(integrations.is_installed())
+
+
+def _why() -> str:
+    """Say why loopy was imported, and what helps."""
+    proofs, imports = sys.modules.get("kcl.record.proofs"), sys.modules.get("kcl.record.imports")
+    files = proofs.unproven() if proofs is not None else ()
+    if files:
+        return (
+            f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
+            "next run has them"
+        )
+    before, importer = imports.importer() if imports is not None else (True, "")
+    if not before:
+        name = importer or "a module"
+        return f"{name} imports it; import {importer or 'that'} by kcl.lazy, or where it is needed"
+    culprit = _culprit()
+    if "kcl.recipe" in sys.modules:
+        found = f"{culprit} imports it at its head; " if culprit else ""
+        return f"{found}import it inside recipes, or use kcl.lazy"
+    if culprit:
+        return f"{culprit} imports it above `import kcl.loopy`; move that import below"
+    return "an import above `import kcl.loopy` needs it; move that import below"
+
+
+def _culprit() -> str:
+    """Name the module that imported loopy before kcl's face was there; empty where none shows it.
+
+    A module that imports loopy is imported, and listed, after it; the program itself stands first.
+    """
+    later = list(dropwhile(lambda name: name != "loopy", list(sys.modules)))
+    for name in (*later, "__main__"):
+        module = sys.modules.get(name)
+        if type(module) is ModuleType and name.partition(".")[0] not in _NEITHER and _holds_loopy(module):
+            return driver_name() if name == "__main__" else name
+    return ""
+
+
+def _holds_loopy(module: ModuleType) -> bool:
+    """Tell whether a module has loopy, or a module, class or function of it, under a name."""
+    for value in list(vars(module).values()):
+        if isinstance(value, (ModuleType, type)) or type(value).__name__ == "function":
+            own = vars(value).get("__name__" if isinstance(value, ModuleType) else "__module__")
+            if isinstance(own, str) and own.partition(".")[0] == "loopy":
+                return True
+    return False

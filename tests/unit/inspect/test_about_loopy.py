@@ -1,0 +1,86 @@
+"""kcl.inspect.about_loopy: who had loopy imported though nothing was generated, and what helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import PLATFORMS
+
+pytestmark = pytest.mark.one_platform
+
+PROGRAM = """
+{above}
+import kcl.loopy as lp
+{below}
+import numpy as np
+import pyopencl as cl
+context = cl.create_some_context(interactive=False)
+knl = lp.make_kernel("{{[i]: 0<=i<n}}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
+"""
+IMPORTS = "loopy was imported though nothing was generated: "
+
+
+@pytest.fixture
+def said(child, platform_name):
+    """Run a program with one import twice and return what the report of the second run says, in one line."""
+
+    def run(above, below=""):
+        (child.directory / "program.py").write_text(PROGRAM.format(above=above, below=below), encoding="utf-8")
+        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
+        for _ in range(2):
+            done = child.run(
+                "import runpy; runpy.run_path('program.py', run_name='__main__')", PYOPENCL_CTX=platform, KCL_REPORT="1"
+            )
+            assert done.returncode == 0, done.stderr
+        return " ".join(done.stderr.split())
+
+    return run
+
+
+class TestOneImport:
+    def test_module_above(self, child, said):
+        """A module that is imported above the face is named, with the cure that fits."""
+        (child.directory / "shapes.py").write_text("import loopy as lp\n", encoding="utf-8")
+        cure = "shapes imports it above `import kcl.loopy`; move that import below"
+        assert said("import shapes").endswith(IMPORTS + cure)
+        assert IMPORTS not in said("", "import shapes")
+
+    def test_nobody_shows_it(self, said):
+        """Where no module holds anything of loopy the cure is said without a name."""
+        found = said("from loopy.version import VERSION_TEXT")
+        assert found.endswith(IMPORTS + "an import above `import kcl.loopy` needs it; move that import below")
+
+    def test_library_below(self, child, said):
+        """A library that gets no face is named, wherever it is imported."""
+        site = child.directory / "site-packages"
+        (site / "stencils").mkdir(parents=True)
+        (site / "stencils" / "__init__.py").write_text("import loopy\n", encoding="utf-8")
+        (site / "stencils-1.dist-info").mkdir()
+        (site / "stencils-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: stencils\nVersion: 1\n")
+        (site / "stencils-1.dist-info" / "RECORD").write_text("stencils/__init__.py,,\n")
+        found = said("", f"import sys; sys.path.append({str(site)!r}); import stencils")
+        assert found.endswith(IMPORTS + "stencils imports it; import stencils by kcl.lazy, or where it is needed")
+
+
+class TestRecipes:
+    def test_loopy_imported(self, warm):
+        """A driver that imports loopy at its head though nothing is generated is told so, by its name."""
+        warm.edit("driver.py", "import factors\n", "import loopy\nimport factors\n")
+        run = warm.run("loopy", KCL_REPORT="1")
+        assert run.set("generator") == {"hit"}
+        said = " ".join(run.stderr.split())
+        cure = "driver.py imports it at its head; import it inside recipes, or use kcl.lazy"
+        assert f"loopy was imported though nothing was generated: {cure}" in said
+
+    def test_renamed_driver(self, warm):
+        """A driver under another name is told why loopy was imported; its next run does not import it."""
+        (warm.folder / "renamed.py").write_text((warm.folder / "driver.py").read_text())
+        first, second = (warm.run("loopy", command=("renamed.py",), KCL_REPORT="1") for _ in range(2))
+        assert first.set("generator") == second.set("generator") == {"hit"}
+        said = " ".join(first.stderr.split())
+        assert (
+            "nothing was generated: no earlier run proved the calls in renamed.py; proofs are kept by the name" in said
+        )
+        assert "import it inside recipes" not in said
+        assert "loopy was imported" not in second.stderr
