@@ -22,7 +22,7 @@ def remarks() -> list[str]:
         shown = [f"{question}: {count:.0f}" for question, count in frequent]
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
-    if "loopy" in sys.modules and _is_for_nothing() and not _is_unchanged():
+    if _is_for_nothing() and not _is_unchanged():
         return [f"loopy was imported though nothing was generated: {_why()}"]
     return []
 

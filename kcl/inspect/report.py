@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from kcl import caches
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
-from kcl.inspect import about_loopy
 
 if TYPE_CHECKING:
     from kcl.caches.late_switches import Late
@@ -212,7 +211,7 @@ def _write_soon() -> None:
         journal.written = now
         from kcl.inspect.history import records
 
-        records.write(about_loopy.remarks())
+        records.write(_about_loopy())
 
 
 def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:
@@ -240,7 +239,7 @@ def _write_journal() -> None:
     spans.write()
     from kcl.inspect.history import records
 
-    if records.write(about_loopy.remarks()):
+    if records.write(_about_loopy()):
         from kcl.inspect.history import journal
 
         journal.fold()
@@ -303,7 +302,7 @@ def _print(write: Callable[[], str]) -> None:
 
 
 def _remarks() -> list[str]:
-    remarks, late, pocl = about_loopy.remarks(), _late(), caches.state("pocl")
+    remarks, late, pocl = _about_loopy(), _late(), caches.state("pocl")
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
     remarks += [found.words for found in late]
@@ -319,6 +318,15 @@ def _late() -> list[Late]:
     from kcl.caches import late_switches
 
     return late_switches.find()
+
+
+def _about_loopy() -> list[str]:
+    """Say what had loopy imported; a process without loopy imports nothing for that."""
+    if "loopy" not in sys.modules and not events.total()["made"]:
+        return []
+    from kcl.inspect import about_loopy
+
+    return about_loopy.remarks()
 
 
 def _no_platform() -> bool:

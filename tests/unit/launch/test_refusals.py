@@ -504,16 +504,6 @@ class TestWorded:
 class TestBuild:
     """A program that lacks the kernel is told of with the recipe and the kernel."""
 
-    def test_unknown_cpu(self):
-        """Where PoCL does not know the CPU the error ends with the command that has the cure; no other error does."""
-
-        def said(log):
-            record = cl._cl._ErrorRecord(msg=f"clBuildProgram failed: {log}", code=-11, routine="clBuildProgram")
-            return str(refusals.not_built("scaled", None, cl.RuntimeError(record)))
-
-        assert said("error: unknown target CPU 'generic'\n1 error").endswith("\n\n`python -m kcl doctor` has the cure")
-        assert "doctor" not in said("error: use of undeclared identifier 'missing'")
-
     def test_entry(self, queue):
         """A kernel that the text does not have is named with those that it has."""
 

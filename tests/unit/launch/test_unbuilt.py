@@ -7,7 +7,7 @@ import pyopencl as cl
 import pytest
 
 import kcl
-from kcl.launch.unbuilt import with_lines
+from kcl.launch.unbuilt import not_built, with_lines
 
 TEXT = """
 kernel void broken(global int *x)
@@ -27,6 +27,16 @@ def broken(text, directories=()):
 
 class TestBuild:
     """A program that does not compile is told of once, with the recipe, the kernel and the line."""
+
+    def test_unknown_cpu(self):
+        """Where PoCL does not know the CPU the error ends with the command that has the cure; no other error does."""
+
+        def said(log):
+            record = cl._cl._ErrorRecord(msg=f"clBuildProgram failed: {log}", code=-11, routine="clBuildProgram")
+            return str(not_built("scaled", None, cl.RuntimeError(record), ""))
+
+        assert said("error: unknown target CPU 'generic'\n1 error").endswith("\n\n`python -m kcl doctor` has the cure")
+        assert "doctor" not in said("error: use of undeclared identifier 'missing'")
 
     def test_does_not_compile(self, queue):
         """The error is pyopencl's, once, with the kernel and the line of the recipe."""
