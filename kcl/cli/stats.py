@@ -12,7 +12,7 @@ from kcl.cli import output
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Row
-from kcl.inspect.history.records import COUNTERS, Counters
+from kcl.inspect.history.records import Counters, merged
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
@@ -64,12 +64,7 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
 
 def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
-    found: dict[tuple[str, ...], Counters] = {}
-    for row in rows:
-        place = tuple(str(getattr(row, name)) for name in names)
-        total = found.setdefault(place, dict.fromkeys(COUNTERS, 0))
-        for name in COUNTERS:
-            total[name] += row.counters[name]
+    found = merged({tuple(str(getattr(row, name)) for name in names): row.counters} for row in rows)
     return dict(sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 
