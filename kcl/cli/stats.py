@@ -12,12 +12,11 @@ from kcl.cli import output
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Row
-from kcl.inspect.history.records import Counters, merged
+from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
 _ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
-_OUTCOMES = ("hits", "misses", "bypassed", "errors")
 _COUNTED = (
     Column("hits"),
     Column("misses"),
@@ -71,7 +70,7 @@ def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counte
 def cells(row: Counters) -> tuple[str, ...]:
     """Write counters as cells of a table."""
     return (
-        *(str(int(row[name])) for name in _OUTCOMES),
+        *(str(int(row[name])) for name in OUTCOMES),
         percent(hit_rate(row)),
         output.seconds(row["seconds"]),
         saved(row["saved"]),
@@ -80,7 +79,7 @@ def cells(row: Counters) -> tuple[str, ...]:
 
 def hit_rate(row: Counters) -> float | None:
     """Return the share of hits among all look-ups; None where there were none."""
-    asked = sum(row[name] for name in _OUTCOMES)
+    asked = sum(row[name] for name in OUTCOMES)
     return row["hits"] / asked if asked else None
 
 

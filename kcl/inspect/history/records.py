@@ -33,6 +33,7 @@ from kcl.errors import CacheFault
 
 FORMAT = 1
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
+OUTCOMES = COUNTERS[:4]  # those that count look-ups
 DIGITS = 32  # of a digest, where it stands for an entry in statistics
 MANY = 64  # records: then one who writes finds that they should be folded
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
