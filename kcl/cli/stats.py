@@ -12,12 +12,11 @@ from kcl.cli import output
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Row
-from kcl.inspect.history.records import COUNTERS, Counters
+from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
 # In the order of the line, and what is oldest first.
 _ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
-_OUTCOMES = ("hits", "misses", "bypassed", "errors")
 _COUNTED = (
     Column("hits"),
     Column("misses"),
@@ -64,19 +63,14 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
 
 def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
-    found: dict[tuple[str, ...], Counters] = {}
-    for row in rows:
-        place = tuple(str(getattr(row, name)) for name in names)
-        total = found.setdefault(place, dict.fromkeys(COUNTERS, 0))
-        for name in COUNTERS:
-            total[name] += row.counters[name]
+    found = merged({tuple(str(getattr(row, name)) for name in names): row.counters} for row in rows)
     return dict(sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 
 def cells(row: Counters) -> tuple[str, ...]:
     """Write counters as cells of a table."""
     return (
-        *(str(int(row[name])) for name in _OUTCOMES),
+        *(str(int(row[name])) for name in OUTCOMES),
         percent(hit_rate(row)),
         output.seconds(row["seconds"]),
         saved(row["saved"]),
@@ -85,7 +79,7 @@ def cells(row: Counters) -> tuple[str, ...]:
 
 def hit_rate(row: Counters) -> float | None:
     """Return the share of hits among all look-ups; None where there were none."""
-    asked = sum(row[name] for name in _OUTCOMES)
+    asked = sum(row[name] for name in OUTCOMES)
     return row["hits"] / asked if asked else None
 
 

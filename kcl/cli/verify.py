@@ -99,10 +99,9 @@ def _rebuilt() -> list[dict[str, Any]]:
             "kernel": program.kernel,
             "key": program.digest,
             "device": program.summary.device,
-            "verdict": verdict,
-            "reason": reason,
+            **outcome._asdict(),
         }
-        for program, verdict, reason in rebuilding.compare(programs, rows)
+        for program, outcome in rebuilding.compare(programs, rows)
     ]
 
 

@@ -20,7 +20,6 @@ _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
 WIDTH = 80  # columns of a terminal
 NOTHING = "kcl: no kernel was asked for"
-_COLUMNS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
 
 
 class Report(str):
@@ -69,13 +68,14 @@ def _layers() -> list[dict[str, Any]]:
 def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
     from kcl.base.text import tables
+    from kcl.inspect.history.records import COUNTERS, OUTCOMES
 
     rows = []
     for row in found:
-        counts = [str(int(row[column])) for column in _COLUMNS[:4]]
+        counts = [str(int(row[column])) for column in OUTCOMES]
         saved = max(0.0, row["saved"])
         rows.append((row["layer"], *counts, f"{row['seconds']:.3f}", f"{saved:.3f}", str(int(row["bytes"]))))
-    return tables.lines([tables.Column(title) for title in ("layer", *_COLUMNS)], rows)
+    return tables.lines([tables.Column(title) for title in ("layer", *COUNTERS)], rows)
 
 
 def wrapped(text: str) -> list[str]:

@@ -10,7 +10,6 @@ been passed, and measures only then, or once a week.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -21,12 +20,11 @@ from operator import attrgetter
 from kcl.base import events, process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import growth
-from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, removal
 from kcl.inspect.history import journal
 from kcl.inspect.history.runs import Used
-from kcl.inspect.inventory import Listed
+from kcl.inspect.inventory import Listed, tally
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0
@@ -100,17 +98,7 @@ def limits() -> Limits:
 
 def used() -> int:
     """Return the bytes that the entries of both layers take on disk; reads no entry."""
-    total = 0
-    for layer in settings.LAYERS:
-        for store in inventory.stores(layer, []):
-            with suppress(OSError):
-                if not isinstance(store, Directory):
-                    total += os.path.getsize(store.location)
-                    continue
-                for _address, item in store.items():
-                    with suppress(OSError):
-                        total += item.stat(follow_symlinks=False).st_size
-    return total
+    return sum(tally.files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, []))
 
 
 def chosen(bounds: Limits, now: float | None = None) -> Choice:

@@ -16,12 +16,12 @@ from kcl.cli.output import date, seconds, size
 from kcl.cli.page import code, style, timeline
 from kcl.inspect import kernels
 from kcl.inspect.explain.misses import Told
+from kcl.inspect.history.records import COUNTERS, OUTCOMES
 from kcl.inspect.kernels import Look, Row, Stored
 from kcl.inspect.last_run import Run
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _SECTIONS = ("Layers", "Timeline", "Kernels", "Misses", "Cache")
-_COUNTS = ("hits", "misses", "bypassed", "errors")
 
 
 def page(run: Run) -> str:
@@ -50,7 +50,7 @@ def page(run: Run) -> str:
 
 
 def _header(run: Run) -> Html:
-    asked = int(sum(run.total(name) for name in _COUNTS))
+    asked = int(sum(run.total(name) for name in OUTCOMES))
     many = f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}"
     spanned = seconds(run.ended - run.began)
     figures = [
@@ -78,11 +78,11 @@ def _header(run: Run) -> Html:
 
 
 def _layers(run: Run) -> Html:
-    head = [("layer", False), *((name, True) for name in (*_COUNTS, "seconds", "saved", "bytes"))]
+    head = [("layer", False), *((name, True) for name in COUNTERS)]
     rows = [
         [
             str(row["layer"]),
-            *(str(int(row[name])) for name in _COUNTS),
+            *(str(int(row[name])) for name in OUTCOMES),
             seconds(row["seconds"]),
             seconds(max(0.0, row["saved"])),
             size(row["bytes"]),

@@ -25,7 +25,7 @@ from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
 from kcl.inspect.history import records, runs
-from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merge
+from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merged
 from kcl.inspect.history.runs import Ran, Used
 
 if sys.platform == "win32":
@@ -96,9 +96,7 @@ class _Lines(NamedTuple):
     def ran(self) -> list[Ran]:
         """Return the processes that are known of: the one that wrote it, or those of the last runs."""
         told = json.loads(self.rest[3]) if len(self.rest) > 3 else []  # of an earlier kcl there are none
-        tallies = runs.Tallies()
-        for (_day, layer, kernel), row in self.rows().items():
-            merge(tallies, {(layer, kernel): row})
+        tallies = merged({(layer, kernel): row} for (_day, layer, kernel), row in self.rows().items())
         more = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
         return [runs.unpacked(fields, tallies, self.uses(), more.get(fields[0], ((), {}))) for fields in told]
 
@@ -119,26 +117,18 @@ def fold() -> None:
 
 def totals() -> dict[str, Counters]:
     """Return the counters of each layer over all runs."""
-    found: dict[str, Counters] = {}
-    for lines in _read():
-        merge(found, lines.head["totals"])
-    return found
+    return merged(lines.head["totals"] for lines in _read())
 
 
 def rows() -> list[Row]:
     """Return the counters by day, layer and kernel, oldest first."""
-    merged: Rows = {}
-    for lines in _read():
-        merge(merged, lines.rows())
-    return [Row(*place, merged[place]) for place in sorted(merged, key=lambda place: (place[0] != EARLIER, place))]
+    found: Rows = merged(lines.rows() for lines in _read())
+    return [Row(*place, found[place]) for place in sorted(found, key=lambda place: (place[0] != EARLIER, place))]
 
 
 def uses() -> dict[str, Used]:
     """Return how often each entry was used, by the first `DIGITS` digits of its digest."""
-    found: dict[str, Used] = {}
-    for lines in _read():
-        runs.merge_uses(found, lines.uses())
-    return found
+    return runs.merged_uses(lines.uses() for lines in _read())
 
 
 def use(uses: Mapping[str, Used], digest: str) -> Used:
@@ -246,19 +236,15 @@ def _fold(store: Directory) -> None:
         live, useless = _parted(store)
         for place in useless:  # folded ones must be gone before the record goes that says so
             store.delete(place)
-        totals, rows, uses = dict[str, Counters](), Rows(), dict[str, Used]()
-        for lines in live.values():
-            merge(totals, lines.head["totals"])
-            merge(rows, lines.rows())
-            runs.merge_uses(uses, lines.uses())
+        totals = merged(lines.head["totals"] for lines in live.values())
+        rows = _coarser(merged(lines.rows() for lines in live.values()))
+        uses = runs.merged_uses(lines.uses() for lines in live.values())
         latest = sorted(uses.items(), key=lambda pair: pair[1].last)[-_USES:]
         missed = sorted((one for lines in live.values() for one in lines.missed()), key=lambda one: one.time)
         ran = runs.kept([one for lines in live.values() for one in lines.ran()])
         sources = [digest_of(place) for place in live]
         told = {one.name: runs.told(one) for one in ran}
-        records.put(
-            store, totals, _coarser(rows), dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), told
-        )
+        records.put(store, totals, rows, dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), told)
         for place in live:
             store.delete(place)
 
@@ -295,8 +281,7 @@ def _coarser(found: Rows) -> Rows:
     for number, step in enumerate(steps):
         if len(found) <= _ROWS:
             break
-        fewer: Rows = {}
-        for (day, layer, kernel), row in found.items():
-            merge(fewer, {(step(day), layer, kernel if number < 3 else OTHERS): row})
-        found = fewer
+        found = merged(
+            {(step(day), layer, kernel if number < 3 else OTHERS): row} for (day, layer, kernel), row in found.items()
+        )
     return found

@@ -33,6 +33,7 @@ from kcl.errors import CacheFault
 
 FORMAT = 1
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
+OUTCOMES = COUNTERS[:4]  # those that count look-ups
 DIGITS = 32  # of a digest, where it stands for an entry in statistics
 MANY = 64  # records: then one who writes finds that they should be folded
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
@@ -63,9 +64,7 @@ def write(remarks: Sequence[str] = ()) -> bool:
     counts = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
     if not counts and all(noted.event.reason.startswith("off: ") for noted in found.noted):
         return False
-    day, totals = time.strftime("%Y-%m-%d"), dict[str, Counters]()
-    for (layer, _kernel), row in found.tallies.items():
-        merge(totals, {layer: row})
+    day, totals = time.strftime("%Y-%m-%d"), merged({layer: row} for (layer, _), row in found.tallies.items())
     rows = {(day, *place): row for place, row in found.tallies.items()}
     uses = {digest[:DIGITS]: used for digest, used in found.uses.items()}
     asked = {digest[:DIGITS]: by for digest, by in found.asked.items()}
@@ -141,8 +140,10 @@ def _texts_of(missed: list[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
     return found
 
 
-def merge(into: dict[Any, Counters], rows: Mapping[Any, Counters]) -> None:
-    """Add counters to those under the same name; the rows that are given are left as they are."""
-    for place, row in rows.items():
-        before = into.get(place)
-        into[place] = {name: row[name] + before[name] if before else row[name] for name in COUNTERS}
+def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
+    """Add up the counters that stand under the same name; what is given is left as it is."""
+    total: dict[Any, Counters] = {}
+    for place, row in (pair for rows in found for pair in rows.items()):
+        before = total.get(place)
+        total[place] = {name: row[name] + before[name] if before else row[name] for name in COUNTERS}
+    return total

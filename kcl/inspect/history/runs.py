@@ -11,7 +11,7 @@ from typing import Any
 
 from kcl.base.events import Asked
 from kcl.base.namedtuple import NamedTuple
-from kcl.inspect.history.records import COUNTERS, Counters, merge
+from kcl.inspect.history.records import COUNTERS, Counters, merged
 
 _DRIVERS = 32
 _USES = 20_000  # entries that are named in all runs that are kept
@@ -72,11 +72,13 @@ def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used], told: S
     return Ran(name, driver, pid, began, ended, tallies, uses, remarks, named)
 
 
-def merge_uses(into: dict[str, Used], found: Mapping[str, Used]) -> None:
-    """Add uses to those of the same entries."""
-    for digest, used in found.items():
-        uses, last, seconds, saved = into.get(digest, UNUSED)
-        into[digest] = Used(uses + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
+def merged_uses(found: Iterable[Mapping[str, Used]]) -> dict[str, Used]:
+    """Add up the uses of the same entries."""
+    total: dict[str, Used] = {}
+    for digest, used in (pair for uses in found for pair in uses.items()):
+        count, last, seconds, saved = total.get(digest, UNUSED)
+        total[digest] = Used(count + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
+    return total
 
 
 def last(found: Iterable[Ran], driver: str | None = None) -> list[Ran]:
@@ -113,9 +115,7 @@ def _whole(found: Iterable[Ran]) -> Iterable[Ran]:
         if before is None:
             whole[one.name] = one
             continue
-        tallies, uses = dict(before.tallies), dict(before.uses)
-        merge(tallies, one.tallies)
-        merge_uses(uses, one.uses)
+        tallies, uses = merged([before.tallies, one.tallies]), merged_uses([before.uses, one.uses])
         began, ended = min(before.began, one.began), max(before.ended, one.ended)
         remarks = max(before, one, key=lambda each: each.ended).remarks
         whole[one.name] = Ran(*before[:3], began, ended, tallies, uses, remarks, {**one.asked, **before.asked})

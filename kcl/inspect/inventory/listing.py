@@ -29,7 +29,7 @@ FEW = 256
 COLUMNS = ("addresses", "stamps", "kinds", "recipe", "device", "sizes", "built", "seconds", "programs")
 KINDS = ("code", "base", "pointer", "proofs", "binary")
 
-SETTLED = 2_000_000_000  # ns: a place that changed so lately can change again without a trace in its time
+_SETTLED = 2_000_000_000  # ns: a place that changed so lately can change again without a trace in its time
 
 Stamp = list[int]
 
@@ -73,28 +73,22 @@ class Summary(NamedTuple):
 Known = dict[str, tuple[Stamp, Summary]]
 
 
-def stamps_of(place: str) -> dict[str, Stamp]:
-    """Return inode and time of the last change of a file, or of a directory and its folders; empty where not known."""
+def stamp_of(place: str) -> Stamp:
+    """Return what tells whether anything in a file, or in a directory and its folders, was put there or removed.
+
+    That is their inodes and the times of their last changes. Empty where one was a moment ago, or is not known.
+    """
     try:
         found = [place]
         if not place.endswith(places.DATABASE):
             with os.scandir(place) as items:
                 found += [item.path for item in items if item.is_dir(follow_symlinks=False)]
-        statuses = {path: os.lstat(path) for path in found}
+        statuses = [os.lstat(path) for path in found]
     except OSError:
-        return {}
-    return {path: [status.st_ino, status.st_mtime_ns] for path, status in statuses.items()}
-
-
-def stamp_of(place: str) -> Stamp:
-    """Return what tells whether anything in a file, or in a directory and its folders, was put there or removed.
-
-    Empty where that was a moment ago, or is not known.
-    """
-    found = stamps_of(place).values()
-    if any(moment > time.time_ns() - SETTLED for _inode, moment in found):
         return []
-    return sorted(number for stamp in found for number in stamp)
+    if any(status.st_mtime_ns > time.time_ns() - _SETTLED for status in statuses):
+        return []
+    return sorted(number for status in statuses for number in (status.st_ino, status.st_mtime_ns))
 
 
 def load(place: str, layer: str) -> tuple[Stamp, Known]:

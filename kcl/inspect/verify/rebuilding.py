@@ -40,14 +40,6 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-class Compared(NamedTuple):
-    """What became of one stored program."""
-
-    program: Listed
-    verdict: str
-    reason: str
-
-
 class Task(NamedTuple):
     """What a child is told: the addresses of a program and of the row with its invoker, and where headers may lie."""
 
@@ -56,7 +48,7 @@ class Task(NamedTuple):
     directory: str
 
 
-def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[Compared]:
+def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[tuple[Listed, Outcome]]:
     """Build and launch each program from its source and from its stored binary, and compare what they compute."""
     tasks, compared = _tasks(programs, rows)
     with tempfile.TemporaryDirectory(prefix=places.VERIFYING) as folder:
@@ -65,12 +57,13 @@ def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[Compared
         sources = _run(SOURCE, folder, len(tasks))
         binaries = _run(BINARY, folder, len(tasks))
     for number, (program, _task) in enumerate(tasks):
-        outcome = sources[number] if sources[number].verdict != FINE else binaries[number]
-        compared.append(Compared(program, *outcome))
+        compared.append((program, sources[number] if sources[number].verdict != FINE else binaries[number]))
     return compared
 
 
-def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tuple[Listed, Task]], list[Compared]]:
+def _tasks(
+    programs: Sequence[Listed], rows: Iterable[Listed]
+) -> tuple[list[tuple[Listed, Task]], list[tuple[Listed, Outcome]]]:
     """Find the row of each program by its source; what has none, or was never launched, is not comparable."""
     invokers = {inventory.launched(row): row for row in rows}
     tasks, compared = [], []
@@ -78,9 +71,9 @@ def _tasks(programs: Sequence[Listed], rows: Iterable[Listed]) -> tuple[list[tup
         row = invokers.get(inventory.launched(program))
         is_launched = isinstance(program.metadata.get("launch"), dict)
         if row is None:
-            compared.append(Compared(program, UNCOMPARED, _NO_INVOKER if is_launched else _NO_RECIPE))
+            compared.append((program, Outcome(UNCOMPARED, _NO_INVOKER if is_launched else _NO_RECIPE)))
         elif not is_launched:
-            compared.append(Compared(program, UNCOMPARED, _NO_LAUNCH.format(program.kernel)))
+            compared.append((program, Outcome(UNCOMPARED, _NO_LAUNCH.format(program.kernel))))
         else:
             tasks.append((program, Task(program.address, row.address, os.getcwd())))
     return tasks, compared

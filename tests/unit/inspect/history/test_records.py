@@ -42,7 +42,6 @@ def test_no_two_alike():
 def test_merge():
     """Counters of one name are added; what is given stays as it is."""
     row = dict.fromkeys(records.COUNTERS, 1.0)
-    into = {"binary": row}
-    records.merge(into, {"binary": row, "generator": row})
-    assert into["binary"]["hits"] == 2.0
-    assert into["generator"] == row == dict.fromkeys(records.COUNTERS, 1.0)
+    found = records.merged([{"binary": row}, {"binary": row, "generator": row}])
+    assert found["binary"]["hits"] == 2.0
+    assert found["generator"] == row == dict.fromkeys(records.COUNTERS, 1.0)

@@ -20,6 +20,7 @@ def store(root, folders, number):
         for each in range(number):
             (root / folder / f"kernel-{each:064x}").write_bytes(b"12345")
         age(root / folder)
+    os.utime(root, (1e9, 1e9))
 
 
 def age(folder):
@@ -38,47 +39,47 @@ class TestOf:
         """Of a small store everything is looked at, and nothing is written; what is being written is no entry."""
         store(tmp_path / "store", ["a", "b"], 3)
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
-        assert tally.of(Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
+        assert tally.of("binary", Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
         assert not kept()
-        assert tally.of(Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
+        assert tally.of("binary", Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
 
     def test_without_folders(self, tmp_path):
         """Entries that lie in no folder are counted too."""
         store = Directory(tmp_path / "store")
         store.put("0" * 64, b"12345")
-        assert tally.of(store)[:2] == (1, 5)
+        assert tally.of("binary", store)[:2] == (1, 5)
 
     def test_large(self, tmp_path):
-        """A folder that did not change counts as it was counted; one that did is looked at again."""
+        """A store that did not change counts as it was counted; one that did is looked at again."""
         root = tmp_path / "store"
         store(root, ["a", "b"], tally.FEW)
-        assert tally.of(Directory(root))[:2] == (2 * tally.FEW, 10 * tally.FEW)
+        assert tally.of("binary", Directory(root))[:2] == (2 * tally.FEW, 10 * tally.FEW)
         assert kept()
         # in the place of an entry, without a trace in the folder: what nobody does
-        next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of(Directory(root)).bytes == 10 * tally.FEW
+        next((root / "a").iterdir()).write_bytes(b"longer than 5")
+        assert tally.of("binary", Directory(root)).bytes == 10 * tally.FEW
         (root / "b" / ("one-" + "0" * 64)).write_bytes(b"1")
-        assert tally.of(Directory(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 1)
+        assert tally.of("binary", Directory(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 8 + 1)
 
     def test_just_changed(self, tmp_path):
         """What a folder holds that changed a moment ago is not kept: it may change again at the same time."""
         root = tmp_path / "store"
         store(root, ["a"], tally.FEW + 1)
         os.utime(root / "a")
-        tally.of(Directory(root))
+        tally.of("binary", Directory(root))
         next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of(Directory(root)).bytes > 5 * (tally.FEW + 1)
+        assert tally.of("binary", Directory(root)).bytes > 5 * (tally.FEW + 1)
 
     def test_damaged(self, tmp_path):
         """A summary that is none is made anew."""
         root = tmp_path / "store"
         store(root, ["a"], tally.FEW + 1)
-        tally.of(Directory(root))
+        tally.of("binary", Directory(root))
         (path,) = [item.path for item in os.scandir(os.path.join(option.folder("kcl"), "listing"))]
         for text in (b"[]", b"{", b'{"x": 1}', b'{"x": [1, 2, "3", 4, 5, 6]}', b""):
             with open(path, "wb") as stream:
                 stream.write(text)
-            assert tally.of(Directory(root)).entries == tally.FEW + 1
+            assert tally.of("binary", Directory(root)).entries == tally.FEW + 1
 
 
 class TestOfCode:
@@ -96,7 +97,7 @@ class TestOfCode:
     def test_database(self, tmp_path):
         """Of a database the rows with code are counted, and all bytes."""
         store = self.rows(tmp_path, 3)
-        assert tally.of_code(store) == (3, os.path.getsize(store.location), 1e9, 1e9, "")
+        assert tally.of("generator", store) == (3, os.path.getsize(store.location), 1e9, 1e9, "")
         assert not kept()
 
     def test_kept(self, tmp_path):
@@ -104,13 +105,13 @@ class TestOfCode:
         many, other = self.rows(tmp_path / "rows", tally.FEW + 1), tmp_path / "store"
         store(other, ["a"], tally.FEW + 1)
         for _ in range(2):
-            assert tally.of_code(many).entries == tally.of(Directory(other)).entries == tally.FEW + 1
+            assert tally.of("generator", many).entries == tally.of("binary", Directory(other)).entries == tally.FEW + 1
         with open(many.location, "r+b") as stream:
             stream.write(b"garbage" * 100)
         os.utime(many.location, (1e9, 1e9))
-        assert tally.of_code(Database(many.location)).entries == tally.FEW + 1  # nobody looked
+        assert tally.of("generator", Database(many.location)).entries == tally.FEW + 1  # nobody looked
         os.utime(many.location, (2e9 - 1, 1e9 + 1))
-        assert "not a database" in tally.of_code(Database(many.location)).fault
+        assert "not a database" in tally.of("generator", Database(many.location)).fault
 
     def test_directory(self, tmp_path):
         """Of a directory the headers are read."""
@@ -118,4 +119,4 @@ class TestOfCode:
         for name, parts in (("base", {}), ("code", {"function": "f"})):
             entry = Entry(Key([Part(name, "1")]), parts, {})
             directory.put(entry.key.digest, entry.pack())
-        assert tally.of_code(directory).entries == 1
+        assert tally.of("generator", directory).entries == 1

@@ -61,7 +61,7 @@ class TestRebuild:
         about = {"kernel": "k", "program": "p", "kernels": ["k"]}
         for launch, said in ({}, "no recipe launched it"), ({"launch": {}}, "no invoker"):
             program = Listed("binary", "0" * 64, Key([]), {**about, **launch}, {}, 0, 0.0)
-            (compared,) = rebuilding.compare([program], [])
+            ((_program, compared),) = rebuilding.compare([program], [])
             assert compared.verdict == "not comparable"
             assert said in compared.reason
 
