@@ -10,8 +10,6 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from kcl.base import settings
@@ -40,26 +38,34 @@ LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
 _SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of that
 
 
-@dataclass(eq=False)
 class Listed:
     """An entry by its header: `sizes` are those of its parts, `size` that of the whole in bytes.
 
-    `encoded` is the key, or its JSON. `modified` is in seconds since the epoch: of a file when it was written, of a row
-    when the entry was made.
+    `modified` is in seconds since the epoch: of a file when it was written, of a row when the entry was made.
     """
 
-    layer: str
-    address: str
-    encoded: bytes | Key
-    metadata: dict[str, Any]
-    sizes: dict[str, int]
-    size: int
-    modified: float
+    __slots__ = ("_key", "address", "layer", "metadata", "modified", "size", "sizes")
 
-    @cached_property
+    def __init__(
+        self,
+        layer: str,
+        address: str,
+        key: bytes | Key,
+        metadata: dict[str, Any],
+        sizes: dict[str, int],
+        size: int,
+        modified: float,
+    ) -> None:
+        self.layer, self.address = layer, address
+        self._key = key
+        self.metadata, self.sizes, self.size, self.modified = metadata, sizes, size, modified
+
+    @property
     def key(self) -> Key:
         """The full key; raises DamagedEntry where it is none."""
-        return key_from(self.encoded) if isinstance(self.encoded, bytes) else self.encoded
+        if isinstance(self._key, bytes):
+            self._key = key_from(self._key)
+        return self._key
 
     @property
     def digest(self) -> str:
