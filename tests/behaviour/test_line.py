@@ -65,6 +65,7 @@ WARM_MODULES = [
     "kcl.errors",
     "kcl.generate",
     "kcl.generate.frontends",
+    "kcl.generate.frontends.expressions",
     "kcl.generate.frontends.opencl",
     "kcl.generate.frontends.source",
     "kcl.generate.origins",

@@ -111,7 +111,8 @@ def _misfit(source: Source, parameters: list[str]) -> _Misfit | None:
             continue  # the dtype of local memory says how much of it there is, and no more
         words = _type_words(parameter, isinstance(argument, Array))
         dtype = _dtype_of_words(words)
-        if dtype is not None and _differs(dtype_of(argument), dtype):
+        is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of whatever it is
+        if dtype is not None and not is_raw and _differs(dtype_of(argument), dtype):
             return _Misfit(argument, parameter, words, dtype)
     return None
 
