@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -131,12 +130,7 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
 
 def dtypes(texts: Mapping[str, str]) -> str:
     """Write the dtypes of arguments for a person: without the byte order, which is that of this machine."""
-    return _dtypes(tuple(texts.items()))
-
-
-@functools.lru_cache(256)  # thousands of rows have few sorts of arguments
-def _dtypes(texts: tuple[tuple[str, str], ...]) -> str:
-    return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts])
+    return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
 
 
 def complain(faults: Iterable[Fault]) -> None:

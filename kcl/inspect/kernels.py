@@ -15,12 +15,13 @@ from kcl.base import events, settings
 from kcl.base.events import Asked, Kept
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text import tables
+from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.base.text.tables import Column
 from kcl.cache.entry import Entry
 from kcl.cache.run_memo import driver_name
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, report
+from kcl.inspect import inventory
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.history.runs import Ran
@@ -98,6 +99,18 @@ class Row(NamedTuple):
         return [look for look in self.looks if look.layer == layer]
 
 
+class Document(NamedTuple):
+    """A report with the fields of its JSON: see doc/reference/command-line.md."""
+
+    driver: str
+    processes: Sequence[int]
+    began: float
+    ended: float
+    layers: Sequence[dict[str, Any]]
+    kernels: Sequence[dict[str, Any]]
+    remarks: Sequence[str]
+
+
 class Entries:
     """The entries of all layers by the first digits of their digests; one is read when it is asked for."""
 
@@ -171,31 +184,10 @@ def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
     """Add what this process did to a file, as one line of JSON; raises OSError."""
     found, now = of_this_process(), time.time()
     began = min((look.moment - look.seconds for row in found for look in row.looks), default=now)
-    told = document(driver_name(), [os.getpid()], began, now, layers, found, remarks)
+    told = Document(driver_name(), [os.getpid()], began, now, layers, list(map(described, found)), remarks)._asdict()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "ab", buffering=0) as stream:
         stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: others add lines, too
-
-
-def document(
-    driver: str,
-    processes: list[int],
-    began: float,
-    ended: float,
-    layers: list[dict[str, Any]],
-    found: Iterable[Row],
-    remarks: list[str],
-) -> dict[str, Any]:
-    """Write a report as JSON: see doc/reference/command-line.md."""
-    return {
-        "driver": driver,
-        "processes": processes,
-        "began": began,
-        "ended": ended,
-        "layers": layers,
-        "kernels": [described(row) for row in found],
-        "remarks": remarks,
-    }
 
 
 def of_run(run: Iterable[Ran], missed: Iterable[Missed], entries: Entries) -> list[Look]:
@@ -305,7 +297,7 @@ def lines(found: Sequence[Row]) -> list[str]:
         )
         for row, label in zip(found, labels(found), strict=True)
     ]
-    return tables.lines(HEAD, cells, report.WIDTH)
+    return tables.lines(HEAD, cells, WIDTH)
 
 
 def labels(found: Sequence[Row]) -> list[str]:

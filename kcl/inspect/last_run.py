@@ -57,8 +57,8 @@ class Run(NamedTuple):
 
     def described(self) -> dict[str, Any]:
         """Write the run as JSON."""
-        processes, layers, remarks = list(self.processes), list(self.layers), list(self.remarks)
-        return kernels.document(self.driver, processes, self.began, self.ended, layers, self.rows, remarks)
+        found = list(map(kernels.described, self.rows))
+        return kernels.Document(*self[:5], found, self.remarks)._asdict()
 
 
 def last_run(driver: str | None = None) -> Run | None:

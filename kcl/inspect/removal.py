@@ -246,25 +246,18 @@ def _end(queue: Queue) -> None:
 
 def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
     """Yield directory and name of what is a cache's own."""
-    if name not in OWN:
+    shared, pattern = places.OWN.get(name, ("", ""))
+    folder = option.folder(shared) if shared else caches.directory(name)
+    if folder and (fault := _LINK if os.path.islink(folder) else _unreadable(folder)):
+        refusals.append(Refusal(name, folder, fault))
+        return
+    if not shared:
         files = contents.files(name)
-        folder = caches.directory(name)
-        if folder and os.path.islink(folder):
-            refusals.append(Refusal(name, folder, _LINK))
-        elif folder and (fault := _unreadable(folder)):
-            refusals.append(Refusal(name, folder, fault))
-        elif files and not contents.looks_like(name, folder):
+        if files and not contents.looks_like(name, folder):
             refusals.append(Refusal(name, folder, f"it does not look like {ROWS[name].title}"))
         else:
             yield from (os.path.split(path) for path in files)
         return
-    shared, pattern = places.OWN[name]
-    folder = option.folder(shared)
-    if os.path.islink(folder):
-        refusals.append(Refusal(name, folder, _LINK))
-        return
-    if fault := _unreadable(folder):
-        refusals.append(Refusal(name, folder, fault))
     for entry in _names(folder):
         if not re.fullmatch(pattern, entry):
             continue

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
-WIDTH = 80  # columns of a terminal
 NOTHING = "kcl: no kernel was asked for"
 
 
@@ -53,7 +52,7 @@ def report() -> Report:
     found = _layers()
     lines = layer_lines(found)
     for row in found:
-        lines += wrapped(f"{row['layer']}: {_place(row['files'], WIDTH - len(row['layer']) - 2)}")
+        lines += wrapped(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}")
     notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
     return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in wrapped(note))]))
 
@@ -80,19 +79,19 @@ def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def wrapped(text: str) -> list[str]:
     """Break a line that is too long for a terminal."""
-    from kcl.base.text.layout import folded
+    from kcl.base.text.layout import WIDTH, folded
 
     return folded(text, WIDTH)
 
 
-def _place(state: str, room: int) -> str:
-    """Write where files lie; what does not fit is left out of the middle of a path."""
-    from kcl.base.text.layout import shortened
+def _place(state: str, column: int) -> str:
+    """Write where files lie, from a column on; what does not fit is left out of the middle of a path."""
+    from kcl.base.text.layout import WIDTH, shortened
 
     home = os.path.join(settings.home(), "")
     path, space, rest = state.partition(" (")
     path = f"~/{path.removeprefix(home)}" if path.startswith(home) else path
-    return (shortened(path, room) if os.path.isabs(state) else path) + space + rest
+    return (shortened(path, WIDTH - column) if os.path.isabs(state) else path) + space + rest
 
 
 class Asked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
+WIDTH = 80  # columns of a terminal, for what is printed as a program ends
 _LEFT_OUT = "..."
 _LINES = 4  # of a word
 

@@ -185,7 +185,8 @@ def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
     if texts.record is not None and before.record is not None:
         texts = texts._replace(record=calls.named(texts.record, before.record))
     formats = [one for one in differences if one.name in _FORMATS]
-    told = _told_calls(before, texts)
+    diffs = _diffs(before.sources, texts.sources)
+    told = _told_calls(before, texts, diffs)
     differences = _without_echoes(_recorded(differences, told, before, texts), before, texts)
     if formats:
         differences = [one for one in differences if one.name not in _FORMATS and _is_sure(one, before, texts)]
@@ -193,10 +194,8 @@ def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
     differences.sort(key=lambda one: one.name != about.recipe)
 
     def written(listed: Iterable[Difference]) -> list[Change]:
-        said = [(one, sentence(one, about)) for one in listed]
-        return [
-            Change(one.name, words, tuple(_diff(one, before.sources, texts.sources))) for one, words in said if words
-        ]
+        said = [(one.name, sentence(one, about)) for one in listed]
+        return [Change(name, words, tuple(diffs.get(name, ()))) for name, words in said if words]
 
     return [*written(formats), *told, *written(differences)]
 
@@ -225,22 +224,23 @@ def _recorded(differences: list[Difference], told: list[Change], before: Texts, 
     return rest + [one for one in facts if one.name not in names]
 
 
-def _told_calls(before: Texts, texts: Texts) -> list[Change]:
+def _told_calls(before: Texts, texts: Texts, diffs: Mapping[str, list[str]]) -> list[Change]:
     """Say which calls differ, where both sides have a record; the text that changed stands beside them."""
     if before.record is None or texts.record is None:
         return []
     found = calls.changes(before.record, texts.record)
-    shown, rest = _beside_calls(found, before, texts)
+    shown, rest = _beside_calls(found, texts, diffs)
     told = [Change(one.part, one.sentence, (*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
     more = [Change(RECORD, f"and {len(found) - _MOST} more calls differ", ())] if len(found) > _MOST else []
     return [*told, *more, *rest] if found else []
 
 
-def _beside_calls(found: Iterable[Said], before: Texts, texts: Texts) -> tuple[dict[str, list[str]], list[Change]]:
+def _beside_calls(
+    found: Iterable[Said], texts: Texts, diffs: Mapping[str, list[str]]
+) -> tuple[dict[str, list[str]], list[Change]]:
     """Return the changed lines of the texts in which calls stand, by the name of the call, and other changed texts."""
     shown: dict[str, list[str]] = {}
-    left = {name: text for name, text in texts.sources.items() if before.sources.get(name, text) != text}
-    diffs = {name: short_diff(before.sources[name], text) for name, text in left.items()}
+    left = {name: texts.sources[name] for name in diffs}
     for one in found:
         name = _text_of(one.place, left, texts.origins)
         if name is not None:
@@ -346,12 +346,9 @@ def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) 
     ]
 
 
-def _diff(difference: Difference, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Return the lines of a text that changed, with one line around them; a few only."""
-    one, other = before.get(difference.name), after.get(difference.name)
-    if one is None or other is None or one == other:
-        return []
-    return short_diff(one, other)
+def _diffs(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the lines that changed of each text that did, with one line around them; a few only."""
+    return {name: short_diff(before[name], text) for name, text in after.items() if before.get(name, text) != text}
 
 
 def short_diff(before: str, after: str) -> list[str]:
