@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import time
@@ -23,7 +22,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Made, obtain
+from kcl.cache.lookup import Look, Made, Stage, obtain
 from kcl.cache.makers import Makers
 from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
@@ -110,8 +109,12 @@ class Program:
             self.promises = ()
 
 
-class Build:
-    """The stage of one context, with what is known about it; programs live as long as the user's queues do."""
+class Build(Stage[Wanted]):
+    """The stage of one context, with what is known about it; programs live as long as the user's queues do.
+
+    `program` lets one thread at a time ask for one program, results are compared at the first launch
+    (`kcl.build.results`), and the OpenCL C of a miss stands in the row of the generator layer.
+    """
 
     verb = "built"
 
@@ -241,19 +244,12 @@ class Build:
         """The name of the kernel."""
         return wanted.text.kernel
 
-    def guard(self, _wanted: Wanted) -> contextlib.AbstractContextManager[None]:
-        """Keep nobody out: `program` has seen to it that one thread at a time asks for one program."""
-        return contextlib.nullcontext()
-
     def together(self, _wanted: Wanted, look: Look) -> str:
         """Return the digest of the keys for all devices."""
         return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
 
     def search(self, wanted: Wanted) -> Generator[Slot, Found, Look]:
         """Look for the entry of each device, and before that among what was made ahead."""
-        off = self.layer.off()
-        if off:
-            return Look("bypass", f"off: {off}")
         slots = slots_of(self, wanted.text)
         made = self._made_ahead(slots)
         if made is not None:
@@ -294,10 +290,6 @@ class Build:
         """Say that a stored binary could not be used."""
         return f"the driver refused the binary: {error}"
 
-    def checked(self, _wanted: Wanted, look: Look) -> Look:
-        """Return the look: results are compared at the first launch (`kcl.build.results`)."""
-        return look
-
     def make(self, wanted: Wanted, look: Look) -> Made:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
         started = time.perf_counter()
@@ -310,10 +302,6 @@ class Build:
             promises, found.promises = found.promises, ()
             self.driver.unseen(promises)
         return Made(found, entries, bool(found.promises))
-
-    def texts(self, _look: Look) -> Mapping[str, bytes]:
-        """Return nothing: the OpenCL C stands in the row of the generator layer."""
-        return {}
 
     # what making consists of
 

@@ -5,6 +5,7 @@ Another layer is another row, and a stage that asks it (`kcl.cache.lookup`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,22 +13,30 @@ from kcl.base import process, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.layer import Layer, warn_again, warn_once
+from kcl.cache.stores.database import Database
+from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
     from kcl.cache.stores.base import Store
+
+Files = Directory | Database  # the sorts of stores that keep entries on disk
 
 
 class Row(NamedTuple):
     """A layer: its name, the cache whose switches hold for it by front end, and its stores.
 
     `stores` returns the stores below memory in their order, and notes on why it is these. `folder` says where the files
-    lie, without opening a store. `keeps_read` says whether memory keeps what was read, beside what was made here.
+    lie, without opening a store; `on_disk` returns the stores that lie there, those of other Python versions too, given
+    the folder and the names in it. `own` are the shared folder that a removal looks in, and a pattern of the names
+    there that are the layer's. `keeps_read` says whether memory keeps what was read, beside what was made here.
     """
 
     name: str
     owners: dict[str, str]
+    own: tuple[str, str]
     folder: Callable[[], str]
     stores: Callable[[], tuple[list[Store], list[str]]]
+    on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
     keeps_read: bool = True
 
 
@@ -98,7 +107,6 @@ def _rows() -> tuple[list[Store], list[str]]:
     import pytools.version
 
     from kcl.base.settings.trust import is_network
-    from kcl.cache.stores.directory import Directory
     from kcl.cache.stores.persistentdict import Rows, supported
 
     folder = places.dictionaries()
@@ -110,17 +118,33 @@ def _rows() -> tuple[list[Store], list[str]]:
     return [Directory(places.generated(), notes_use=True) if notes else Rows(folder)], notes
 
 
-def _programs() -> tuple[list[Store], list[str]]:
-    from kcl.cache.stores.directory import Directory
+def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
+    """Return the PersistentDicts of all Python versions, and the directory that takes their place."""
+    found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
+    return [*found, Directory(places.generated())] if places.GENERATED in names else found
 
+
+def _programs() -> tuple[list[Store], list[str]]:
     return [Directory(places.binaries(), notes_use=True)], []
 
 
 # By name, in the order of the line.
 TABLE = {
-    settings.GENERATOR: Row(settings.GENERATOR, {"loopy": "loopy", "opencl": "pyopencl"}, places.dictionaries, _rows),
-    # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
+    settings.GENERATOR: Row(
+        settings.GENERATOR,
+        owners={"loopy": "loopy", "opencl": "pyopencl"},
+        own=places.ROWS,
+        folder=places.dictionaries,
+        stores=_rows,
+        on_disk=_rows_on_disk,
+    ),
     settings.BINARY: Row(
-        settings.BINARY, {"loopy": "pyopencl", "opencl": "pyopencl"}, places.binaries, _programs, keeps_read=False
+        settings.BINARY,
+        owners={"loopy": "pyopencl", "opencl": "pyopencl"},
+        own=places.PROGRAMS,
+        folder=places.binaries,
+        stores=_programs,
+        # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
+        keeps_read=False,
     ),
 }

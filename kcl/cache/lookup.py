@@ -5,16 +5,17 @@
       stage.load(job, look)         entries -> value; whatever it raises: the entries are set aside, the value is made
       stage.make(job, look)         the value of a miss, with the entries to publish
 
-A stage never touches a store. So a new stage is three verbs and a row in the table of layers.
+A stage is a class below `Stage`, which answers the look-up's other questions for a plain one. So a new stage is its
+layer, a name for people, three verbs, and a row in the table of layers.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kcl.cache.layer import Found, Layer
     from kcl.cache.lead import Lead
 
-Job = TypeVar("Job", contravariant=True)
+Job = TypeVar("Job")
 
 
 class Slot(Protocol):
@@ -83,41 +84,60 @@ class Made(NamedTuple):
 Searching = Generator[Slot, "Found", Look]
 
 
-class Stage(Protocol[Job]):
-    """What a layer caches, in three verbs. Made for one Kernel or one context; a job is what one call asks of it."""
+class Stage(Generic[Job]):
+    """What a layer caches. Made for one Kernel or one context; a job is what one call asks of it.
 
-    verb: str  # what another process has done to the value, in the past tense
+    A stage defines `layer`, `name` and the three verbs `search`, `load` and `make`. The other methods suit a stage
+    whose jobs have one key each and whose values are not verified.
+    """
+
+    __slots__ = ()
+    verb = "made"  # what another process has done to the value, in the past tense
 
     @property
     def layer(self) -> Layer:
         """The layer of the stage."""
+        raise NotImplementedError
 
     def name(self, job: Job) -> str:
         """The name of the kernel, for people."""
-
-    def guard(self, job: Job) -> AbstractContextManager[object]:
-        """Keep the other threads of this process out while one searches, loads or makes; not while it waits."""
-
-    def together(self, job: Job, look: Look) -> str:
-        """Return the digest under which processes and threads wait for the one that makes the value."""
+        raise NotImplementedError
 
     def search(self, job: Job) -> Searching:
         """Say where to look; raises UnknownInput for a bypass, MissingArguments, or the user's own error."""
+        raise NotImplementedError
 
     def load(self, job: Job, look: Look) -> Look:
         """Return the look with the value of its entries."""
-
-    def refusal(self, error: Exception) -> str:
-        """Say that stored entries could not be used."""
-
-    def checked(self, job: Job, look: Look) -> Look:
-        """Return a hit that was verified, where that was asked for; raises WrongEntry."""
+        raise NotImplementedError
 
     def make(self, job: Job, look: Look) -> Made:
         """Make what was not found."""
+        raise NotImplementedError
 
-    def texts(self, look: Look) -> Mapping[str, bytes]:
+    def off(self, _job: Job) -> str:
+        """Return why the layer is off for a job; empty where it is on."""
+        return self.layer.off()
+
+    def guard(self, _job: Job) -> AbstractContextManager[object]:
+        """Keep the other threads of this process out while one searches, loads or makes; not while it waits."""
+        return nullcontext()
+
+    def together(self, _job: Job, look: Look) -> str:
+        """Return the digest under which processes and threads wait for the one that makes the value."""
+        return look.key.digest if look.key is not None else look.digest
+
+    def refusal(self, error: Exception) -> str:
+        """Say that stored entries could not be used."""
+        return f"the stored entry could not be used: {error}"
+
+    def checked(self, _job: Job, look: Look) -> Look:
+        """Return a hit that was verified, where that was asked for; raises WrongEntry."""
+        return look
+
+    def texts(self, _look: Look) -> Mapping[str, bytes]:
         """Return what explains a miss of which nothing will be stored; raises nothing."""
+        return {}
 
 
 def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
@@ -140,6 +160,9 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
 
 def find(stage: Stage[Job], job: Job) -> Look:
     """Return what a look-up finds now, loaded where it is a hit; counts nothing."""
+    off = stage.off(job)
+    if off:
+        return Look("bypass", f"off: {off}")
     seen: list[tuple[Slot, Entry]] = []
     searching = stage.search(job)
     try:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 
-from kcl.base import settings
 from kcl.base.settings import option
 
 KCL = "kcl"  # below the root, or below the folder of a checkout: what belongs to no entry
@@ -44,13 +43,11 @@ DAMAGED = ".damaged"  # the end of the name of an entry in quarantine
 REASON = ".reason.txt"  # the end of the name of the text that says why it lies there
 VERIFYING = "kcl-verify-"  # temporary: the beginning of the name of the folder that programs are rebuilt in
 
-# By cache: the folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
-OWN = {
-    settings.GENERATOR: ("pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"),
-    settings.BINARY: ("pyopencl", r"kcl-binary-v\d+"),
-    "kept": (KCL, "|".join(SORTS)),
-}
-FOLDERS = tuple(folder for folder, _pattern in OWN.values())  # all that kcl writes lies in one of these
+# A folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
+ROWS = "pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"
+PROGRAMS = "pyopencl", r"kcl-binary-v\d+"
+KEPT = KCL, "|".join(SORTS)
+FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))  # all that kcl writes lies in one of these
 
 
 def own(sort: str = "") -> str:

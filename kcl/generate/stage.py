@@ -13,7 +13,7 @@ from kcl.base.namedtuple import NamedTuple
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Made
+from kcl.cache.lookup import Look, Made, Stage
 from kcl.code import Code, Packed, Ready, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
@@ -67,7 +67,7 @@ class Stored(NamedTuple):
     record: Mapping[str, Any]
 
 
-class Generate:
+class Generate(Stage[Given]):
     """The stage of one Kernel: what is known of it so far. Thread-safe; the key is that of the first look-up."""
 
     verb = "generated"
@@ -125,6 +125,15 @@ class Generate:
         """The name of the kernel."""
         return self._origin.name
 
+    def off(self, _given: Given) -> str:
+        """Return why the layer is off for the recipe: what it returns may say which switches count."""
+        known = self._origin.front_ends
+        kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
+        if all(map(self.layer.off, kinds)):
+            return self.layer.off(known)
+        self.key()
+        return self.layer.off(self._origin.front_ends)
+
     def guard(self, _given: Given) -> threading.RLock:
         """Let one thread at a time work at this Kernel."""
         return self._lock
@@ -137,14 +146,7 @@ class Generate:
 
     def search(self, given: Given) -> Generator[Row, Found, Look]:
         """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
-        digest = self._key.digest if self._key else ""
-        known = self._origin.front_ends
-        kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
-        off = self.layer.off(known) if all(map(self.layer.off, kinds)) else ""
-        key = None if off else self.key()
-        off = off or self.layer.off(self._origin.front_ends)
-        if off:
-            return Look("bypass", f"off: {off}", digest=digest)
+        key = self.key()
         if key is None:
             return Look("bypass", self._unknown)
         look = yield from self._rows(key, given)

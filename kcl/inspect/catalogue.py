@@ -83,7 +83,7 @@ class Catalogue:
         found = [
             one
             for one in self._rows
-            if one.kind in inventory.SHOWN
+            if one.kind not in inventory.HIDDEN
             and (not layers or one.layer in layers)
             and (not kernel or fnmatch.fnmatchcase(one.kernel, kernel))
             and (not device or device in one.device.lower())
@@ -95,7 +95,7 @@ class Catalogue:
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
-        return {one.kernel for one in self._rows if one.kind in inventory.SHOWN}
+        return {one.kernel for one in self._rows if one.kind not in inventory.HIDDEN}
 
     def named(self, text: str) -> list[Summary]:
         """Return the entries that a text names, as `kcl.inspect.inventory.find`."""

@@ -119,7 +119,7 @@ def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
     `plan` is asked once more when the work has ended, since a helper may have stored something meanwhile. What could
     not be removed becomes a refusal.
     """
-    if found.rows.addresses or any(item.cache in removal.OWN for item in found.items):
+    if found.rows.addresses or any(item.cache in removal.own() for item in found.items):
         if not removal.quiet(places.own()):
             found.remarks.append("kcl's helper process still works: what it makes may reappear")
         for machine in removal.elsewhere():
@@ -211,4 +211,4 @@ def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> lis
             raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")
         return list(layers or settings.LAYERS)
     wanted = [*(removal.everything() if everything else ()), *(layers or (() if everything else (OWN,)))]
-    return list(dict.fromkeys(own for name in wanted for own in (removal.OWN if name == OWN else (name,))))
+    return list(dict.fromkeys(own for name in wanted for own in (removal.own() if name == OWN else (name,))))

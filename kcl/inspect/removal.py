@@ -22,8 +22,9 @@ from kcl import caches
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option, trust
-from kcl.cache import places
+from kcl.cache import layers, places
 from kcl.cache.stores import busy
+from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl.jobs import STATES, Queue, node
@@ -31,7 +32,7 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 
-OWN = tuple(places.OWN)
+KEPT = "kept"  # what kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0
 _START_SECONDS = 1.0
@@ -72,9 +73,14 @@ class Refusal(NamedTuple):
     reason: str
 
 
+def own() -> list[str]:
+    """Return the names of what is kcl's: its layers, and what it keeps beside them."""
+    return [*layers.TABLE, KEPT]
+
+
 def everything() -> list[str]:
     """Return the names that stand for all: kcl's own and the caches below it, without neighbours."""
-    return [*OWN, *(name for name, row in ROWS.items() if not row.neighbour)]
+    return [*own(), *(name for name, row in ROWS.items() if not row.neighbour)]
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[Item]:
@@ -89,7 +95,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
 
 
 def entries(
-    layers: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
+    names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
 ) -> tuple[list[Item], Rows]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
@@ -99,7 +105,7 @@ def entries(
     uses = journal.uses()
     gone: list[inventory.Listed] = []
     kept: list[inventory.Listed] = []
-    for listed in inventory.entries(*layers, all_rows=True, faults=faults):
+    for listed in inventory.entries(*names, all_rows=True, faults=faults):
         old = before is None or max(listed.modified, journal.use(uses, listed.digest).last) < before
         fits = kernel is None or fnmatch.fnmatchcase(listed.kernel, kernel)
         (gone if fits and (old or listed.kind in inventory.LEADING) else kept).append(listed)
@@ -110,10 +116,16 @@ def entries(
 
 def of_entries(listed: Sequence[inventory.Listed]) -> tuple[list[Item], Rows]:
     """Return what is to be removed for entries: the files of those that are files, and rows."""
-    folders = {settings.BINARY: places.binaries(), settings.GENERATOR: places.generated()}
-    paths = [(each.layer, *os.path.split(os.path.join(folders[each.layer], each.address))) for each in listed]
-    items = [item for path in paths if (item := measured(*path)) is not None]
-    rows = [each for each in listed if each.layer == settings.GENERATOR]
+    items: list[Item] = []
+    rows: list[inventory.Listed] = []
+    for layer in dict.fromkeys(each.layer for each in listed):
+        of_layer = [each for each in listed if each.layer == layer]
+        for store in inventory.stores(layer, []):
+            if isinstance(store, Directory):
+                paths = [os.path.split(os.path.join(store.location, each.address)) for each in of_layer]
+                items += [item for path in paths if (item := measured(layer, *path)) is not None]
+            elif of_layer[0] not in rows:
+                rows += of_layer
     return items, Rows(tuple([row.address for row in rows]), sum(row.size for row in rows))
 
 
@@ -159,9 +171,9 @@ def remove_rows(rows: Rows) -> None:
 
     A file gives its space back a little at a time, so that nobody waits long for it.
     """
-    for folder, name in _found(settings.GENERATOR, []):
-        path = os.path.join(folder, name)
-        if not name.endswith(places.DATABASE) or trust.special_file(path):
+    paths = [store.location for layer in layers.TABLE for store in inventory.stores(layer, [])]
+    for path in paths:
+        if not path.endswith(places.DATABASE) or trust.special_file(path):
             continue
         with closing(busy.connect(path, "rw")) as connection:
             connection.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
@@ -246,7 +258,7 @@ def _end(queue: Queue) -> None:
 
 def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
     """Yield directory and name of what is a cache's own."""
-    shared, pattern = places.OWN.get(name, ("", ""))
+    shared, pattern = places.KEPT if name == KEPT else layers.TABLE[name].own if name in layers.TABLE else ("", "")
     folder = option.folder(shared) if shared else caches.directory(name)
     if folder and (fault := _LINK if os.path.islink(folder) else _unreadable(folder)):
         refusals.append(Refusal(name, folder, fault))

@@ -97,7 +97,7 @@ def limits() -> Limits:
 
 
 def used() -> int:
-    """Return the bytes that the entries of both layers take on disk; reads no entry."""
+    """Return the bytes that the entries of all layers take on disk; reads no entry."""
     return sum(tally.files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, []))
 
 
@@ -106,7 +106,7 @@ def chosen(bounds: Limits, now: float | None = None) -> Choice:
     now = time.time() if now is None else now
     faults: list[inventory.Fault] = []
     listed = list(inventory.entries(all_rows=True, faults=faults))
-    kernels = wholes([one for one in listed if one.kind in inventory.SHOWN])
+    kernels = wholes([one for one in listed if one.kind not in inventory.HIDDEN])
     before = used()
     gone = _old(kernels, bounds.age, now)
     going = set(map(id, gone))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
@@ -11,8 +13,9 @@ from rooms import driver, front_end, store, tuning
 
 import kcl
 from kcl import drivers
-from kcl.base import process
-from kcl.cache import layers
+from kcl.base import process, settings
+from kcl.cache import layer, layers
+from kcl.cache.entry import Entry
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.cache.stores.contract import StoreContract
@@ -96,21 +99,79 @@ class TestStore(StoreContract):
         assert launched(queue, doubled(3)) == (3.0, {"generator": "hit", "binary": "hit"})
 
 
+@kcl.kernel
+def squared(block):
+    """Return OpenCL C that squares in work-groups of `block`."""
+    code = "kernel void f(global float *x) { x[get_global_id(0)] *= x[get_global_id(0)] * get_local_size(0); }"
+    arguments = [kcl.Array("x", "float32", "(8,)", "inout")]
+    return kcl.Source(code, entry="f", arguments=arguments, global_size="(8,)", local_size=f"({block},)")
+
+
+@pytest.fixture
+def third(monkeypatch):
+    """The layer of tuned block sizes, added by its row and its name."""
+    monkeypatch.setitem(layers.TABLE, "tuning", tuning.ROW)
+    monkeypatch.setattr(settings, "LAYERS", (*settings.LAYERS, "tuning"))
+    process.reset()
+
+
+@pytest.mark.usefixtures("third")
 class TestLayer:
-    def test_a_row_and_a_stage(self, tmp_path, monkeypatch):
-        """A third layer of at most sixty lines decides once, and finds its decision from then on."""
-        monkeypatch.setitem(layers.TABLE, "tuning", tuning.row(tmp_path / "tuning"))
+    """A row, a name in the list of layers and a stage of at most sixty lines add a layer."""
+
+    def tuned(self, queue):
+        """Launch a kernel with the block size that the third layer decides: the number, outcomes, what was asked."""
         seen, asked = [], []
-        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
+        remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
 
         def cost(block):
             asked.append(block)
-            return abs(block - 20)
+            return abs(block - 3)
 
-        for _ in range(2):
-            with Lead("matmul") as lead:
-                assert obtain(tuning.Tune(), ("matmul on this device", (8, 16, 32), cost), lead) == 16
-            layers.reset()
-        assert seen == [("tuning", "miss"), ("tuning", "hit")]
-        assert asked == [8, 16, 32]
+        with Lead("squared") as lead:
+            block = obtain(tuning.Tune(), ("squared on this device", (1, 2, 8), cost), lead)
+        x = cl_array.zeros(queue, 8, np.float32) + 3
+        squared(block)(queue, x=x)
+        remove()
+        return float(x.get()[0]), dict(seen), asked
+
+    def test_a_row_and_a_stage(self, queue):
+        """The layer decides once; from then on a kernel is launched with the decision that it finds."""
+        assert self.tuned(queue) == (18.0, dict.fromkeys(("tuning", "generator", "binary"), "miss"), [1, 2, 8])
+        layers.reset()
+        number, outcomes, asked = self.tuned(queue)
+        assert (number, outcomes["tuning"], asked) == (18.0, "hit", [])
+        assert {"hits": 1, "misses": 1}.items() <= kcl.stats()["tuning"].items()
         assert len((ROOT / "tests" / "support" / "rooms" / "tuning.py").read_text().splitlines()) <= 60
+
+    def test_is_listed_and_removed(self, queue):
+        """`kcl.entries` and `kcl.purge` know the layer by its row."""
+        self.tuned(queue)
+        assert [entry.kernel for entry in kcl.entries("tuning")] == ["squared on this device"]
+        assert {entry.layer for entry in kcl.entries()} >= {"tuning", "generator"}
+        assert kcl.purge("tuning", kernel="squared*").files == 1
+        assert kcl.entries("tuning") == []
+        self.tuned(queue)
+        assert kcl.purge("tuning").files >= 1
+        assert kcl.entries("tuning") == []
+        assert self.tuned(queue)[1]["generator"] == "hit"
+
+    def test_is_switched_off_alone(self, queue, monkeypatch):
+        """`KCL_NO_CACHE` with the name of the layer stops it, opens no file of it, and stops no other."""
+        monkeypatch.setenv("KCL_NO_CACHE", "tuning")
+        process.reset()
+        assert self.tuned(queue)[1] == {"tuning": "bypass", "generator": "miss", "binary": "miss"}
+        assert not os.path.exists(tuning.folder())
+        layers.reset()
+        number, outcomes, asked = self.tuned(queue)
+        assert (number, outcomes["generator"], asked) == (18.0, "hit", [1, 2, 8])
+
+    def test_an_entry_that_cannot_be_used(self, queue):
+        """An entry that the stage cannot load is set aside with a warning, and the decision is made again."""
+        place = tuning.Place("squared on this device")
+        layers.layer("tuning").publish(place.address, Entry(place.key, {"kernel": "squared", "worst": 1}, {}))
+        with pytest.warns(layer.CacheWarning, match="'best'"):
+            number, outcomes, asked = self.tuned(queue)
+        assert (number, outcomes["tuning"], asked) == (18.0, "error", [1, 2, 8])
+        layers.reset()
+        assert self.tuned(queue)[1]["tuning"] == "hit"

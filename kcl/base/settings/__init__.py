@@ -19,7 +19,7 @@ N = TypeVar("N", int, float)
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # where kcl itself lies
 CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"  # set by `kcl run` for its children, and by nobody else
-# The table of the names of the layers, in the order of the line.
+# The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY = "generator", "binary"
 
 _YES = frozenset({"1", "true", "yes", "on"})
@@ -500,7 +500,7 @@ def _layers(variable: str, rejected: list[str]) -> frozenset[str]:
     unknown = words - frozenset(LAYERS)
     if unknown:
         rejected.append(
-            f"{_named(variable)}={value!r}: {', '.join(sorted(unknown))} is no layer (generator, binary); "
+            f"{_named(variable)}={value!r}: {', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); "
             "all layers are off"
         )
         return frozenset(LAYERS)

@@ -15,11 +15,11 @@ from typing import Any
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
-from kcl.cache import places
+from kcl.cache import layers
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key, Part
+from kcl.cache.layers import Files
 from kcl.cache.stores.base import Stat
-from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
@@ -30,11 +30,10 @@ _HEAD = 4096  # holds most headers; what is longer is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
-CODE, BASE, POINTER, PROOFS, BINARY = KINDS
+CODE, BASE, POINTER, PROOFS = KINDS
 Partners = dict[tuple[str, str], list[Summary]]
-Files = Directory | Database  # the sorts of stores that keep entries on disk
-SHOWN = frozenset({CODE, BINARY})  # the kinds that a listing shows
 LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
+HIDDEN = frozenset({*LEADING, PROOFS})  # the kinds that a listing does not show
 _SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of that
 
 
@@ -79,9 +78,9 @@ class Listed:
 
     @property
     def kind(self) -> str:
-        """What the entry is: "binary", or in the generator layer "code", "base", "pointer" or "proofs"."""
-        if self.layer == settings.BINARY:
-            return BINARY
+        """What the entry is: the name of its layer, or in the generator layer "code", "base", "pointer" or "proofs"."""
+        if self.layer != settings.GENERATOR:
+            return self.layer
         if "proven" in self.metadata:
             return PROOFS
         return CODE if "function" in self.metadata else POINTER if "row" in self.metadata else BASE
@@ -155,7 +154,7 @@ def summaries(*layer_names: str, faults: list[Fault] | None = None) -> Iterator[
     Of the generator layer only the rows that hold code. What cannot be read is added to `faults`.
     """
     found = rows([] if faults is None else faults, layer_names or settings.LAYERS)
-    return (one for one in found if one.kind in SHOWN)
+    return (one for one in found if one.kind not in HIDDEN)
 
 
 def rows(faults: list[Fault], layer_names: Iterable[str] = settings.LAYERS) -> list[Summary]:
@@ -164,13 +163,13 @@ def rows(faults: list[Fault], layer_names: Iterable[str] = settings.LAYERS) -> l
 
 
 def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
-    """Return by layer and program of entries those of the other layer with the same OpenCL C: code and its programs."""
+    """Return by layer and program of entries those of other layers with the same OpenCL C: code and its programs."""
     wanted = {one.program for one in shown if one.program}
-    other = dict(zip(settings.LAYERS, reversed(settings.LAYERS), strict=True))
     found: Partners = {}
     for one in every:
-        if one.program in wanted:
-            found.setdefault((other[one.layer], one.program), []).append(one)
+        for layer in settings.LAYERS if one.program in wanted else ():
+            if layer != one.layer:
+                found.setdefault((layer, one.program), []).append(one)
     return found
 
 
@@ -201,7 +200,7 @@ def entries(
             if kernels is not None:
                 named = {found.address for found in of_store(layer, store, told) if found.kernel in kernels}
             for found in _headers(layer, store, told, named):
-                if all_rows or found.kind in SHOWN:
+                if all_rows or found.kind not in HIDDEN:
                     yield found
 
 
@@ -244,8 +243,8 @@ def file_of(layer: str, address: str) -> str:
 
 def stores(layer: str, faults: list[Fault]) -> list[Files]:
     """Return the stores of a layer that are there; none where its directory cannot be used."""
-    is_binary = layer == settings.BINARY
-    folder = places.binaries() if is_binary else places.dictionaries()
+    row = layers.TABLE[layer]
+    folder = row.folder()
     try:
         if not trust.check(folder):
             return []
@@ -253,10 +252,7 @@ def stores(layer: str, faults: list[Fault]) -> list[Files]:
     except (OSError, CacheFault) as error:
         faults.append(Fault(layer, folder, str(error)))
         return []
-    if is_binary:
-        return [Directory(folder)]
-    found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
-    return [*found, Directory(places.generated())] if places.GENERATED in names else found
+    return row.on_disk(folder, names)
 
 
 def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
@@ -272,7 +268,7 @@ def named(text: str, listed: Iterable[Summary]) -> list[Summary]:
     if not text:
         return []
     found = [one for one in listed if text in (one.kernel, one.address) or one.address[-64:].startswith(text)]
-    shown = [one for one in found if one.kind in SHOWN]
+    shown = [one for one in found if one.kind not in HIDDEN]
     leading = {one.address for one in found if one.kind in LEADING and one.kernel != text}
     if leading:
         every = list(entries(settings.GENERATOR, all_rows=True))

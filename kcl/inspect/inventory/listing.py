@@ -27,7 +27,7 @@ from kcl.errors import CacheFault
 # So many entries are read quickly; only where there are more is the file written.
 FEW = 256
 COLUMNS = ("addresses", "stamps", "kinds", "recipe", "device", "sizes", "built", "seconds", "programs")
-KINDS = ("code", "base", "pointer", "proofs", "binary")
+KINDS = ("code", "base", "pointer", "proofs")  # of rows; an entry of another layer is of the kind of its layer
 
 _SETTLED = 2_000_000_000  # ns: a place that changed so lately can change again without a trace in its time
 
@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
 class Summary(NamedTuple):
     """An entry as a listing shows it; `built` is in seconds since the epoch, `seconds` is what making it took.
 
-    `kind` is "binary", or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
+    `kind` is the layer, or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
     `kcl.record.proofs`). `program` is the start of the digest of the OpenCL C, which code and its programs share.
     """
 
@@ -126,7 +126,7 @@ def _encoded(known: Known) -> dict[str, object]:
         (
             found.address,
             stamp,
-            KINDS.index(found.kind),
+            KINDS.index(found.kind) if found.kind in KINDS else len(KINDS),
             recipes.setdefault(_recipe(found, dtypes), len(recipes)),
             devices.setdefault((found.platform, found.device), len(devices)),
             found.size,
@@ -161,6 +161,18 @@ def _decoded(layer: str, document: dict[str, list[Any]]) -> Known:
         kernel, recipe = recipes[number]
         known[place] = (
             stamp,
-            Summary(layer, place, KINDS[kind], kernel, platform, name, size, built, seconds, program, recipe),
+            Summary(
+                layer,
+                place,
+                KINDS[kind] if kind < len(KINDS) else layer,
+                kernel,
+                platform,
+                name,
+                size,
+                built,
+                seconds,
+                program,
+                recipe,
+            ),
         )
     return known

@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import suppress
 
 from kcl.base import settings
-from kcl.cache import places
+from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import Remembered
 from kcl.cache.stores.database import Database
@@ -38,7 +38,7 @@ def of_layer(name: str) -> Contents:
     return contents.total(found)
 
 
-def of(layer: str, store: inventory.Files) -> Contents:
+def of(layer: str, store: layers.Files) -> Contents:
     """Count the entries of a store as a listing does; where nothing has changed, it is not asked. Raises nothing."""
     stamp = listing.stamp_of(store.location)
     memo = Remembered(places.LISTING, Key([Part("tally", store.location)]))
@@ -54,7 +54,7 @@ def of(layer: str, store: inventory.Files) -> Contents:
     return found
 
 
-def files(store: inventory.Files) -> Contents:
+def files(store: layers.Files) -> Contents:
     """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
     if isinstance(store, Database):
         return contents.of([store.location], "")
@@ -67,7 +67,7 @@ def files(store: inventory.Files) -> Contents:
     return Contents(len(held), sum(status.st_size for status in held), min(times, default=0.0), max(times, default=0.0))
 
 
-def _counted(layer: str, store: inventory.Files) -> Contents:
+def _counted(layer: str, store: layers.Files) -> Contents:
     """Count the entries of a store: of the generator layer the rows that hold code."""
     found = files(store)
     if isinstance(store, Database):

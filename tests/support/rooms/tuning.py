@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 
+from kcl.base.settings import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Made
+from kcl.cache.lookup import Look, Made, Stage
 from kcl.cache.stores.directory import Directory
 
 
-def row(folder):
-    """Return the row of the layer."""
-    return layers.Row("tuning", {}, lambda: str(folder), lambda: ([Directory(folder)], []))
+def folder():
+    """Return the folder of the layer."""
+    return os.path.join(option.folder("kcl"), "tuning")
+
+
+ROW = layers.Row("tuning", {}, ("kcl", "tuning"), folder, lambda: ([Directory(folder(), notes_use=True)], []))
 
 
 class Place:
+    """The place of a decision: the key of the question is its address."""
+
     def __init__(self, question: str) -> None:
         self.key = Key([Part("question", question)])
         self.address = self.key.digest
 
 
-class Tune:
-    verb = "tuned"
+class Tune(Stage):
+    """The stage: look at the place of the question, else ask what each candidate costs."""
 
     @property
     def layer(self):
+        """The third layer."""
         return layers.layer("tuning")
 
     def name(self, job):
+        """The question."""
         return job[0]
 
-    def guard(self, _job):
-        return contextlib.nullcontext()
-
-    def together(self, job, _look):
-        return Place(job[0]).address
-
     def search(self, job):
+        """Look at the place of the question."""
         place = Place(job[0])
         found = yield place
         entries = tuple(filter(None, [found.entry]))
         return Look(found.outcome, found.reason, place.key, slots=(place,), entries=entries, size=found.size)
 
     def load(self, _job, look):
+        """Take the decision from its entry."""
         return look._replace(value=look.entries[0].metadata["best"])
 
-    def checked(self, _job, look):
-        return look
-
     def make(self, job, look):
+        """Choose the candidate that costs the least."""
         best = min(job[1], key=job[2])
-        return Made(best, [(look.slots[0].address, Entry(look.key, {"kernel": job[0], "best": best}, {}))])
-
-    def texts(self, _look):
-        return {}
+        address = look.slots[0].address if look.slots else Place(job[0]).address
+        entry = Entry(look.key or Place(job[0]).key, {"kernel": job[0], "best": best}, {})
+        return Made(best, [] if look.outcome == "bypass" else [(address, entry)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -15,7 +14,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Made, disprove, find, obtain
+from kcl.cache.lookup import Look, Made, Stage, disprove, find, obtain
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheMiss, UnknownInput, WrongEntry
 from kcl.launch import MissingArguments
@@ -29,7 +28,7 @@ class Place:
         self.address = self.key.digest
 
 
-class Numbers:
+class Numbers(Stage):
     """A stage whose values are numbers; a job is the name of one, or of several that are one program's."""
 
     verb = "counted"
@@ -42,9 +41,6 @@ class Numbers:
 
     def name(self, job):
         return job
-
-    def guard(self, _job):
-        return contextlib.nullcontext()
 
     def together(self, job, _look):
         return Place(job).address
@@ -89,9 +85,6 @@ class Numbers:
         entries = [(place.address, Entry(place.key, {"kernel": job, "value": 2}, {})) for place in lacking]
         return Made([2] * max(len(look.slots), 1), entries, self.promised)
 
-    def texts(self, _look):
-        return {}
-
 
 class Crowded(Numbers):
     """A stage that makes a number when two threads have missed it."""
@@ -116,7 +109,9 @@ class Crowded(Numbers):
 @pytest.fixture
 def stage(tmp_path, monkeypatch):
     """A stage with a layer of its own."""
-    row = layers.Row("numbers", {}, lambda: str(tmp_path), lambda: ([Directory(tmp_path / "numbers")], []))
+    row = layers.Row(
+        "numbers", {}, ("kcl", "numbers"), lambda: str(tmp_path), lambda: ([Directory(tmp_path / "numbers")], [])
+    )
     monkeypatch.setitem(layers.TABLE, "numbers", row)
     return Numbers()
 
@@ -279,7 +274,9 @@ class TestObtain:
     def test_unusable_directory(self, stage, seen, monkeypatch):
         """Where no directory can be made the look-up is an error, and directory and variable are named."""
         monkeypatch.setenv("KCL_CACHE_DIR", "/proc/no-cache")
-        row = layers.Row("numbers", {}, lambda: "/proc", lambda: ([Directory("/proc/no-cache/numbers")], []))
+        row = layers.Row(
+            "numbers", {}, ("kcl", "numbers"), lambda: "/proc", lambda: ([Directory("/proc/no-cache/numbers")], [])
+        )
         monkeypatch.setitem(layers.TABLE, "numbers", row)
         layers.reset()
         words = "could not use its directory: the cache directory '/proc/no-cache' cannot be made: .*set KCL_CACHE_DIR"

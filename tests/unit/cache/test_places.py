@@ -63,7 +63,8 @@ class TestPlaces:
 
     def test_purged(self):
         """The patterns of what belongs to kcl fit every name."""
-        of = {cache: re.compile(pattern) for cache, (_folder, pattern) in places.OWN.items()}
+        owned = {"generator": places.ROWS, "binary": places.PROGRAMS, "kept": places.KEPT}
+        of = {cache: re.compile(pattern) for cache, (_folder, pattern) in owned.items()}
         name = places.dictionary(places.GENERATED, "-3.12.1")
         assert places.is_dictionary(name)
         assert of["generator"].fullmatch(name)

@@ -85,7 +85,7 @@ class TestItems:
 
     def test_without_neighbours(self):
         """All stands for kcl's own and the drivers' caches; neighbours must be named."""
-        assert set(removal.OWN) | {"loopy", "pyopencl", "pocl", "cuda"} <= set(removal.everything())
+        assert set(removal.own()) | {"loopy", "pyopencl", "pocl", "cuda"} <= set(removal.everything())
         assert not {"triton", "jax", "mesa", "torch"} & set(removal.everything())
 
     def test_older(self):

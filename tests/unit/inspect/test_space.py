@@ -158,7 +158,7 @@ class TestChosen:
         pins.write(["stays"])
         choice = space.chosen(bounds(1))
         assert {row.address for row in gone} <= set(choice.gone.rows.addresses)
-        assert choice.entries == len([row for row in gone if row.kind in inventory.SHOWN])
+        assert choice.entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
         assert not {row.address for row in stays} & set(choice.gone.rows.addresses)
 
     def test_gives_space_back(self):
