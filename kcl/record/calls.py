@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -22,7 +22,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
     place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
-        keywords = _with_version(keywords, place)
+        keywords = with_version(keywords, place.names)
     if not recorder.is_on():
         return _launched_by_kcl(name, _at_once(name, arguments, keywords))
     with recorder.timed():
@@ -74,11 +74,11 @@ def _launched_by_kcl(name: str, made: Any) -> Any:
     return made
 
 
-def _with_version(keywords: dict[str, Any], place: CallSite) -> dict[str, Any]:
+def with_version(keywords: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
     """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
-    if keywords.get("lang_version") is not None or table.VERSION_SYMBOL not in place.names:
+    if keywords.get("lang_version") is not None or table.VERSION_SYMBOL not in names:
         return keywords
-    return {**keywords, "lang_version": place.names[table.VERSION_SYMBOL]}
+    return {**keywords, "lang_version": names[table.VERSION_SYMBOL]}
 
 
 def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

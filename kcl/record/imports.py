@@ -181,9 +181,9 @@ def watch() -> None:
 
 
 def _watching(name: str, function: FunctionType) -> Any:
-    from kcl.record import calls, recorder
+    from kcl.record import calls, recorder, table
 
-    state = _state()
+    state, is_versioned = _state(), name in table.VERSIONED
 
     @functools.wraps(function)
     def watching(*arguments: Any, **keywords: Any) -> Any:
@@ -192,6 +192,8 @@ def _watching(name: str, function: FunctionType) -> Any:
             state.own is not None and recorder.is_on() and _is_own_recorded() and _is_faced(names)
         )
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
+            if is_versioned:  # loopy looks into the globals of its caller, which is this module here
+                keywords = calls.with_version(keywords, names)
             return function(*arguments, **keywords)
         return calls.call(name, arguments, keywords)
 
