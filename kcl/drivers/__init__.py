@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import TYPE_CHECKING
 
+from kcl.base import process
 from kcl.build.driver import Driver
 from kcl.cache import layers
 
@@ -19,18 +19,33 @@ TABLE = {
 }
 
 
+class State:
+    """The drivers of the platforms that were asked for."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Driver] = {}
+
+    def on_change(self) -> None:
+        """Look again: a file that could not be read may be readable now."""
+        self.named.clear()
+
+
+_state = process.own(State)
+
+
 def of(context: cl.Context) -> Driver:
     """Return the driver of a context."""
     return named(context.devices[0].platform.name)
 
 
-@functools.cache
 def named(platform: str) -> Driver:
     """Return the driver of a platform; a plain one where the file of it cannot be read now."""
-    module, name = TABLE.get(platform, ("", ""))
-    try:
-        found: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
-    except (ImportError, OSError) as error:
-        layers.binary().fault(f"read {module}", error)
-        found = Driver()
-    return found
+    known = _state().named
+    if platform not in known:
+        module, name = TABLE.get(platform, ("", ""))
+        try:
+            known[platform] = getattr(importlib.import_module(module), name)() if module else Driver()
+        except (ImportError, OSError) as error:
+            layers.binary().fault(f"read {module}", error)
+            known[platform] = Driver()
+    return known[platform]

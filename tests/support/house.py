@@ -88,3 +88,37 @@ def importing(*packages):
         for dotted, typing, _line in imported(path, name)
         if dotted.partition(".")[0] in packages and not typing
     }
+
+
+def using(*names):
+    """Return the modules that use one of these dotted names, by whatever name they import it."""
+    return {name for path, name in modules() if used(path) & set(names)}
+
+
+@functools.cache
+def used(path):
+    """Return every dotted name that a module uses, and each of its beginnings, as the module that defines it says it."""
+    tree, names = parsed(path), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else None
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    found = set(filter(None, names.values()))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            root, _, rest = ast.unparse(node).partition(".")
+            if root in names:
+                found.add(f"{names[root] or root}.{rest}")
+    return found
+
+
+def calling(*methods):
+    """Return the modules that call a method of one of these names."""
+    return {
+        name
+        for path, name in modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
+    }

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from kcl import drivers
+from kcl.base import process
 from kcl.build.driver import Driver
+from kcl.cache.layer import CacheWarning
 from kcl.drivers.nvidia import Nvidia
 from kcl.drivers.pocl.driver import Pocl
 
@@ -20,6 +24,17 @@ def test_table():
 def test_one_driver_per_platform():
     """A driver is made once in a process."""
     assert drivers.named("NVIDIA CUDA") is drivers.named("NVIDIA CUDA")
+
+
+def test_a_file_that_cannot_be_read(monkeypatch):
+    """A platform whose file cannot be read has a plain driver, with a warning, until kcl's files lie elsewhere."""
+    monkeypatch.setitem(drivers.TABLE, "Of the future", ("kcl.drivers.future", "Future"))
+    with pytest.warns(CacheWarning, match=r"kcl\.drivers\.future"):
+        assert type(drivers.named("Of the future")) is Driver
+    monkeypatch.setitem(drivers.TABLE, "Of the future", ("kcl.drivers.nvidia", "Nvidia"))
+    assert type(drivers.named("Of the future")) is Driver
+    process.changed()
+    assert type(drivers.named("Of the future")) is Nvidia
 
 
 def test_of_a_context(context, platform_name):
