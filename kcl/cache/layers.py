@@ -77,6 +77,11 @@ def unopened(name: str) -> Layer:
     return Layer(row.name, row.owners, [], settings.read(), place=row.folder())
 
 
+def at(name: str, folder: str) -> Layer:
+    """Return a layer that keeps files in a folder, to store entries there for the process that named it."""
+    return Layer(name, {}, [Directory(folder)], settings.read(), TABLE[name].keeps_read)
+
+
 def opened() -> dict[str, Layer]:
     """Return the layers that were used so far."""
     return dict(_state().layers)

@@ -97,7 +97,7 @@ def using(*names):
 
 @functools.cache
 def used(path):
-    """Return every dotted name that a module uses, and each of its beginnings, as the module that defines it says it."""
+    """Return every dotted name that a module uses, under the name that the defining module gives it."""
     tree, names = parsed(path), {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

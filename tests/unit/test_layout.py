@@ -7,7 +7,7 @@ import functools
 
 import pytest
 from harness import ROOT
-from house import NAMES, PACKAGE, imported, importing, inside, modules, parsed, places
+from house import NAMES, PACKAGE, calling, imported, importing, inside, modules, parsed, places, using
 
 from kcl.base import settings
 
@@ -83,6 +83,33 @@ class TestImportOrder:
             visit(name)
 
 
+# Who asks a layer for entries, beside the look-up, and why.
+ASKING = {
+    "cache.layer": "sets a damaged entry aside",
+    "cache.lookup": "the look-up",
+    "build.stage": "an entry that was found wrong after the look-up is built again",
+    "drivers.pocl.complete": "the helper publishes what it has completed",
+    "drivers.pocl.completing": "sees whether the helper has completed an entry",
+    "generate.rows": "code of an equal result is found by the key of that result, inside of a miss",
+    "generate.stage": "tells kcl.prepare whether a kernel is there",
+    "handle": "tells kcl.prepare whether a program is there",
+    "record.proofs": "proofs belong to a file, and are read before the first kernel",
+}
+# Who makes a directory of entries, and of what.
+DIRECTORIES = {
+    "cache.layers": "layers",
+    "cache.run_memo": "what one run leaves for the next",
+    "drivers.pocl.jobs": "jobs of the helper",
+    "inspect.history.journal": "counts and misses of processes",
+    "inspect.history.notes": "late switches",
+    "inspect.history.records": "what misses looked like",
+    "inspect.inventory": "whether a store has a file for each entry",
+    "inspect.inventory.listing": "summaries",
+    "inspect.pins": "pinned kernels",
+    "inspect.removal": "whether a store has a file for each entry",
+}
+
+
 def constants():
     """Yield each module with the texts in its code."""
     for path, name in modules():
@@ -92,10 +119,10 @@ def constants():
 class TestFences:
     def test_environment(self):
         """The environment is read in the settings and in the rows of foreign caches only."""
-        readers = places(r"(?<!type\()\bos\.(environ|environb|getenv|getenvb)\b|from os import [^\n]*environ")
+        readers = using("os.environ", "os.environb", "os.getenv", "os.getenvb")
         beside_kcl = {"integrations.children.sitecustomize"}  # read by any interpreter, with kcl or without
         watching = {"record.observe"}  # gives the environment another class, and reads nothing of it
-        assert readers <= {"base.settings", "caches", "caches.table"} | beside_kcl | watching
+        assert readers == {"base.settings", "caches"} | beside_kcl | watching
 
     def test_command_line(self):
         """click and rich are imported by the command line only."""
@@ -119,11 +146,21 @@ class TestFences:
 
     def test_entries_are_verified_in_one_module(self):
         """One module unpacks entries."""
-        assert places(r"\bEntry\.unpack\(") == {"cache.verified"}
+        assert using("kcl.cache.entry.Entry.unpack") == {"cache.verified"}
 
     def test_events_are_emitted_in_one_module(self):
         """One module emits events."""
-        assert places(r"\bevents\.emit\(") == {"cache.lookup"}
+        assert using("kcl.base.events.emit") == {"cache.lookup"}
+
+    def test_layers_are_asked_by_the_look_up(self):
+        """Entries of a layer are found, published and set aside by the look-up, and by these modules for a reason."""
+        assert calling("look_up", "publish", "set_aside") == ASKING.keys()
+
+    def test_writers(self):
+        """The folders of layers are named by the table of layers, and a directory of entries is made for a purpose."""
+        folders = using(*(f"kcl.cache.places.{name}" for name in ("binaries", "dictionaries", "generated")))
+        assert folders == {"cache.layers", "inspect.inventory.tally"}  # which counts what lies beside a database
+        assert using("kcl.cache.stores.directory.Directory") == DIRECTORIES.keys()
 
     def test_platforms(self):
         """A decision by the name of a platform is made in the table of drivers, and nowhere else."""
@@ -166,8 +203,8 @@ class TestFences:
 
     def test_never_unpickled(self):
         """Nothing unpickles; code objects are unmarshalled in one place, behind a verified entry."""
-        assert places(r"\b(pickle|shelve|dill|cloudpickle)\b") == set()
-        assert places(r"\bmarshal\.loads?\(") == {"generate.rows"}
+        assert importing("pickle", "shelve", "dill", "cloudpickle") == set()
+        assert using("marshal.load", "marshal.loads") == {"generate.rows"}
 
     def test_slow_imports(self):
         """What is slow to import is imported by no module of the warm path."""

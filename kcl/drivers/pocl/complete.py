@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.build import options
 from kcl.build.program_key import header_parts, headers_in
-from kcl.cache import growth
+from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.cache.stores.directory import Directory
-from kcl.cache.verified import entry_at
+from kcl.cache.layer import Layer
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.damage import BITCODE
 from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
@@ -94,8 +94,8 @@ class Workshop:
 
         Raises whatever hinders it: the job is hopeless then.
         """
-        store = Directory(task.entry.metadata["binaries"])
-        before = _published(store, task.entry)
+        layer = layers.at(settings.BINARY, str(task.entry.metadata["binaries"]))
+        before = _published(layer, task.entry)
         if before is not None and _holds_all(before, task):
             return None
         device = self._device(task.entry)
@@ -109,7 +109,7 @@ class Workshop:
                 made = self._make(device, task, before, False)
         if isinstance(made, Task):
             return made
-        _publish(store, task.entry, before, *made)
+        _publish(layer, task.entry, before, *made)
         return None
 
     def _make(
@@ -214,15 +214,13 @@ def _check_headers(task: Task, source: str, found: options.BuildOptions) -> None
         raise Hopeless("a header has changed since the program was built")
 
 
-def _published(store: Directory, entry: Entry) -> Entry | None:
+def _published(layer: Layer, entry: Entry) -> Entry | None:
     """Return the entry that is there already, if it is one of the same key with a binary."""
     try:
-        address = str(entry.metadata["address"])
-        blob = store.get(address)
-        found = None if blob is None else entry_at(address, blob, entry.key)
+        found = layer.read(str(entry.metadata["address"]))
     except DamagedEntry:
         return None
-    return found if found is not None and "binary" in found.parts else None
+    return found if found is not None and found.key == entry.key and "binary" in found.parts else None
 
 
 def _holds_all(before: Entry, task: Task) -> bool:
@@ -248,9 +246,8 @@ def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
     return {file.path: file.content for kernel in container.kernels for file in kernel.files}
 
 
-def _publish(
-    store: Directory, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]
-) -> None:
+def _publish(layer: Layer, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]) -> None:
+    """Publish the complete entry of a job; raises the fault of a store."""
     sizes = sizes_by_kernel(files)
     kernels = job.metadata.get("launched") or job.metadata["kernels"]
     complete = all(kernel in sizes for kernel in kernels)
@@ -260,9 +257,10 @@ def _publish(
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
     log = traces.without_directories(job.parts.get("build.log", b""))
     entry = Entry(job.key, {**kept, **about}, {**job.parts, "build.log": log, "binary": blob})
-    packed = entry.pack()
-    store.put(str(job.metadata["address"]), packed)
-    growth.add(len(packed))
+    faults: list[Exception] = []
+    layer.publish(str(job.metadata["address"]), entry, faults)
+    if faults:
+        raise faults[0]
 
 
 def _lives(process: int) -> bool:
