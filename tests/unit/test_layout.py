@@ -202,17 +202,6 @@ class TestMirror:
         assert {path.name for path in strays} == {"test_entries.py", "test_layout.py"}
 
 
-# Tests of whole behaviours that still read a private name of kcl.
-READERS = {
-    "behaviour/test_recorder.py": {"_before", "_carry_out", "_key", "_state"},
-    "support/executor_cases.py": {"_kcl_bindings"},
-    "support/hot_calls.py": {"_kcl_bindings"},
-    "support/truth_pairs.py": {"_found"},
-    "support/truth_worker.py": {"_line"},
-    "truth/test_calls.py": {"_kcl_bindings"},
-}
-
-
 @functools.cache
 def private_names():
     """Return the private names that modules and classes of kcl define or store."""
@@ -243,9 +232,9 @@ def read_by(path):
 
 
 def test_private_names_are_read_by_unit_tests_only():
-    """A test outside tests/unit knows kcl by its public names, but for those that are still listed."""
+    """A test outside tests/unit knows kcl by its public names."""
     tests = ROOT / "tests"
     files = [path for path in tests.rglob("*.py") if path.relative_to(tests).parts[0] != "unit"]
     files = [path for path in files if "projects" not in path.parts and path.name != "test_benchmarks.py"]
     found = {path.relative_to(tests).as_posix(): read_by(path) for path in files}
-    assert {file: names for file, names in found.items() if names} == READERS
+    assert {file: names for file, names in found.items() if names} == {}
