@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 _WORD = 4
 

@@ -13,11 +13,10 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import caches
 from kcl.base import events, process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.stores.memory import Memory
 from kcl.cache.verified import entry_at

@@ -6,10 +6,9 @@ Another layer is another row, and a stage that asks it (`kcl.cache.lookup`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.layer import Layer, warn_again, warn_once
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.caches.table import ROWS, Row
 

@@ -11,10 +11,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from typing import NamedTuple
 
 from kcl import caches
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.caches.table import ROWS
 

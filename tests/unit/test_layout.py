@@ -136,10 +136,10 @@ class TestFences:
         assert {name for name, texts in constants() if settings.GENERATOR in texts} == {"base.settings"}
 
     def test_launch(self):
-        """The closed room imports errors, the base of value classes, and nothing else of kcl."""
+        """The closed room imports errors, and nothing else of kcl."""
         inner = [(path, name) for path, name in modules() if room(name) == "launch"]
         found = {inside(dotted) for path, name in inner for dotted, _typing, _line in imported(path, name)}
-        assert found - {None} <= {"errors", "base.namedtuple"} | {name for _path, name in inner}
+        assert found - {None} <= {"errors"} | {name for _path, name in inner}
 
     def test_size(self):
         """A newcomer can hold the rooms in mind: at most 20, of them at most 12 folders."""
@@ -174,7 +174,6 @@ class TestFences:
         cli = {name for name in NAMES if name.startswith("cli")}
         assert importing("dataclasses") <= cli | {"drivers.pocl.helper"}  # on a miss, or elsewhere
         assert importing("platformdirs") <= {"base.settings"}
-        assert places(r"from typing import [^\n]*\bNamedTuple\b") == {"base.namedtuple"}
 
 
 def mirrored(path):

@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
+from typing import NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part, common
 from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, memo
