@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base.dtypes import dtype_from
-from kcl.base.namedtuple import NamedTuple
 
 Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each argument that it is taken apart into
 

@@ -66,7 +66,7 @@ class Kernel:
         arguments: dict[str, Any],
         declared: Declared = NOTHING,
     ) -> None:
-        self._begin(_origin(Task(name, function, arguments, declared)), arguments, function)
+        self._begin(origin_of(Task(name, function, arguments, declared)), arguments, function)
 
     def _begin(self, origin: Origin, parameters: dict[str, Any], function: Callable[..., object] | None = None) -> None:
         self.name = origin.name
@@ -393,7 +393,7 @@ def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
     return found
 
 
-def _origin(task: Task) -> Origin:
+def origin_of(task: Task) -> Origin:
     """Return what knows the key of a recipe: its walked code where it is pure, else what it returns."""
     if task.declared.pure:
         from kcl.generate.origins.walked import Walked

@@ -17,8 +17,8 @@ import tempfile
 from typing import Any
 
 DEPTH = 3  # containers inside of containers
-# The base of value classes; what stands in the place of __import__.
-ASIDE = ("kcl.base.namedtuple", "kcl.record.imports")
+# What stands in the place of __import__.
+ASIDE = ("kcl.record.imports",)
 ENDS = {("of_binaries", "code")}
 DRIVER = """
 import sys

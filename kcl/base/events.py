@@ -8,10 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import logging

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.build import identity
 from kcl.cache.entry import Entry
 

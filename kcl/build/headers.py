@@ -13,9 +13,8 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.build import branches
 from kcl.cache.key import Part
 from kcl.errors import RecipeError, UnknownInput

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import UnknownInput
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 

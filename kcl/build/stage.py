@@ -7,13 +7,12 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
 from kcl import caches
 from kcl.base import process, settings, spans
-from kcl.base.namedtuple import NamedTuple
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import NamedTuple
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.errors import CacheFault

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.layer import Layer, warn_again, warn_once
 from kcl.cache.stores.database import Database

@@ -15,11 +15,10 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import CacheMiss, UnknownInput, UnusableDirectory, WrongEntry
 from kcl.launch import MissingArguments
 

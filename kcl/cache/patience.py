@@ -16,9 +16,9 @@ import os
 import time
 from _thread import get_native_id
 from threading import get_ident
+from typing import NamedTuple
 
 from kcl.base import events, process
-from kcl.base.namedtuple import NamedTuple
 
 STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
 IDLE_SECONDS = 1.0

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
+from typing import NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.caches.table import ROWS, Row
 
@@ -90,8 +89,6 @@ class Start:
 
 _first = process.own(First)
 _start = process.shared(Start)
-_PRIVATE = "kcl-private-"  # the beginning of the name of a temporary directory
-_PRIVATE_AGE = 3600.0  # seconds; a younger one may not be held yet
 
 
 def begin() -> None:
@@ -174,22 +171,17 @@ def _of_user(application: str, environment: Mapping[str, str]) -> Place:
 def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
     """Return a directory of this user among those for temporary files, as tempfile and getpass find them.
 
-    They are not asked, since importing them takes longer than all the rest of a listing.
+    tempfile is not asked, since it writes there.
     """
+    import getpass
+
     deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.path.isdir(environment.get(name) or ""))
     why = next(deciding, "default")
-    usual = ("C:\\TEMP", "C:\\TMP") if sys.platform == "win32" else ("/tmp", "/var/tmp", "/usr/tmp")
-    folder = environment[why] if why != "default" else next((path for path in usual if os.path.isdir(path)), "")
-    user = next((environment[name] for name in ("LOGNAME", "USER", "LNAME", "USERNAME") if environment.get(name)), "")
-    if not user and sys.platform != "win32":
-        import pwd
-
-        try:
-            user = pwd.getpwuid(os.getuid())[0]
-        except KeyError:
-            user = f"uid_{os.getuid()}"
-    if not folder or not user:
-        return Place("", "")
+    folder = environment[why] if why != "default" else settings.temporary()
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # of Windows, of earlier Pythons, and now
+        user = f"uid_{os.getuid()}" if sys.platform != "win32" else ""
     for character in '\\/:*?"<>|':
         user = user.replace(character, "_")
     return Place(os.path.join(os.path.abspath(folder), prefix + user), why)
@@ -273,7 +265,7 @@ def private_cache_home(path: str) -> Iterator[None]:
 def import_anyway(name: str) -> None:
     """Import a module that opens dictionaries on disk meanwhile; where it cannot, with a private directory for them.
 
-    loopy and pyopencl.invoker fail without a usable cache directory. The private one is removed at exit.
+    loopy and pyopencl.invoker fail without a usable cache directory.
     """
     found = sys.modules.get(name)
     if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
@@ -321,7 +313,7 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:
-    """Do it; where there is no usable cache directory, do it with a private one."""
+    """Do it; where there is no usable cache directory, do it with a private one among those for temporary files."""
     import sqlite3
 
     try:
@@ -330,60 +322,28 @@ def with_usable_cache(load: Callable[[], object]) -> None:
         trust.check_writer(settings.user_cache_dir("pytools"))
         load()
     except (OSError, sqlite3.Error):
-        with private_cache_home(_private_directory()):
+        from kcl.caches import usable
+
+        with private_cache_home(usable.private("caches")):
             load()
 
 
-class PrivateDirectories:
-    """The directories that modules were imported with."""
+def provide_pocl() -> str:
+    """Give PoCL a private cache where it cannot use its default one, before it starts; return what to say, or "".
 
-    def __init__(self) -> None:
-        self.paths: list[str] = []
+    A directory that POCL_CACHE_DIR names is left as it is. PoCL reads the variable at the first platform query.
+    """
+    from kcl.caches import usable
 
-    def at_exit(self) -> None:
-        import shutil
-
-        for path in self.paths:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-_private_directories = process.shared(PrivateDirectories)
-
-
-def _private_directory() -> str:
-    """Make a directory that is removed as this process ends, and remove those of processes that were killed."""
-    import tempfile
-
-    path = tempfile.mkdtemp(prefix=_PRIVATE)
-    _private_directories().paths.append(path)
-    if sys.platform != "win32":
-        _hold(path)  # as long as this process lives, or a forked child of it
-        _sweep(os.path.dirname(path))
-    return path
-
-
-def _sweep(folder: str) -> None:
-    """Remove the private directories of this user that no living process holds."""
-    import shutil
-
-    with suppress(OSError), os.scandir(folder) as items:
-        for item in [item for item in items if item.name.startswith(_PRIVATE)]:
-            with suppress(OSError):
-                status = item.stat(follow_symlinks=False)
-                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _PRIVATE_AGE:
-                    descriptor = _hold(item.path)
-                    shutil.rmtree(item.path, ignore_errors=True)
-                    os.close(descriptor)
-
-
-def _hold(path: str) -> int:
-    """Lock a directory and return the descriptor that holds the lock; raises `OSError` where another process does."""
-    import fcntl
-
-    descriptor = os.open(path, trust.FOLDER)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+    there = place("pocl")
+    why = usable.fault(there.path) if there.path else ""
+    if not why:
+        return ""
+    effect = f"PoCL cannot use its cache {there.path} ({why})"
+    if settings.variable("POCL_CACHE_DIR") is not None:
+        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written, or unset it"
+    found = usable.private("pocl")
+    if not found:
+        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written"
+    settings.export({"POCL_CACHE_DIR": found})
+    return f"{effect}, and takes {found} in this run: set POCL_CACHE_DIR to a directory of your own"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kcl import caches
-from kcl.base.namedtuple import NamedTuple
 from kcl.caches.table import ROWS, Row
 
 

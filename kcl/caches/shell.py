@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.caches.table import ROWS
 from kcl.errors import meant
 

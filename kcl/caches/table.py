@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 Parser = Callable[["str | None"], "str | None"]
 

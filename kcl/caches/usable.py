@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-from kcl import caches
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.errors import CacheFault
@@ -50,25 +49,6 @@ def private(name: str) -> str:
         except (OSError, CacheFault):
             continue
     return ""
-
-
-def provide_pocl() -> str:
-    """Give PoCL a private cache where it cannot use its default one, before it starts; return what to say, or "".
-
-    A directory that POCL_CACHE_DIR names is left as it is. PoCL reads the variable at the first platform query.
-    """
-    place = caches.place("pocl")
-    why = fault(place.path) if place.path else ""
-    if not why:
-        return ""
-    effect = f"PoCL cannot use its cache {place.path} ({why})"
-    if settings.variable("POCL_CACHE_DIR") is not None:
-        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written, or unset it"
-    found = private("pocl")
-    if not found:
-        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written"
-    settings.export({"POCL_CACHE_DIR": found})
-    return f"{effect}, and takes {found} in this run: set POCL_CACHE_DIR to a directory of your own"
 
 
 def _write_nameless(folder: str) -> bool:

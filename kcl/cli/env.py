@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NamedTuple
 
 import click
 
 from kcl import caches
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.tables import Column
 from kcl.caches.shell import SHELLS, lines, made
 from kcl.caches.table import ROWS

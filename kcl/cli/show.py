@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry

@@ -15,11 +15,10 @@ import marshal
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.code import Argument, Code, Invoker, Packed, ProgramText, Ready, file_name, instantiate, made_ready

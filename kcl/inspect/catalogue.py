@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory

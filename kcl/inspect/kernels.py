@@ -9,11 +9,10 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import events, settings
 from kcl.base.events import Asked, Kept
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value

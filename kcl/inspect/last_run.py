@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.inspect import inventory, kernels
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Told

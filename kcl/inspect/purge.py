@@ -11,9 +11,9 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.caches.table import ROWS

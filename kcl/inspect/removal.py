@@ -17,10 +17,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from typing import NamedTuple
 
 from kcl import caches
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option, trust
 from kcl.cache import layers, places
 from kcl.cache.stores import busy

@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from operator import attrgetter
+from typing import NamedTuple
 
 from kcl.base import events, process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import growth
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, removal

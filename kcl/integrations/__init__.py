@@ -12,10 +12,9 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 
 
 class Row(NamedTuple):

@@ -16,13 +16,12 @@ from typing import Any
 
 import pyopencl as cl
 
-from kcl import drivers
+from kcl import caches, drivers
 from kcl.build.program_key import first_kernel
 from kcl.build.stage import Build, Program, Wanted, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.cache.lead import Lead
-from kcl.caches import usable
 from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss
 from kcl.inspect import report
@@ -60,7 +59,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
     report.at_exit()
-    said = usable.provide_pocl()
+    said = caches.provide_pocl()
     if said:
         warn_once(said, said)
     program = package.Program

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 

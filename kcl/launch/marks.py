@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 
 class Unusual(Exception):

@@ -11,14 +11,13 @@ import operator
 import struct
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
 
 # The setters that take several arguments in one tuple, with the number of items that each argument has there.

@@ -13,12 +13,11 @@ import os
 import re
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyopencl as cl
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 

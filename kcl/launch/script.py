@@ -7,9 +7,8 @@ text serves every signature: `_kcl_s0`, `_kcl_t0`, `_kcl_o0` are shape, strides 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.launch.marks import Allocation, Mark, Unusual
 from kcl.launch.recording import Made, Recording, Step
 

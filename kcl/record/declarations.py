@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part
 
 if TYPE_CHECKING:

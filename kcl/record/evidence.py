@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
-
-from kcl.base.namedtuple import NamedTuple
+from typing import Any, NamedTuple
 
 PARAMETER = "parameter "
 

@@ -10,9 +10,9 @@ import fnmatch
 import hashlib
 import os
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 
 ABSENT = "absent"
 

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 
 _UNKNOWABLE = {
     "socket.connect": "connected to a network address",

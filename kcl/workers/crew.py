@@ -16,10 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import connection, reduction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option
 from kcl.drivers.pocl import completing
 from kcl.handle import described

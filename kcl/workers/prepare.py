@@ -8,10 +8,9 @@ prepare is prepared here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import counted
 from kcl.cache import layer, layers, progress
 from kcl.errors import PrepareError

@@ -21,7 +21,6 @@ WARM_MODULES = [
     "kcl.base",
     "kcl.base.dtypes",
     "kcl.base.events",
-    "kcl.base.namedtuple",
     "kcl.base.process",
     "kcl.base.settings",
     "kcl.base.settings.option",

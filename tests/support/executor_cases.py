@@ -1038,6 +1038,7 @@ def _outcome(by, one, context, queue=None):
 def _hot(one, context):
     """Run a case three times on one Kernel and one queue: (the last outcome, how many kinds of calls were played)."""
     from kcl import launch
+    from kcl.line import bindings_of
 
     kernel, queue, usual = one[0](**one[1]), cl.CommandQueue(context), launch.HOT
     launch.HOT = 0
@@ -1046,7 +1047,7 @@ def _hot(one, context):
             outcome = _outcome("hot", (lambda: kernel, {}, one[2]), context, queue)
     finally:
         launch.HOT = usual
-    launchers = queue._kcl_bindings.launchers.values() if hasattr(queue, "_kcl_bindings") else ()
+    launchers = bindings_of(queue).launchers.values()
     return outcome, sum(play is not None for launcher in launchers for play in launcher.variants.values())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyopencl.array as cl_array
 
+from kcl.line import bindings_of
+
 
 def on(queue, values, dtype=np.float32):
     """Return a device array without events."""
@@ -15,5 +17,5 @@ def on(queue, values, dtype=np.float32):
 
 def launcher_on(queue):
     """Return the one launcher of a queue."""
-    (launcher,) = queue._kcl_bindings.launchers.values()
+    (launcher,) = bindings_of(queue).launchers.values()
     return launcher

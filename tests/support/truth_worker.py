@@ -18,7 +18,9 @@ import numpy as np
 import kcl
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.generate.stage import Given
+from kcl.generate.stage import Generate, Given
+from kcl.handle import origin_of
+from kcl.record.declarations import Task
 
 
 def main(how: str) -> None:
@@ -45,7 +47,8 @@ def main(how: str) -> None:
         answer["text"] = kernel.source(context)
         kcl.flush()
     else:
-        ready = obtain(kernel._line.generate, Given({}), Lead(kernel.name))
+        task = Task(kernel.name, program.build.function, {}, program.build.declared)
+        ready = obtain(Generate(origin_of(task)), Given({}), Lead(kernel.name))
         answer["text"] = ready.code.text.source
     answer["outcomes"] = outcomes
     answer["ran"] = len(program.RAN)

@@ -14,6 +14,7 @@ import pytest
 import truth_calls
 
 from kcl import launch
+from kcl.line import bindings_of
 
 KERNELS = int(os.environ.get("KCL_TRUTH_CALLS", "6"))
 SEED = int(os.environ.get("KCL_TRUTH_SEED", "1"))
@@ -54,7 +55,7 @@ class Sides:
 
     def plays(self):
         """Tell whether any call was played."""
-        launchers = self.queues[2]._kcl_bindings.launchers.values()
+        launchers = bindings_of(self.queues[2]).launchers.values()
         return any(play is not None for launcher in launchers for play in launcher.variants.values())
 
     def _bound(self, call):

@@ -173,10 +173,10 @@ class TestFences:
         assert {name for name, texts in constants() if settings.GENERATOR in texts} == {"base.settings"}
 
     def test_launch(self):
-        """The closed room imports errors, the base of value classes, and nothing else of kcl."""
+        """The closed room imports errors, and nothing else of kcl."""
         inner = [(path, name) for path, name in modules() if room(name) == "launch"]
         found = {inside(dotted) for path, name in inner for dotted, _typing, _line in imported(path, name)}
-        assert found - {None} <= {"errors", "base.namedtuple"} | {name for _path, name in inner}
+        assert found - {None} <= {"errors"} | {name for _path, name in inner}
 
     def test_size(self):
         """A newcomer can hold the rooms in mind: at most 20, of them at most 12 folders."""
@@ -211,7 +211,6 @@ class TestFences:
         cli = {name for name in NAMES if name.startswith("cli")}
         assert importing("dataclasses") <= cli | {"drivers.pocl.helper"}  # on a miss, or elsewhere
         assert importing("platformdirs") <= {"base.settings"}
-        assert places(r"from typing import [^\n]*\bNamedTuple\b") == {"base.namedtuple"}
 
 
 def mirrored(path):
@@ -237,17 +236,6 @@ class TestMirror:
         files = set((ROOT / "tests" / "unit").rglob("test_*.py"))
         strays = files - {mirrored(path) for path, _name in modules()}
         assert {path.name for path in strays} == {"test_entries.py", "test_layout.py"}
-
-
-# Tests of whole behaviours that still read a private name of kcl.
-READERS = {
-    "behaviour/test_recorder.py": {"_before", "_carry_out", "_key", "_state"},
-    "support/executor_cases.py": {"_kcl_bindings"},
-    "support/hot_calls.py": {"_kcl_bindings"},
-    "support/truth_pairs.py": {"_found"},
-    "support/truth_worker.py": {"_line"},
-    "truth/test_calls.py": {"_kcl_bindings"},
-}
 
 
 @functools.cache
@@ -280,9 +268,9 @@ def read_by(path):
 
 
 def test_private_names_are_read_by_unit_tests_only():
-    """A test outside tests/unit knows kcl by its public names, but for those that are still listed."""
+    """A test outside tests/unit knows kcl by its public names."""
     tests = ROOT / "tests"
     files = [path for path in tests.rglob("*.py") if path.relative_to(tests).parts[0] != "unit"]
     files = [path for path in files if "projects" not in path.parts and path.name != "test_benchmarks.py"]
     found = {path.relative_to(tests).as_posix(): read_by(path) for path in files}
-    assert {file: names for file, names in found.items() if names} == READERS
+    assert {file: names for file, names in found.items() if names} == {}

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 
 N = TypeVar("N", int, float)
 

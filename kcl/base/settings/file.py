@@ -14,9 +14,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 
 SIZE_LIMIT = 1 << 20

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import broken, columns_of, cut, folded, is_numeric, shortened
 
 TITLE = "title"

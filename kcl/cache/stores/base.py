@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Protocol
-
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple, Protocol
 
 SIZE_LIMIT = 1 << 30  # bytes of an entry
 ROW_LIMIT = 64 << 20  # bytes of an entry in a database

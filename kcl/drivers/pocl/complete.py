@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.build import options
 from kcl.build.program_key import header_parts, headers_in
 from kcl.cache import layers

@@ -13,11 +13,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kcl import caches
 from kcl.base import events, process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option
 from kcl.build.driver import Promise
 from kcl.cache import layers

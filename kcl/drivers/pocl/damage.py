@@ -12,8 +12,8 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 
 BITCODE = "program.bc"

@@ -18,8 +18,8 @@ import shutil
 import sys
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 MAGIC = b"poclbin\0"
 VERSION = 8

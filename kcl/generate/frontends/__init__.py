@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError, meant
 
 _FUNCTIONS = ("min", "max", "round_up")

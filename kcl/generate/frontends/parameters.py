@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError
 from kcl.generate.frontends.source import Array, Scalar, Source, dtype_of
 

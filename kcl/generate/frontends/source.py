@@ -7,9 +7,8 @@ import keyword
 import operator
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.errors import RecipeError
 from kcl.generate.frontends import expressions
 

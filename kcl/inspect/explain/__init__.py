@@ -12,9 +12,8 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
 from kcl.cache.key import Difference, Key, Part
 from kcl.inspect.explain import calls

@@ -19,9 +19,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
 from kcl.cache.key import Difference, Key, by_occurrence
 from kcl.inspect.explain.pairs import Call, Graph, Match, blanked, calls_of, matched, pieces, referenced, written

@@ -7,9 +7,9 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.names import of_kernel
 from kcl.cache import places
 from kcl.cache.entry import Entry

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-from kcl.base.namedtuple import NamedTuple
+from typing import Any, NamedTuple
 
 _CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\b""", re.DOTALL)
 _PIECES = re.compile(r"\\n|\n|, ")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
 from kcl.base.text.names import dtype, of_value
 from kcl.cache.key import Difference

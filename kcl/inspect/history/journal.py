@@ -14,11 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import events
 from kcl.base.events import OTHERS
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import digest_of

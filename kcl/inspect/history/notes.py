@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kcl.base import events
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.run_memo import driver_name
 from kcl.cache.stores.base import address

@@ -7,10 +7,9 @@ forked and spawned workers, and the ranks of MPI.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base.events import Asked
-from kcl.base.namedtuple import NamedTuple
 from kcl.inspect.history.records import COUNTERS, Counters, merged
 
 _DRIVERS = 32

@@ -10,10 +10,9 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, header_end, key_from, peek

@@ -16,9 +16,8 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory

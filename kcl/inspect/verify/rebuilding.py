@@ -14,9 +14,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache import places
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Listed

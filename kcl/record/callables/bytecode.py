@@ -15,8 +15,7 @@ import opcode
 from collections.abc import Iterator
 from itertools import islice
 from types import CodeType
-
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 _OPERATIONS = {name: op for name, op in opcode.opmap.items() if op < 256}  # those above are the compiler's own
 

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
+from typing import NamedTuple
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import PACKAGE
 from kcl.record.callables import readings
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.record.callables import values

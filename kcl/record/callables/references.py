@@ -6,8 +6,7 @@ A chain such as ``geometry.tiles.square`` is one reference: a root and two attri
 from __future__ import annotations
 
 from types import CodeType
-
-from kcl.base.namedtuple import NamedTuple
+from typing import NamedTuple
 
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
 UNKNOWN = "*"  # an attribute whose name is computed

@@ -12,10 +12,9 @@ import os
 import sys
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 from kcl.record.callables import distributions, witness
 from kcl.record.callables.distributions import ABSENT, PYTHON, USER
 from kcl.record.callables.readings import digest, references

@@ -14,10 +14,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import process
-from kcl.base.namedtuple import NamedTuple
 
 Facts = dict[str, str]
 

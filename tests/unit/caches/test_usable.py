@@ -85,13 +85,13 @@ class TestPocl:
     def test_usable(self, monkeypatch):
         """Where PoCL can use its cache nothing is said or set."""
         monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
-        assert usable.provide_pocl() == ""
+        assert caches.provide_pocl() == ""
         assert "POCL_CACHE_DIR" not in os.environ
 
     def test_variable_of_the_user(self, monkeypatch):
         """A directory that the user named is left as it is, and named."""
         monkeypatch.setenv("POCL_CACHE_DIR", "/proc/nowhere")
-        assert usable.provide_pocl().startswith("PoCL cannot use its cache /proc/nowhere (")
+        assert caches.provide_pocl().startswith("PoCL cannot use its cache /proc/nowhere (")
         assert os.environ["POCL_CACHE_DIR"] == "/proc/nowhere"
 
     def test_private(self, monkeypatch, tmp_path):
@@ -100,7 +100,7 @@ class TestPocl:
         monkeypatch.delenv("POCL_CACHE_DIR")
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-        said = usable.provide_pocl()
+        said = caches.provide_pocl()
         assert caches.directory("pocl") == os.environ["POCL_CACHE_DIR"] == f"{tmp_path}/kcl-{os.getuid()}/pocl"
         assert "set POCL_CACHE_DIR to a directory of your own" in said
 
