@@ -80,7 +80,7 @@ class Layer:
         self.place = place or stores[0].location
         self.notes: list[str] = []
         self.memory = Memory()
-        self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # what the blobs in memory hold, verified before
+        self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # of blobs in memory: half of a call by a new Kernel
         self._keeps_read = keeps_read
         self.strict = chosen.strict
         self.promote = chosen.promote
