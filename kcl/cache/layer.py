@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
-_UNPACKED = 256  # entries
 _FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes that are said once for all layers
 _SILENT = ("unable to open database file", "disk I/O error")  # what SQLite says of a full file system, among others
 _INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages in which no warning is the user's to mend
@@ -80,7 +79,6 @@ class Layer:
         self.place = place or stores[0].location
         self.notes: list[str] = []
         self.memory = Memory()
-        self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # what the blobs in memory hold, verified before
         self._keeps_read = keeps_read
         self.strict = chosen.strict
         self.promote = chosen.promote
@@ -124,9 +122,6 @@ class Layer:
                 return Found(None, "error", str(faults[0]), 0)
             if blob is None:
                 return Found(None, "miss", "not in the cache", 0)
-        known = self._unpacked.get(address)
-        if known is not None and known[0] is blob and known[1].key == key:
-            return Found(known[1], "hit", "", len(blob))
         try:
             entry = entry_at(address, blob, key)
         except Exception as error:
@@ -134,9 +129,6 @@ class Layer:
             return Found(None, "error", f"damaged entry set aside: {error}", 0)
         if self._keeps_read:
             self.memory.put(address, blob)
-            if len(self._unpacked) >= _UNPACKED:
-                self._unpacked.clear()
-            self._unpacked[address] = blob, entry
         return Found(entry, "hit", "", len(blob))
 
     def read(self, address: str) -> Entry | None:
