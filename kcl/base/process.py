@@ -27,7 +27,7 @@ made it, and the child makes its own at the first use. `at_exit` of the state th
 `atexit` does it. So a module makes a state with `at_exit` when there is something to do at exit, and not before.
 
 A module keeps for itself what a second cache has in common with the first one: constants, tables that imports fill,
-memos of pure functions (`functools.cache`, digests of code objects, encodings of key parts), what a thread does now
+memos of pure functions (`functools.cache`, digests of code objects), what a thread does now
 (`threading.local`), and the function that stands in place of `builtins.__import__`.
 """
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kcl import caches
-from kcl.cache.key import Part, common
+from kcl.cache.key import Part
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -64,7 +64,7 @@ def identity(device: cl.Device) -> tuple[Part, ...]:
     if _is_cpu(device):
         parts.append(Part("cpu features", cpu_features()))
     parts.extend(Part(f"variable {name}", value) for name, value in caches.code_variables())
-    return tuple(map(common, parts))
+    return tuple(parts)
 
 
 def cpu_features(file: str = "/proc/cpuinfo") -> str:

@@ -52,7 +52,7 @@ class Key:
     def encode(self) -> bytes:
         """Return the bytes of the grammar above; raise `TypeError` for a name or value that is not a text."""
         if self._encoded is None:
-            encoded = [_common.get(part) or _encode_part(part) for part in self.parts]
+            encoded = list(map(_encode_part, self.parts))
             self._encoded = b"".join([_word(len(encoded)), *encoded])
         return self._encoded
 
@@ -110,15 +110,6 @@ class Key:
     def __repr__(self) -> str:
         shown = ", ".join(f"{part.name}={_shorten(part.value)}" for part in self.parts)
         return f"<Key {self.digest[:12]}: {shown}>"
-
-
-_common: dict[Part, bytes] = {}
-
-
-def common(part: Part) -> Part:
-    """Remember the encoding of a part that stands in many keys of a process; returns it."""
-    _common[part] = _encode_part(part)
-    return part
 
 
 def _word(number: int) -> bytes:

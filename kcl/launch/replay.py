@@ -8,6 +8,7 @@ invoker's. Signatures hold numbers and no array.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from threading import get_ident
@@ -27,17 +28,14 @@ from kcl.launch.script import Form, Script, script
 if TYPE_CHECKING:
     from kcl.launch import Launcher
 
-# Bounds: signatures of one script, texts that stay compiled in a process, calls that are learned in vain.
+# Bounds: signatures of one script, calls that are learned in vain.
 _SIGNATURES = 32
-_CODES = 64
 _VAIN = 8
 # Numbers of which an invoker can only ask the value: none is absent, or an array, or of a class of the user.
 _WHOLE = {int}  # the types of the numbers in a tuple that is a size
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
 
 Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
-
-_codes: dict[str, CodeType] = {}
 
 
 def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) -> Callable[..., Any] | None:
@@ -262,10 +260,6 @@ def _unmanaged(
     return launch
 
 
+@functools.lru_cache(maxsize=64)
 def _compiled(text: str) -> CodeType:
-    code = _codes.get(text)
-    if code is None:
-        if len(_codes) >= _CODES:
-            _codes.clear()
-        code = _codes[text] = compile(text, "<kcl hot call>", "exec")
-    return code
+    return compile(text, "<kcl hot call>", "exec")

@@ -13,7 +13,7 @@ from typing import Any
 from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
-from kcl.cache.key import Part, common
+from kcl.cache.key import Part
 from kcl.record import kept, texts
 from kcl.record.callables import distributions
 
@@ -38,7 +38,7 @@ def parts(with_loopy: bool) -> tuple[Part, ...]:
     found = known.get(with_loopy)
     if found is None:
         kept.load()
-        found = known[with_loopy] = tuple([common(part) for part in _find(with_loopy)])
+        found = known[with_loopy] = tuple(_find(with_loopy))
     return found
 
 

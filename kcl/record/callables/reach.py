@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import NamedTuple
 
-from kcl.cache.key import Part, common
+from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, memo
 from kcl.record.callables.distributions import GENERATORS
@@ -26,9 +26,9 @@ from kcl.record.evidence import PARAMETER
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
 
 _HEAD = (
-    common(Part("kcl", FORMAT)),
-    common(Part("python", distributions.INTERPRETER)),
-    common(Part("optimize", str(sys.flags.optimize))),  # for loopy's invokers only
+    Part("kcl", FORMAT),
+    Part("python", distributions.INTERPRETER),
+    Part("optimize", str(sys.flags.optimize)),  # for loopy's invokers only
 )
 _FIELDS = frozenset({"dataclasses", "dataclasses.fields"})
 _GENERATORS = frozenset(GENERATORS)

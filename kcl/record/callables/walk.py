@@ -13,7 +13,7 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.cache.key import Key, Part, common
+from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.record.callables import classes, distributions, memo, unknown, unloaded, values
 from kcl.record.callables.chains import Chains, held
@@ -378,7 +378,7 @@ class Walk:
 @cache
 def distribution(name: str) -> Part:
     """Return the part of a distribution that code leads to; memoised."""
-    return common(Part(f"distribution {name}", distributions.reached(name)))
+    return Part(f"distribution {name}", distributions.reached(name))
 
 
 def _language_version(names: dict[str, Any]) -> str:
