@@ -171,22 +171,17 @@ def _of_user(application: str, environment: Mapping[str, str]) -> Place:
 def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
     """Return a directory of this user among those for temporary files, as tempfile and getpass find them.
 
-    They are not asked, since importing them takes longer than all the rest of a listing.
+    tempfile is not asked, since it writes there.
     """
+    import getpass
+
     deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.path.isdir(environment.get(name) or ""))
     why = next(deciding, "default")
-    usual = ("C:\\TEMP", "C:\\TMP") if sys.platform == "win32" else ("/tmp", "/var/tmp", "/usr/tmp")
-    folder = environment[why] if why != "default" else next((path for path in usual if os.path.isdir(path)), "")
-    user = next((environment[name] for name in ("LOGNAME", "USER", "LNAME", "USERNAME") if environment.get(name)), "")
-    if not user and sys.platform != "win32":
-        import pwd
-
-        try:
-            user = pwd.getpwuid(os.getuid())[0]
-        except KeyError:
-            user = f"uid_{os.getuid()}"
-    if not folder or not user:
-        return Place("", "")
+    folder = environment[why] if why != "default" else settings.temporary()
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # of Windows, of earlier Pythons, and now
+        user = f"uid_{os.getuid()}" if sys.platform != "win32" else ""
     for character in '\\/:*?"<>|':
         user = user.replace(character, "_")
     return Place(os.path.join(os.path.abspath(folder), prefix + user), why)

@@ -126,7 +126,7 @@ def _every(folders: list[str], files: dict[str, os.stat_result]) -> Iterator[tup
 def version(name: str) -> str:
     """Return the version of the owner that this Python, or this system, has; empty where it has none, or none is told.
 
-    Looks at the names of the installed distributions only, so that nothing is imported.
+    Looks at the names of the installed distributions only: importlib.metadata adds 25 ms to the 65 ms of `kcl status`.
     """
     row = ROWS[name]
     with suppress(OSError):
