@@ -207,7 +207,6 @@ READERS = {
     "behaviour/test_recorder.py": {"_before", "_carry_out", "_key", "_state"},
     "support/executor_cases.py": {"_kcl_bindings"},
     "support/hot_calls.py": {"_kcl_bindings"},
-    "support/truth_pairs.py": {"_found"},
     "support/truth_worker.py": {"_line"},
     "truth/test_calls.py": {"_kcl_bindings"},
 }

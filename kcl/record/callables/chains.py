@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from kcl.errors import UnknownInput
 from kcl.record.callables import distributions, unknown, unloaded, witness
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
-from kcl.record.callables.memo import MISSING
 from kcl.record.callables.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 
 if TYPE_CHECKING:
     from kcl.record.callables.walk import Walk
 
+MISSING = object()  # in the place of what a name is not bound to
 _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
 _CONSTANTS = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", "__debug__", "__doc__"})
 # what a module stores about its own place
@@ -51,14 +51,12 @@ class Chains:
                 try:
                     value = cells[name].cell_contents
                 except ValueError:
-                    self.walk.guards.steady = False
                     self.walk.add(f"closure {name} in {label}", "<empty>")
                     return
-                self.walk.guards.attributes.append((cells[name], "cell_contents", value))
                 self.value("closure", value, name, reference.attributes, label)
         elif (id(names), name, reference.attributes) not in self.followed:
             self.followed.add((id(names), name, reference.attributes))
-            value = self.walk.guards.binding(names, name)
+            value = names.get(name, MISSING)
             if name in _ABOUT_PLACE:
                 if root != NAME:  # the body of a class reads what it stores as __module__
                     self.place(name, value, label)
@@ -70,10 +68,8 @@ class Chains:
     def builtin_name(self, reference: Reference, names: dict[str, Any], label: str) -> None:
         """Take note of a name that is not among the globals."""
         name = reference.name
-        bound = self.walk.guards.binding
-        scope = bound(names, "__builtins__")
-        scope = builtins if scope is MISSING else scope
-        value = bound(scope if isinstance(scope, dict) else scope.__dict__, name)
+        scope = names.get("__builtins__", builtins)
+        value = (scope if isinstance(scope, dict) else scope.__dict__).get(name, MISSING)
         if value is MISSING:
             self.walk.add(f"global {name} in {label}", ABSENT)
         elif isinstance(value, FunctionType):
@@ -98,8 +94,6 @@ class Chains:
             if isinstance(lazy, str):
                 self.through(lazy, attributes, scope, path, label)
                 return
-            for name in ("__name__", "__file__", "__path__"):
-                self.walk.guards.binding(value.__dict__, name)
             library = self.walk.owner(value.__name__).kind != USER and not _is_namespace(value)
             if library or self.covers(value.__name__, value):
                 self.through(value.__name__, attributes, scope, path, label)
@@ -118,13 +112,12 @@ class Chains:
             if first == "__dict__":
                 break
             path = f"{path}.{first}"
-            inner = self.walk.guards.binding(value.__dict__, first)
+            inner = value.__dict__.get(first, MISSING)
             if inner is MISSING:
                 self.missing(value, first, attributes, scope, path, label)
                 return
             value = inner
         if attributes and isinstance(value, type):
-            self.walk.guards.named(value)
             self.walk.judge(".".join((value.__module__, value.__qualname__, *attributes)))
         self.bare(scope, value, path, label)
 
@@ -144,7 +137,6 @@ class Chains:
 
     def missing(self, module: ModuleType, name: str, rest: tuple[str, ...], scope: str, path: str, label: str) -> None:
         """Take note of a name that a module of the user lacks: a submodule not yet imported, a hook, or nothing."""
-        self.walk.guards.steady = False
         hook = module.__dict__.get("__getattr__")
         inner = f"{module.__name__}.{name}"
         if hasattr(module, "__path__") and (inner in sys.modules or unloaded.exists(inner)):
@@ -157,7 +149,6 @@ class Chains:
         whose = self.walk.owner(module)
         if whose.kind in (USER, ABSENT):
             loaded = sys.modules.get(module)
-            self.walk.guards.binding(sys.modules, module)
             if whose.kind == USER and loaded is not None and not self.covers(module, loaded):
                 self.value(scope, loaded, path, attributes, label)
             else:
@@ -171,7 +162,6 @@ class Chains:
             if path != module:
                 self.walk.add(f"{scope} {path} in {label}", f"module {module}")
         if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
-            self.walk.guards.binding(sys.__dict__, attributes[0])
             self.walk.add(f"{dotted} in {label}", self.walk.encoder.encode(getattr(sys, attributes[0])))
         elif whose.kind in (DISTRIBUTION, PYTHON) and attributes:
             self.patched(module, attributes, dotted, label)
@@ -209,25 +199,20 @@ class Chains:
 
         Where only the recipe imports it, one process has loaded it when the key is computed, and another has not.
         """
-        value = self.walk.guards.binding(module.__dict__, name)
+        value = module.__dict__.get(name)
         whose = self.walk.owner(module.__name__)
         if type(value) in _DATA and module is not sys and whose.kind in (DISTRIBUTION, PYTHON):
             self.knowable("value", value, f"{path}.{name}", label)
 
     def patched(self, module: str, attributes: tuple[str, ...], dotted: str, label: str) -> None:
         """Take note of a function or class of the user's that was put into a library."""
-        bound = self.walk.guards.binding
-        value: Any = bound(sys.modules, module)
+        value: Any = sys.modules.get(module)
         for name in attributes:
             if not isinstance(value, (ModuleType, type)):
                 return
-            value = bound(value.__dict__, name)
+            value = value.__dict__.get(name)
         if isinstance(value, (FunctionType, type)):
-            if isinstance(value, FunctionType):
-                origin = bound(value.__globals__, "__name__")
-            else:
-                self.walk.guards.named(value)
-                origin = value.__module__
+            origin = value.__globals__.get("__name__") if isinstance(value, FunctionType) else value.__module__
             if origin != module and (not isinstance(origin, str) or self.walk.owner(origin).kind == USER):
                 self.walk.add(f"replaced {dotted} in {label}", self.walk.encoder.encode(value))
 
@@ -235,11 +220,8 @@ class Chains:
         """Take note of an import statement in a function, or of what is taken from the module it binds."""
         if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
             return
-        if reference.level:
-            for name in ("__package__", "__name__", "__path__"):
-                self.walk.guards.binding(names, name)
         module = reference.module(_package(names))
-        if self.walk.guards.binding(sys.modules, module) is None:
+        if sys.modules.get(module, MISSING) is None:
             self.walk.add(f"import {module} in {label}", "blocked")
         attributes = reference.attributes
         if reference.root == IMPORT and attributes and distributions.is_namespace(module):

@@ -17,7 +17,7 @@ from types import FunctionType
 from kcl.base.namedtuple import NamedTuple
 from kcl.cache.key import Part, common
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions, memo
+from kcl.record.callables import distributions
 from kcl.record.callables.distributions import GENERATORS
 from kcl.record.callables.references import POSITIONS, READERS
 from kcl.record.callables.walk import Excusing, Walk, distribution
@@ -32,7 +32,6 @@ _HEAD = (
 )
 _FIELDS = frozenset({"dataclasses", "dataclasses.fields"})
 _GENERATORS = frozenset(GENERATORS)
-_READING = frozenset().union(*READERS.values())
 
 
 class Reached(NamedTuple):
@@ -58,15 +57,10 @@ def reach(
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"a recipe is a function, not {type(function).__name__}")
-    if excused is None:
-        known = memo.find(function, arguments)
-        if known is not None:
-            return _again(*known)
     directory, root = _directories(function)
     walk = Walk(function.__qualname__, root, excused)
     try:
         walk.recipe(function, frozenset(arguments))
-        alone = _Alone(walk)
         if isinstance(walk.encoder, Excusing):
             walk.encoder.strict = True
         for name, value in arguments.items():
@@ -80,32 +74,7 @@ def reach(
         raise UnknownInput(f"{walk.where()}: {error}") from None
     except RecursionError:
         raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
-    found = _reached(walk, directory)
-    if excused is None and root and alone.steady and alone.led_to_nothing_else(walk, len(arguments)):
-        _keep(function, tuple(arguments), alone, found, root)
-    return found
-
-
-class _Alone:
-    """What a walk had found when it had taken note of the recipe without its parameters."""
-
-    def __init__(self, walk: Walk) -> None:
-        self.steady = walk.guards.steady and walk.encoder.steady
-        self.guards, walk.guards = walk.guards, memo.Guards()
-        self.guards.attributes += walk.encoder.members
-        self.count = len(walk.parts)
-        self.front_ends, self.reached = frozenset(walk.front_ends), frozenset(walk.reached)
-
-    def led_to_nothing_else(self, walk: Walk, parameters: int) -> bool:
-        """Tell whether each parameter is one part, and no text was looked at that may change."""
-        new = walk.reached - self.reached
-        return (
-            len(walk.parts) == self.count + parameters
-            and self.front_ends == walk.front_ends
-            and (not new or (_can_use_loopy(self.front_ends) and new <= _GENERATORS))
-            and walk.mentions.isdisjoint(_READING)
-            and not _reads_types(walk)
-        )
+    return _reached(walk, directory)
 
 
 def _can_use_loopy(front_ends: frozenset[str]) -> bool:
@@ -125,31 +94,6 @@ def _reached(walk: Walk, directory: str) -> Reached:
         walk.chains.placed,
         lambda: _origins(walk),
     )
-
-
-def _keep(function: FunctionType, names: tuple[str, ...], alone: _Alone, found: Reached, root: str) -> None:
-    """Remember what the recipe alone led to."""
-    for name in ("__file__", "__package__"):
-        alone.guards.binding(function.__globals__, name)
-    parts = found.parts
-    begin = (len(_HEAD) if _HEAD[-1] in parts else len(_HEAD) - 1) + alone.count
-    end = begin + len(names)
-    before, after = parts[:begin], parts[end:]
-    distributions = frozenset([part.name.removeprefix("distribution ") for part in after])
-    memo.keep(memo.Found(function, alone.guards, names, distributions, root, before, after, found))
-
-
-def _again(known: memo.Found, parameters: list[Part], long: dict[str, str]) -> Reached:
-    """Return what a recipe reaches that was seen before, with other parameters."""
-    first: Reached = known.reached
-
-    def texts() -> dict[str, str]:
-        found = {name: text for name, text in first.texts().items() if not name.startswith(PARAMETER)}
-        whole = {f"sha256 {digest}": text for digest, text in long.items()}
-        return {**found, **{part.name: whole[part.value] for part in parameters if part.value in whole}}
-
-    parts = (*known.before, *parameters, *known.after)
-    return first._replace(parts=parts, texts=texts)
 
 
 def _mentioned(walk: Walk) -> None:

@@ -149,7 +149,6 @@ class Modules:
 
     def whole(self, name: str, module: ModuleType | None) -> str:
         """Count a module by its source and by what it imports; return its name."""
-        self.walk.guards.steady = False
         if module is None:
             witness.watch(name, witness.Watched(lambda: _is_unchanged(name), self.walk.holds))
         if name not in self.seen:

@@ -15,9 +15,9 @@ from typing import Any
 
 from kcl.cache.key import Key, Part, common
 from kcl.errors import UnknownInput
-from kcl.record.callables import classes, distributions, memo, unknown, unloaded, values
-from kcl.record.callables.chains import Chains, held
-from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, KCL, PYTHON, USER, Owner
+from kcl.record.callables import classes, distributions, unknown, unloaded, values
+from kcl.record.callables.chains import MISSING, Chains, held
+from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
 from kcl.record.callables.plain import label_of, name_of
 from kcl.record.callables.readings import digest, references
 from kcl.record.callables.references import UNKNOWN, Reference
@@ -52,7 +52,6 @@ class Walk:
     def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
         self.directory = directory
         self.excused = excused  # tells of a reason against the key whether a declaration cures it
-        self.guards = memo.Guards()
         self.parts: list[Part] = []
         self.front_ends: set[str] = set()
         self.reached: set[str] = set()  # distributions
@@ -89,8 +88,8 @@ class Walk:
         place = (id(module), name)
         if place in self.facts:
             return self.facts[place]
-        value: Any = module.__dict__.get(name, memo.MISSING)
-        if value is memo.MISSING:
+        value: Any = module.__dict__.get(name, MISSING)
+        if value is MISSING:
             return ABSENT
         if isinstance(value, ModuleType):
             return f"module {value.__name__}"
@@ -159,14 +158,12 @@ class Walk:
         """Return the text of kcl's own objects, a recipe as its function, and of functions of other languages."""
         kind = type(value)
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
-            self.guards.attributes.append((value, "function", value.function))
             return f"recipe {self.refer(value.function)}"
         if kind.__module__ == "kcl.record.face":
             if kind.__name__ == "Either":
                 return f"union of {self.encoder.each(value.members)}"
             return self.library("loopy", tuple(value.dotted.split(".")), self.owner("loopy"))
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
-            self.guards.steady = False
             return self.builtin(value)
         return None
 
@@ -178,20 +175,14 @@ class Walk:
         whose = self.owners.get(module)
         if whose is None:
             whose = self.owners[module] = distributions.owner(module)
-            loaded = self.guards.binding(sys.modules, module)
-            if isinstance(loaded, ModuleType):
-                self.guards.binding(loaded.__dict__, "__file__")
-            elif loaded is not memo.MISSING:
-                self.guards.steady = False
         return whose
 
     # Functions
 
     def function(self, function: FunctionType, skip: frozenset[str] = frozenset()) -> str:
         """Take note of a function's code and of all it refers to; ``skip`` names parameters that are given."""
-        self.guards.function(function)
-        module = self.guards.binding(function.__globals__, "__name__")
-        loaded = self.guards.binding(sys.modules, module) if isinstance(module, str) else None
+        module = function.__globals__.get("__name__")
+        loaded = sys.modules.get(module) if isinstance(module, str) else None
         if isinstance(loaded, ModuleType) and loaded.__dict__ is function.__globals__:
             whose = self.owner(str(module))
             if whose.kind not in (USER, ABSENT):
@@ -241,7 +232,6 @@ class Walk:
             return
         self.versions.add(id(names))
         chosen = _language_version(names)
-        self.guards.spaces.append((names, _language_version, chosen))
         if chosen:
             self.add(f"language version in {label}", chosen)
 
@@ -250,7 +240,6 @@ class Walk:
         text = self.library(module, (function.__qualname__,), whose)
         if function.__closure__ is None and not function.__dict__:
             return self.remember(function, text)
-        self.guards.steady = False
         label = self.unique(function.__qualname__)
         text = self.remember(function, f"{text} as {label}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -288,12 +277,7 @@ class Walk:
         whose = self.owner(module)
         made = module in _MAKERS and kind.__flags__ & classes.HEAP and not self.holds_class(module, kind)
         if (whose.kind not in (USER, ABSENT) and not made) or not kind.__flags__ & classes.HEAP:
-            self.guards.named(kind)
-            text = self.remember(kind, self.library(module, (kind.__qualname__,), whose))
-            if whose.kind in (DISTRIBUTION, PYTHON):
-                memo.known(kind, text, whose.name)
-            return text
-        self.guards.kind(kind)
+            return self.remember(kind, self.library(module, (kind.__qualname__,), whose))
         label = self.unique(kind.__qualname__)
         text = self.remember(kind, f"class {label}")
         before, self.place = self.place, (label, None)
@@ -313,23 +297,20 @@ class Walk:
 
     def holds_class(self, module: str, kind: type) -> bool:
         """Tell whether a module holds a class under its name; one that was made at run time it does not hold."""
-        loaded = self.guards.binding(sys.modules, module)
-        return isinstance(loaded, ModuleType) and self.guards.binding(loaded.__dict__, kind.__name__) is kind
+        loaded = sys.modules.get(module)
+        return isinstance(loaded, ModuleType) and loaded.__dict__.get(kind.__name__) is kind
 
     def virtual(self, kind: type) -> list[str]:
         """Count the classes that were registered with an abstract class; instances of them pass for its own."""
         if "_abc_impl" not in kind.__dict__:
             return []
-        found = classes.registered(kind)
-        self.guards.spaces.append((kind, classes.registered, found))
-        return [f"registered {self.refer(other)}" for other in found]
+        return [f"registered {self.refer(other)}" for other in classes.registered(kind)]
 
     # Modules
 
     def module(self, module: ModuleType) -> str:
         """Take note of a module that is used as a whole."""
         lazy = module.__dict__.get("__kcl_lazy_module__")
-        self.guards.binding(module.__dict__, "__name__")
         name = lazy if isinstance(lazy, str) else module.__name__
         whose = self.owner(name)
         if whose.kind == USER:
@@ -344,7 +325,6 @@ class Walk:
 
     def contents(self, module: ModuleType) -> None:
         """Count what a module of the user holds now, as far as it can be known; its source counts anyway."""
-        self.guards.steady = False
         for name, value in sorted(module.__dict__.items()):
             if name[:2] == "__" or isinstance(value, ModuleType):
                 continue

@@ -452,7 +452,6 @@ COMMON = {
     "base.process._all",  # every cache
     "base.events._beginnings",  # the function that keeps a journal
     *("cache.key._common", "launch.replay._codes"),  # encodings of key parts; compiled texts
-    *("record.callables.memo._found", "record.callables.memo._types"),  # of code
     *(f"record.callables.readings.{name}" for name in ("_places", "_references", "before", "now")),
 }
 
