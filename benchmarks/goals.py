@@ -252,8 +252,8 @@ GOALS = (
     *(
         Goal(f"direct key, {label}: microseconds a recipe, best process", _of("direct_key", figure), most=most)
         for label, figure, most in (
-            ("first time in a later process", lambda figures: Figure(*direct_key.best(figures, "first")), 200.0),
-            ("seen again", lambda figures: Figure(*direct_key.best(figures, "again")), 20.0),
+            ("first time in a process", lambda figures: Figure(*direct_key.best(figures, "first")), 600.0),
+            ("seen again", lambda figures: Figure(*direct_key.best(figures, "again")), 100.0),
         )
     ),
     Goal(

@@ -452,7 +452,7 @@ COMMON = {
     "base.process._all",  # every cache
     "base.events._beginnings",  # the function that keeps a journal
     *("cache.key._common", "launch.replay._codes"),  # encodings of key parts; compiled texts
-    *(f"record.callables.readings.{name}" for name in ("_places", "_references", "before", "now")),
+    *("record.callables.readings._digests", "record.callables.readings._references"),  # of code
 }
 
 
