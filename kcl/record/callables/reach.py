@@ -64,16 +64,16 @@ def reach(
         if isinstance(walk.encoder, Excusing):
             walk.encoder.strict = True
         for name, value in arguments.items():
-            walk.add(PARAMETER + name, walk.encoder.encode(value))
+            walk.notes.add(PARAMETER + name, walk.encoder.encode(value))
         if walk.encoder.shared:
-            walk.add("shared objects", walk.encoder.shorten("; ".join(walk.encoder.shared)))
+            walk.notes.add("shared objects", walk.encoder.shorten("; ".join(walk.encoder.shared)))
         _mentioned(walk)
     except UnknownInput as error:
-        if walk.located:
+        if walk.notes.located:
             raise
-        raise UnknownInput(f"{walk.where()}: {error}") from None
+        raise UnknownInput(f"{walk.notes.where()}: {error}") from None
     except RecursionError:
-        raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
+        raise UnknownInput(f"{walk.notes.where()}: what it reaches is nested too deeply; pass plain values") from None
     return _reached(walk, directory)
 
 
@@ -82,12 +82,14 @@ def _can_use_loopy(front_ends: frozenset[str]) -> bool:
 
 
 def _reached(walk: Walk, directory: str) -> Reached:
-    front_ends = frozenset(walk.front_ends)
+    front_ends = frozenset(walk.notes.front_ends)
     can_use_loopy = _can_use_loopy(front_ends)
     head = _HEAD if can_use_loopy else _HEAD[:2]
-    tail = [distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
+    tail = [
+        distribution(name) for name in sorted(walk.notes.reached | _GENERATORS if can_use_loopy else walk.notes.reached)
+    ]
     return Reached(
-        (*head, *walk.parts, *tail),
+        (*head, *walk.notes.parts, *tail),
         lambda: _texts(walk),
         front_ends,
         directory,
@@ -99,19 +101,19 @@ def _reached(walk: Walk, directory: str) -> Reached:
 def _mentioned(walk: Walk) -> None:
     """Count docstrings and annotations where reached code reads such."""
     sources = [*walk.sources]
-    for name in sorted(walk.mentions & POSITIONS):
+    for name in sorted(walk.notes.mentions & POSITIONS):
         _refuse_position(walk, name)
     for attribute, names in READERS.items():
-        if names & walk.mentions or (attribute == "__annotations__" and _reads_types(walk)):
+        if names & walk.notes.mentions or (attribute == "__annotations__" and _reads_types(walk)):
             for name, source in sources:
                 text = walk.encoder.encode(getattr(source, attribute, None))
                 if text not in ("None", "{}"):
-                    walk.add(f"{attribute} of {name}", text)
+                    walk.notes.add(f"{attribute} of {name}", text)
 
 
 def _reads_types(walk: Walk) -> bool:
     """Tell whether code may read the types of a dataclass's fields."""
-    return "type" in walk.mentions and not walk.noted.isdisjoint(_FIELDS)
+    return "type" in walk.notes.mentions and not walk.notes.noted.isdisjoint(_FIELDS)
 
 
 def _refuse_position(walk: Walk, name: str) -> None:
@@ -120,8 +122,8 @@ def _refuse_position(walk: Walk, name: str) -> None:
     for label, source in walk.sources:
         reference = mention(source.__code__, name) if isinstance(source, FunctionType) else None
         if reference is not None:
-            walk.place = label.removeprefix("code "), reference
-    walk.refuse(f"{name} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)")
+            walk.notes.place = label.removeprefix("code "), reference
+    walk.notes.refuse(f"{name} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)")
 
 
 def _texts(walk: Walk) -> dict[str, str]:
@@ -135,7 +137,9 @@ def _texts(walk: Walk) -> dict[str, str]:
         except (OSError, TypeError):
             continue
     long = {f"sha256 {digest}": text for digest, text in walk.encoder.long.items()}
-    found.update({part.name: long[part.value] for part in walk.parts if part.value in long and part.name not in found})
+    found.update(
+        {part.name: long[part.value] for part in walk.notes.parts if part.value in long and part.name not in found}
+    )
     return found
 
 
