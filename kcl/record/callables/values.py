@@ -334,7 +334,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
         return None
     from kcl.record.callables import arrays
 
-    return arrays.numpy_object(encoder, numpy, value) if own else arrays.opencl_object(encoder, value)
+    return arrays.numpy_object(encoder.encode, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:
