@@ -33,14 +33,13 @@ def measured(effort: Effort) -> dict[str, Any]:
         root = pathlib.Path(name)
         copied(root / "project")
 
-        def run(cache: str) -> dict[str, float]:
-            child = measure.run("drive_direct_key.py", "keys", str(root / "project"), cache=root / cache)
+        def run() -> dict[str, float]:
+            child = measure.run("drive_direct_key.py", "keys", str(root / "project"), cache=root / "cache")
             return dict(json.loads(child.output))
 
-        unread = [run(f"cache {number}")["first"] for number in range(effort.series * 3)]
-        keys = [run("cache 0") for _ in unread]
+        keys = [run() for _ in range(effort.series * 3)]
         child = measure.run("drive_direct_key.py", "observed", str(10 * effort.series), cache=root / "cache")
-    return {"keys": keys, "unread": unread, "observed": json.loads(child.output)}
+    return {"keys": keys, "observed": json.loads(child.output)}
 
 
 def copied(directory: pathlib.Path) -> None:
@@ -70,13 +69,12 @@ def lines(found: dict[str, Any]) -> Iterable[str]:
     columns = {name: [process[name] for process in found["keys"]] for name in found["keys"][0]}
     yield f"direct keys of {RECIPES} recipes, microseconds a recipe: median (smallest..largest) of processes"
     for name, label in (
-        ("first", "first time in a later process"),
+        ("first", "first time in a process"),
         ("other", "  all but the process's first key"),
         ("again", "seen again, another parameter"),
         ("dis", "yardstick: dis of the same code"),
     ):
         yield f"  {label:<36}{spread(columns[name], 1)}"
-    yield f"  {'first time in the first process':<36}{spread(found['unread'], 1)}"
     for name in ("first", "again"):
         ratios = [key / yardstick for key, yardstick in zip(columns[name], columns["dis"], strict=True)]
         yield f"  {f'{name} / dis':<36}{statistics.median(ratios):.2f}"

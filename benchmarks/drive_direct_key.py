@@ -25,7 +25,6 @@ from kcl.cache.lookup import find
 from kcl.generate import frontends, run
 from kcl.generate.origins.walked import Walked, reached
 from kcl.generate.stage import Generate, Given
-from kcl.record import kept
 from kcl.record.declarations import PURE, Task
 
 RECIPES = 42
@@ -37,19 +36,11 @@ def main() -> None:
 
 
 def keys(directory: pathlib.Path) -> dict[str, float]:
-    """Time the key of every recipe for the first time, and again with another value of a parameter.
-
-    What the last process has left is read first, which counts, and at the end this one leaves what is new.
-    """
+    """Time the key of every recipe for the first time, and again with another value of a parameter."""
     functions = recipes(directory)
     assert all(type(function).__name__ == "function" for function in functions)
     layers.generator()  # is opened before a key is computed
-    begin = time.perf_counter()
-    kept.load()
-    loaded = time.perf_counter() - begin
     first = [timed(Task(f.__name__, f, arguments(f, 1), PURE)) for f in functions]
-    first[0] += loaded
-    kept.write()
     again = [timed(Task(f.__name__, f, arguments(f, 2), PURE)) for f in functions]
     begin = time.perf_counter()
     for function in functions:

@@ -27,12 +27,11 @@ QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a
 JOURNAL = "journal"  # the counts and misses of each process that has ended
 LISTING = "listing"  # summaries of long listings
 NOTES = "notes"  # switches that came too late, each for a week
-READINGS = "readings"  # what the files of a run's modules say, for the next run like it
 ORDERS = "orders"  # the programs that a run asked for, in their order
 RESTLESS = "restless"  # the recipes whose code was new in the last runs
 PINS = "pins"  # the kernels that the bounds on the stores do not touch
 SPACE = "space"  # a file: how many bytes the entries took when somebody measured them, and what came since
-SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, PINS, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning")
+SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, PINS, QUARANTINE, RESTLESS, SPACE, "tuning")
 
 DISMISSED = "dismissed"  # in a machine's folder of jobs: the helper ends as soon as no job waits
 HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache

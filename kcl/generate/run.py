@@ -14,7 +14,7 @@ from kcl.cache.key import Key, Part
 from kcl.generate import frontends
 from kcl.generate.rows import Outcome, dtype_parts
 from kcl.record import beside, manifest, observe, recorder
-from kcl.record.callables import distributions, witness
+from kcl.record.callables import distributions
 from kcl.record.declarations import NOTHING, Declared, Task
 from kcl.record.evidence import Evidence
 from kcl.record.manifest import Read
@@ -30,9 +30,8 @@ def run(task: Task, reached: Reached | None) -> Outcome:
     """Run the recipe; what it reads is described as of now."""
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
-    with witness.holding():
-        # Where nobody can tell what the recipe returns, it may be loopy's.
-        result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
+    # Where nobody can tell what the recipe returns, it may be loopy's.
+    result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     place = place_of(reached)
     refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
     files = sorted({*observed.files, *result.reads})

@@ -242,10 +242,9 @@ def _write_journal() -> None:
         from kcl.inspect.history import journal
 
         journal.fold()
-    for name in ("kcl.drivers.pocl.orders", "kcl.record.kept"):
-        remembered = sys.modules.get(name)
-        if remembered is not None:  # else there is nothing to be written
-            remembered.write()
+    orders = sys.modules.get("kcl.drivers.pocl.orders")
+    if orders is not None:  # else there is nothing to be written
+        orders.write()
     if any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
         if late := _late():
             from kcl.inspect.history import notes

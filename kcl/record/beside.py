@@ -14,7 +14,7 @@ from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Part
-from kcl.record import kept, texts
+from kcl.record import texts
 from kcl.record.callables import distributions
 
 FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
@@ -37,7 +37,6 @@ def parts(with_loopy: bool) -> tuple[Part, ...]:
     known = _state().parts
     found = known.get(with_loopy)
     if found is None:
-        kept.load()
         found = known[with_loopy] = tuple(_find(with_loopy))
     return found
 

@@ -284,7 +284,7 @@ def _walk(value: Any) -> tuple[str, list[Part]]:
 
     walk = Walk("an argument of loopy", "")
     text = walk.encoder.encode(value)
-    parts = [*walk.parts, *map(distribution, walk.reached)]
+    parts = [*walk.notes.parts, *map(distribution, walk.notes.reached)]
     if walk.encoder.shared:
         parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
     return text, sorted(parts)

@@ -132,7 +132,6 @@ def document() -> dict:
         },
         "direct_key": {
             "keys": [{"first": 100.0, "other": 90.0, "again": 10.0, "dis": 200.0}],
-            "unread": [300.0],
             "observed": [[1.0, 1.0]],
         },
     }

@@ -47,7 +47,6 @@ WARM_MODULES = [
     "kcl.cache.lookup",
     "kcl.cache.makers",
     "kcl.cache.places",
-    "kcl.cache.run_memo",
     "kcl.cache.stores",
     "kcl.cache.stores.base",
     "kcl.cache.stores.busy",
@@ -90,7 +89,6 @@ WARM_MODULES = [
     "kcl.record.evidence",
     "kcl.record.face",
     "kcl.record.imports",
-    "kcl.record.kept",
     "kcl.record.manifest",
     "kcl.record.proofs",
     "kcl.record.record",
@@ -101,6 +99,7 @@ WARM_MODULES = [
 ]
 # What PoCL needs beside, with two processors.
 POCL_MODULES = [
+    "kcl.cache.run_memo",
     "kcl.drivers.pocl",
     "kcl.drivers.pocl.completing",
     "kcl.drivers.pocl.driver",

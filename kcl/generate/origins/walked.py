@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.cache.key import Key, Part
 from kcl.generate.rows import Base, Outcome
-from kcl.record import beside, kept
+from kcl.record import beside
 from kcl.record.callables.reach import Reached, reach
 from kcl.record.declarations import NOTHING, PURE, Task
 from kcl.record.evidence import Evidence, site_of
@@ -36,7 +36,6 @@ class Walked:
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
-        kept.load()
         self._reached = found = reached(self._task)
         self.front_ends, self.directory = found.front_ends, found.directory
         more = [*beside.own(), *(beside.switches() if found.front_ends != {"opencl"} else ())]

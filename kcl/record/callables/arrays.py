@@ -7,36 +7,32 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from kcl.record.callables.classes import attributes
 from kcl.record.callables.plain import name_of
 from kcl.record.callables.unknown import refuse
 
-if TYPE_CHECKING:
-    from kcl.record.callables.values import Encoder
+Encode = Callable[[Any], str]  # the text of any value
 
 
-def numpy_object(encoder: Encoder, numpy: Any, value: Any) -> str:
+def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
     """Encode a dtype, array, scalar or ufunc of numpy, which is imported."""
     if isinstance(value, numpy.dtype):
-        return _dtype(encoder, value)
+        return _dtype(encode, value)
     if isinstance(value, numpy.ndarray):
-        text = (
-            f"array({_dtype(encoder, value.dtype)}, {value.shape!r}, {_content(encoder, numpy, value)}{_laid(value)})"
-        )
+        text = f"array({_dtype(encode, value.dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
         if type(value) is numpy.ndarray:
             return text
         getattr(value, "fill_value", None)  # a masked array makes it when it is first asked for
         held = [
-            f", {name_of(name)}={encoder.encode(attribute)}"
-            for name, attribute in attributes(value)
-            if name != "_sharedmask"
+            f", {name_of(name)}={encode(attribute)}" for name, attribute in attributes(value) if name != "_sharedmask"
         ]
-        return f"{encoder.encode(type(value))} {text}{''.join(held)}"
+        return f"{encode(type(value))} {text}{''.join(held)}"
     if isinstance(value, numpy.generic):
         if value.dtype.fields or value.dtype.hasobject:
-            return f"numpy {_content(encoder, numpy, numpy.asarray(value))} of {_dtype(encoder, value.dtype)}"
+            return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, value.dtype)}"
         text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
         return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
     name = str(getattr(value, "__name__", ""))
@@ -51,28 +47,28 @@ def _laid(array: Any) -> str:
     return strides if array.flags.writeable else f"{strides}, read-only"
 
 
-def _dtype(encoder: Encoder, dtype: Any) -> str:
+def _dtype(encode: Encode, dtype: Any) -> str:
     """Encode a dtype with names, offsets, sizes and alignment of its fields."""
     if dtype.metadata is not None:
-        return f"{_layout(encoder, dtype)} with {encoder.encode(dict(dtype.metadata))}"
-    return _layout(encoder, dtype)
+        return f"{_layout(encode, dtype)} with {encode(dict(dtype.metadata))}"
+    return _layout(encode, dtype)
 
 
-def _layout(encoder: Encoder, dtype: Any) -> str:
+def _layout(encode: Encode, dtype: Any) -> str:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        return f"dtype({_dtype(encoder, base)}, {shape!r})"
+        return f"dtype({_dtype(encode, base)}, {shape!r})"
     if dtype.fields is None:
         return f"dtype({dtype.str!r})"
     fields = []
     for name in dtype.names:
         field = dtype.fields[name]
-        title = f" {encoder.encode(field[2])}" if len(field) > 2 else ""
-        fields.append(f"{name!r} at {field[1]}{title}: {_dtype(encoder, field[0])}")
+        title = f" {encode(field[2])}" if len(field) > 2 else ""
+        fields.append(f"{name!r} at {field[1]}{title}: {_dtype(encode, field[0])}")
     return f"dtype({{{', '.join(fields)}}}, {dtype.itemsize}, {'aligned' if dtype.isalignedstruct else 'packed'})"
 
 
-def _content(encoder: Encoder, numpy: Any, array: Any) -> str:
+def _content(encode: Encode, numpy: Any, array: Any) -> str:
     """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
     array = (
         array.view(numpy.ndarray)
@@ -80,23 +76,23 @@ def _content(encoder: Encoder, numpy: Any, array: Any) -> str:
         else numpy.asarray(array)
     )
     if array.dtype.fields:
-        return ", ".join(_content(encoder, numpy, array[name]) for name in array.dtype.names)
+        return ", ".join(_content(encode, numpy, array[name]) for name in array.dtype.names)
     if array.dtype.hasobject:
-        return encoder.encode(array.ravel().tolist())
+        return encode(array.ravel().tolist())
     if array.size <= 4 and array.dtype.kind in "biu":
         return repr(array.ravel().tolist())
     return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-def opencl_object(encoder: Encoder, value: Any) -> str:
+def opencl_object(encode: Encode, value: Any) -> str:
     """Encode devices, contexts and queues of pyopencl by what their devices are."""
     opencl: Any = sys.modules["pyopencl"]
     if isinstance(value, opencl.Device):
         return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"
     if isinstance(value, opencl.Context):
-        return f"context({encoder.each(value.devices)})"
+        return f"context({', '.join(map(encode, value.devices))})"
     if isinstance(value, opencl.CommandQueue):
-        return f"queue({encoder.encode(value.device)}, {int(value.properties)})"
+        return f"queue({encode(value.device)}, {int(value.properties)})"
     if isinstance(value, opencl.Platform):
         return f"platform({value.name!r}, {value.vendor!r}, {value.version!r})"
     return refuse(value)

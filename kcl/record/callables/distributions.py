@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from kcl.base import process
 from kcl.base.settings import PACKAGE
-from kcl.record.callables import readings
 
 INTERPRETER = (  # which counts for the standard library
     f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
@@ -35,7 +34,7 @@ _PACKAGES = ("site-packages", "dist-packages")
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 # Lines of a record that do not count: of files outside of the directory, about the installation, left by an editable
 # install beside its metadata, and without a digest (compiled files, the record itself).
-_VOLATILE = rb"\.\.|.*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),|.*,$"
+_volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
 # what metadata says of other distributions
 _REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
 
@@ -338,7 +337,7 @@ def _is_installed(distribution: str) -> bool:
 def _identify(distribution: str) -> str:
     site, folder = _state().homes[distribution]
     version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
-    digest = readings.text("record", site.record(folder), _digest_of_record)
+    digest = _digest_of_record(site.record(folder))
     if digest:
         return f"{version} {digest}"
     place = locate(distribution.replace("-", "_"))
@@ -347,7 +346,8 @@ def _identify(distribution: str) -> str:
 
 def _digest_of_record(record: bytes) -> str:
     """Digest the lines of a record that count; empty where none does."""
-    lines = sorted([line for line in record.splitlines() if line and not re.match(_VOLATILE, line)])
+    listed = [line for line in record.splitlines() if line and line[-1:] != b","]
+    lines = sorted([line for line in listed if not _volatile(line)])
     return hashlib.sha256(b"\n".join(lines)).hexdigest() if lines else ""
 
 
@@ -391,15 +391,7 @@ def own() -> str:
     distribution = _installer("kcl", place) if place is not None and place.path == PACKAGE else None
     if distribution is not None:
         return _identify(distribution)
-    lines = [PACKAGE]
-    for inside, path in sorted(_files(PACKAGE)):
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        lines.append(f"{inside} {status.st_size} {status.st_mtime_ns}")
-    listing = "\n".join(lines).encode("utf-8", "surrogateescape")
-    return f"checkout {readings.text('kcl', listing, lambda _: content(PACKAGE))}"
+    return f"checkout {content(PACKAGE)}"
 
 
 def content(path: str) -> str:
@@ -430,4 +422,4 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
         for name in names:
             if name.endswith(_SUFFIXES):
                 file = os.path.join(folder, name)
-                yield os.path.relpath(file, path).replace(os.sep, "/"), file
+                yield file[len(path) + 1 :].replace(os.sep, "/"), file

@@ -58,8 +58,6 @@ class Encoder:
         self.depths: dict[int, int] = {}
         self.done: dict[int, tuple[object, str]] = {}
         self.lowest = _LATER
-        self.steady = True  # nothing was seen that can change in place
-        self.members: list[tuple[Any, str, Any]] = []  # what descriptors hold: object, name of the attribute, value
         self.long: dict[str, str] = {}  # digest -> the text that was too long
         self.inside = 0  # objects of libraries, sets without an order
         self.met: dict[int, tuple[object, int]] = {}  # objects that can be told from equal ones, numbered
@@ -149,16 +147,10 @@ class Encoder:
         kind = type(value)
         writer = _COMPOSED.get(kind)
         if writer is not None:
-            if kind in _MEMBERS:
-                self.members += [(value, name, getattr(value, name)) for name in _MEMBERS[kind]]
-            elif kind not in _LASTING:
-                self.steady = False
             return writer(self, value)
         own = self.walker.describe(value)
         if own is not None:
             return own
-        if not _lasts(value):
-            self.steady = False
         word = getattr(type(value), "__kcl_key__", None)
         if word is not None:
             return f"{self.encode(type(value))} says {self.encode(word(value))}"
@@ -324,29 +316,12 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 
 # objects without a name of which code may ask whether it is another one
 _TOLD_APART = frozenset({list, dict, set, bytearray, object})
-# what cannot change in place but by what it holds; what does so through attributes that are read
+# what cannot change in place but by what it holds
 _LASTING = frozenset({tuple, frozenset, slice, types.MethodType, types.CodeType})
-_MEMBERS: dict[type, tuple[str, ...]] = {
-    property: ("fget", "fset", "fdel"),
-    staticmethod: ("__func__",),
-    classmethod: ("__func__",),
-}
 
 
 def _is_numpy(kind: type) -> bool:
     return kind.__module__ in ("numpy", "numpy.dtypes")
-
-
-def _lasts(value: Any) -> bool:
-    """Tell whether an object of numpy or pathlib stays as it is."""
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and hasattr(numpy, "ndarray"):
-        if isinstance(value, numpy.dtype):
-            return value.fields is None and value.subdtype is None and value.metadata is None
-        if isinstance(value, (numpy.number, numpy.bool_)):
-            return True
-    paths: Any = sys.modules.get("pathlib")
-    return paths is not None and type(value) in (paths.PosixPath, paths.PurePosixPath, paths.WindowsPath)
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
@@ -359,7 +334,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
         return None
     from kcl.record.callables import arrays
 
-    return arrays.numpy_object(encoder, numpy, value) if own else arrays.opencl_object(encoder, value)
+    return arrays.numpy_object(encoder.encode, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:

@@ -451,8 +451,7 @@ class TestTwoCaches:
 COMMON = {
     "base.process._all",  # every cache
     "base.events._beginnings",  # the function that keeps a journal
-    *("record.callables.memo._found", "record.callables.memo._types"),  # of code
-    *(f"record.callables.readings.{name}" for name in ("_places", "_references", "before", "now")),
+    *("record.callables.readings._digests", "record.callables.readings._references"),  # of code
 }
 
 

@@ -277,7 +277,6 @@ import kcl
 from kcl.cache import flight
 from kcl.build import entries
 from kcl.generate import run
-from kcl.record.callables import witness
 
 class Unreadable:
     @staticmethod

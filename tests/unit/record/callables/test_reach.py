@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
+import itertools
 import pathlib
 import shutil
 import subprocess
 import sys
+import textwrap
+import types
+from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -216,9 +223,9 @@ class TestProcesses:
         assert Project(tmp_path).parts(action=ran + "; import lazily; lazily.SHIFT = 0") != base
         assert Project(tmp_path).parts(action=ran + "; import lazily; lazily.SHIFT = 59") == base
 
-    def test_nothing_is_imported(self, tmp_path: pathlib.Path) -> None:
-        """Neither numpy nor pyopencl nor loopy nor the recipe's own imports are imported for a key."""
-        assert Project(tmp_path).answer()["modules"] == []
+    def test_no_library_is_imported(self, tmp_path: pathlib.Path) -> None:
+        """Of the recipe's imports the user's own are imported for a key; numpy, pyopencl and loopy are not."""
+        assert Project(tmp_path).answer()["modules"] == ["lazily"]
 
     def test_optimisation(self, tmp_path: pathlib.Path) -> None:
         """``python -O`` is noise to a recipe of OpenCL C, until an assertion is reached."""
@@ -433,3 +440,186 @@ class TestParameters:
 
 def _recipe(value: object, other: int = 2) -> object:
     return value, other
+
+
+REPLACED_FILES = {
+    "recipes": """
+        import functools
+        import math
+        import pathlib
+        import string
+        from {far} import picked
+        import {far} as far
+
+        TILE = 16
+        NAMES = ("a", ("b", 2.5), frozenset("cd"))
+        HERE = pathlib.PurePosixPath("/somewhere")
+
+        def logged(function):
+            @functools.wraps(function)
+            def wrapper(*args):
+                return function(*args) + TILE
+            return wrapper
+
+        @logged
+        def helper(n):
+            return n + 1
+
+        def defaulted(n, by=2, *, shift=3):
+            return n * by + shift
+
+        def closing(n):
+            def inner():
+                return n
+            return inner
+
+        closed = closing(5)
+
+        class Base:
+            pad = 4
+
+        class Other:
+            pad = 6
+
+        class Layout(Base):
+            name = "layout"
+
+            def size(self, n):
+                return n + self.pad
+
+            @property
+            def area(self):
+                return 7
+
+            @staticmethod
+            def origin():
+                return 8
+
+            @classmethod
+            def make(cls):
+                return cls()
+
+        def build(n, kind=float, given=None):
+            import loopy as lp
+            value = helper(n) + defaulted(n) + closed() + far.used() + picked() + Layout.make().size(n)
+            return lp.make_kernel(str(NAMES), string.digits, HERE, oct(n), math.sqrt(value), kind, given)
+    """,
+    "far": """
+        from {farther} import VALUE
+
+        def used():
+            return VALUE
+
+        def picked():
+            return 9
+
+        def other():
+            return 10
+    """,
+    "farther": "VALUE = 11",
+}
+_numbers = itertools.count()
+
+
+def nothing(*_arguments: object) -> int:
+    return 0
+
+
+CHANGES: dict[str, Callable[[types.ModuleType], object]] = {
+    "constant": lambda m: setattr(m, "TILE", 17),
+    "type of a constant": lambda m: setattr(m, "TILE", 16.0),
+    "tuple": lambda m: setattr(m, "NAMES", ("a",)),
+    "path": lambda m: setattr(m, "HERE", m.pathlib.PurePosixPath("/elsewhere")),
+    "function": lambda m: setattr(m, "helper", m.defaulted),
+    "function's code": lambda m: setattr(m.helper.__wrapped__, "__code__", (lambda n: n + 2).__code__),
+    "decorator's code": lambda m: setattr(m.logged, "__code__", (lambda f: f).__code__),
+    "wrapped function": lambda m: setattr(m.helper, "__wrapped__", m.closed),
+    "what a wrapper calls": lambda m: setattr(m.helper.__closure__[0], "cell_contents", m.closed),
+    "attribute of a function": lambda m: setattr(m.defaulted, "level", 3),
+    "attributes of a function made anew": lambda m: setattr(m.helper, "__dict__", {"__wrapped__": m.closed}),
+    "name of a function": lambda m: setattr(m.defaulted, "__qualname__", "renamed"),
+    "default": lambda m: setattr(m.defaulted, "__defaults__", (4,)),
+    "mutable default": lambda m: setattr(m.defaulted, "__defaults__", ([4],)),
+    "keyword default": lambda m: setattr(m.defaulted, "__kwdefaults__", {"shift": 5}),
+    "keyword default in place": lambda m: m.defaulted.__kwdefaults__.update(shift=5),
+    "keyword default gone": lambda m: m.defaulted.__kwdefaults__.clear(),
+    "cell": lambda m: setattr(m.closed.__closure__[0], "cell_contents", 6),
+    "recipe's code": lambda m: setattr(m.build, "__code__", m.defaulted.__code__.replace(co_name="build")),
+    "class": lambda m: setattr(m, "Layout", m.Other),
+    "class attribute": lambda m: setattr(m.Layout, "name", "other"),
+    "new class attribute": lambda m: setattr(m.Layout, "extra", 1),
+    "class attribute gone": lambda m: delattr(m.Layout, "name"),
+    "method": lambda m: setattr(m.Layout, "size", nothing),
+    "method's code": lambda m: setattr(m.Layout.size, "__code__", nothing.__code__),
+    "property's function": lambda m: setattr(m.Layout.area.fget, "__code__", nothing.__code__),
+    "property made anew": lambda m: m.Layout.__dict__["area"].__init__(nothing),
+    "static method made anew": lambda m: m.Layout.__dict__["origin"].__init__(lambda: 4),
+    "attribute of a base": lambda m: setattr(m.Base, "pad", 5),
+    "bases": lambda m: setattr(m.Layout, "__bases__", (m.Other,)),
+    "name of a class": lambda m: setattr(m.Layout, "__qualname__", "Renamed"),
+    "function of another module": lambda m: setattr(m.far, "used", m.far.other),
+    "constant two modules away": lambda m: setattr(m.far, "VALUE", 12),
+    "name that was imported": lambda m: setattr(m, "picked", m.far.other),
+    "module": lambda m: setattr(m, "far", types.SimpleNamespace(used=m.closed)),
+    "name of a module": lambda m: setattr(m.far, "__name__", "renamed"),
+    "module in the table": lambda m: sys.modules.pop(m.far.__name__),
+    "builtin shadowed": lambda m: setattr(m, "oct", nothing),
+    "builtin replaced": lambda m: setattr(builtins, "oct", m.closed),
+    "library function replaced": lambda m: setattr(m.math, "sqrt", m.closed),
+    "value of a library": lambda m: setattr(m.string, "digits", m.closed),
+    "language version": lambda m: setattr(m, "LOOPY_USE_LANGUAGE_VERSION_2018_2", 1),
+    "library loaded": lambda _: sys.modules.setdefault("loopy", types.ModuleType("loopy")),
+    "place of the module": lambda m: setattr(m, "__file__", "/elsewhere/recipes.py"),
+    "nothing": nothing,
+    "unreached name": lambda m: setattr(m, "UNREACHED", 1),
+    "unreached name in another module": lambda m: setattr(m.far, "other", None),
+    "list in place of a constant": lambda m: setattr(m, "TILE", [1]),
+}
+
+
+UNCHANGED = {
+    *("nothing", "unreached name", "unreached name in another module", "decorator's code"),
+    *("module in the table", "library loaded", "place of the module"),
+}
+
+
+@pytest.fixture
+def module(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """The files above under names of their own; what the process shares is put back."""
+    number = next(_numbers)
+    names = {name: f"memo_{name}_{number}" for name in REPLACED_FILES}
+    for name, text in REPLACED_FILES.items():
+        (tmp_path / f"{names[name]}.py").write_text(textwrap.dedent(text).format(**names))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = importlib.import_module(names["recipes"])
+    monkeypatch.setattr(builtins, "oct", oct)
+    monkeypatch.setattr(found.math, "sqrt", found.math.sqrt)
+    monkeypatch.setattr(found.string, "digits", found.string.digits)
+    monkeypatch.setitem(sys.modules, "loopy", None)
+    monkeypatch.delitem(sys.modules, "loopy")
+    return found
+
+
+class TestReplaced:
+    """What a program replaces in its process counts at the next key."""
+
+    @pytest.mark.parametrize("name", CHANGES)
+    def test_change(self, name: str, module: types.ModuleType) -> None:
+        """Whatever is replaced that the recipe reaches, the key is another one, or cannot be known."""
+        arguments = {"n": 3, "kind": np.float32, "given": (1, "x")}
+        before = reach(module.build, arguments).parts
+        CHANGES[name](module)
+        try:
+            after = reach(module.build, arguments).parts
+        except UnknownInput:
+            after = ()
+        assert (after == before) == (name in UNCHANGED)
+
+    def test_texts(self, module: types.ModuleType) -> None:
+        """Texts are those of these parameters."""
+        reach(module.build, {"n": "x" * 1000, "kind": float, "given": "z" * 1000})
+        found = reach(module.build, {"n": "y" * 1000, "kind": float, "given": 1})
+        parameters = {name: text for name, text in found.texts().items() if name.startswith("parameter")}
+        assert parameters == {"parameter n": repr("y" * 1000)}
+        assert found.texts()["code helper"].lstrip().startswith("@logged")
+        assert found.origins()["code build"][0] == module.__name__
