@@ -18,7 +18,9 @@ from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
 from kcl.cache.key import Difference, Key, Part
 from kcl.inspect.explain import calls
-from kcl.inspect.explain.calls import Record, Said
+from kcl.inspect.explain import record as records
+from kcl.inspect.explain.calls import Said
+from kcl.inspect.explain.record import Record
 from kcl.inspect.explain.words import About, Origin, alike, sentence, telling
 from kcl.record.evidence import PARAMETER
 
@@ -110,7 +112,7 @@ def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None)
     """
     found = nearest(key, known, record)
     other = found.texts() if found is not None else Texts()
-    if found is None or other.record is None or not calls.is_akin(other.record, calls.named(record, other.record)):
+    if found is None or other.record is None or not records.is_akin(other.record, records.named(record, other.record)):
         return own
     if own is None:
         return found
@@ -138,7 +140,7 @@ def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
 
 def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known | None:
     """Return the entry whose record differs least, None where no entry has one; of very many some are read."""
-    told = {RECORD, *dict(record.get("beside", ()))}
+    told = {RECORD, *record.beside}
     parts = {part for part in key.parts if part.name not in told}
 
     def apart(one: Known) -> set[Part]:
@@ -148,12 +150,12 @@ def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known |
         unlike = apart(one)
         return (_variants(unlike), len(unlike), -one.written)
 
-    record, ranked = calls.Stored(record), []
+    ranked = []
     for one in sorted(candidates, key=order)[:_READ]:
         other = one.texts().record
         if other is not None:
-            unlike, distance = apart(one), calls.unlike(other, calls.named(record, other))
-            variant = _variants([*unlike, *_beside(one.texts(), record)]) + calls.is_elsewhere(other, record)
+            unlike, distance = apart(one), records.unlike(other, records.named(record, other))
+            variant = _variants([*unlike, *_beside(one.texts(), record)]) + records.is_elsewhere(other, record)
             ranked.append((variant, len(unlike) + distance, is_base(one.metadata), -one.written, one))
     return min(ranked, key=lambda rank: rank[:4])[4] if ranked else None
 
@@ -165,7 +167,7 @@ def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
 
 def _beside(before: Texts, record: Record) -> list[Difference]:
     """Return what differs beside the calls of two records; a unit without a recipe has no parameters."""
-    facts = calls.beside(before.record, record) if before.record is not None else []
+    facts = records.beside(before.record, record) if before.record is not None else []
     return [one for one in facts if before.sources or not one.name.startswith(PARAMETER)]
 
 
@@ -183,7 +185,7 @@ def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
     differences = earlier.key.diff(key)
     before = earlier.texts()
     if texts.record is not None and before.record is not None:
-        texts = texts._replace(record=calls.named(texts.record, before.record))
+        texts = texts._replace(record=records.named(texts.record, before.record))
     formats = [one for one in differences if one.name in _FORMATS]
     diffs = _diffs(before.sources, texts.sources)
     told = _told_calls(before, texts, diffs)
@@ -279,7 +281,7 @@ def _unsaid(said: Said, lines: list[str]) -> list[str]:
 
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
     """Return the texts that an entry keeps beside its digests, or a miss that stored none; none that cannot be read."""
-    record = calls.read(parts.get(calls.PART))
+    record = records.read(parts.get(records.PART))
     if "reached.json" in parts:
         try:
             reached = json.loads(parts["reached.json"].decode("utf-8", "surrogatepass"))

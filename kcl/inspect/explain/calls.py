@@ -1,36 +1,23 @@
 """Records of calls: what differs between two of them, in words.
 
-    record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...}}
-    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...], "positional": number}
-    reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
-    reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
-
-A record lies in the generator entry as the part `record.json`. The numbers and the places in a line are those of the
-later record; a call that is gone has the number that it had.
+The numbers and the places in a line are those of the later record; a call that is gone has the number that it had.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
-from kcl.cache.key import Difference, Key, by_occurrence
-from kcl.inspect.explain.pairs import Call, Graph, Match, blanked, calls_of, matched, pieces, referenced, written
+from kcl.cache.key import by_occurrence
+from kcl.inspect.explain.pairs import Graph, Match, matched
+from kcl.inspect.explain.record import Call, Record, beside, blanked, referenced, written
 from kcl.inspect.explain.words import About, alike, arrow, sentence, shortened, telling, value
 from kcl.record.table import CONSTRUCTORS
-
-PART = "record.json"
-
-Record = Mapping[str, Any]
 
 # Arguments that hold a program: what one element of them is called.
 _ELEMENTS = {"instructions": "statement", "domains": "domain", "code": "line"}
@@ -43,15 +30,6 @@ WIDTH = 110  # of a line of a diff
 _BEFORE = 40  # characters of a long line before the first that differs
 COMPARED = 400  # lines or elements
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
-
-
-class Stored(dict[str, Any]):
-    """The record of an entry; it is compared with many others, so its facts are counted once."""
-
-    @cached_property
-    def facts(self) -> Counter[tuple[str, ...]]:
-        """What `unlike` counts."""
-        return Counter(_facts(self))
 
 
 class Said(NamedTuple):
@@ -70,19 +48,6 @@ class Hunk(NamedTuple):
     new: int
     gone: Sequence[str]
     added: Sequence[str]
-
-
-def read(part: bytes | None) -> Record | None:
-    """Return the record in the part of an entry; None where there is none that can be read."""
-    try:
-        record = json.loads((part or b"").decode("utf-8", "surrogatepass"))
-        calls_of(record)
-        _result(record)
-        _beside(record)
-        _reached(record)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        return None
-    return Stored(record) if isinstance(record, dict) else None
 
 
 def differences(before: Record, after: Record) -> list[str]:
@@ -104,89 +69,6 @@ def changes(before: Record, after: Record) -> list[Said]:
     match = matched(Graph(before, numbers), Graph(after, numbers))
     found = [*_in_order(match), *_returned(match, before, after)]
     return found or _otherwise(match)
-
-
-def named(record: Record, other: Record) -> Record:
-    """Name the arguments that a record numbers as calls of the same function in another record name them.
-
-    Where loopy is not imported nothing tells the names of its parameters, so positional arguments have numbers. A
-    position on whose name the calls of the other record do not agree keeps its number.
-    """
-    if not any(name.isdigit() for call in record["calls"] for name, _text in call["arguments"]):
-        return record
-    labels: dict[tuple[str, int], set[str]] = {}
-    for call in other["calls"]:
-        for place, (name, _text) in enumerate(call["arguments"], 1):
-            labels.setdefault((call["function"], place), set()).add(name)
-
-    def label(call: Mapping[str, Any], number: str) -> str:
-        found = labels.get((call["function"], int(number)), set()) if number.isdigit() else set[str]()
-        taken = {name for name, _text in call["arguments"]}
-        return next(iter(found)) if len(found) == 1 and not found & taken else number
-
-    return {
-        **record,
-        "calls": [
-            {**call, "arguments": [[label(call, name), text] for name, text in call["arguments"]]}
-            for call in record["calls"]
-        ],
-    }
-
-
-def beside(before: Record, after: Record) -> list[Difference]:
-    """Return what differs beside the calls, by name."""
-    one, other = _beside(before), _beside(after)
-    return [
-        Difference(name, one.get(name), other.get(name))
-        for name in {**one, **other}
-        if one.get(name) != other.get(name)
-    ]
-
-
-def unlike(before: Record, after: Record) -> int:
-    """Count the functions, arguments and facts that only one of two records has: a measure of distance, fast."""
-    one, other = _counted(before), _counted(after)
-    return sum((one - other).values()) + sum((other - one).values())
-
-
-def is_elsewhere(before: Record, after: Record) -> bool:
-    """Tell whether the calls of two records stand in other files: those of another program, most likely."""
-    one, other = ({call.place.rpartition(":")[0] for call in calls_of(record)} for record in (before, after))
-    return one.isdisjoint(other) and bool(one and other)
-
-
-def is_akin(before: Record, after: Record) -> bool:
-    """Tell whether most of what two records hold is the same, and stands in the same files."""
-    size = _counted(before).total() + _counted(after).total()
-    return not is_elsewhere(before, after) and 2 * unlike(before, after) < size
-
-
-def _beside(record: Record) -> dict[str, str]:
-    return {str(name): str(text) for name, text in record.get("beside", ())}
-
-
-def _reached(record: Record) -> dict[str, Key]:
-    """Return what objects lead to, by the digests in their texts."""
-    listed = record.get("reached", {})
-    return {digest: Key([(str(name), str(text)) for name, text in parts]) for digest, parts in listed.items()}
-
-
-def _result(record: Record) -> int:
-    """Return the index of the call whose result the recipe returns; -1 where the record names none."""
-    number = record.get("result")
-    return number - 1 if isinstance(number, int) and 0 < number <= len(record["calls"]) else -1
-
-
-def _counted(record: Record) -> Counter[tuple[str, ...]]:
-    return record.facts if isinstance(record, Stored) else Counter(_facts(record))
-
-
-def _facts(record: Record) -> Iterator[tuple[str, ...]]:
-    for call in calls_of(record):
-        yield (call.function,)
-        for name, text in call.arguments:
-            yield from ((call.function, *piece) for piece in pieces(name, blanked(text, call.number)))
-    yield from _beside(record).items()
 
 
 def _in_order(match: Match) -> Iterator[Said]:
@@ -236,7 +118,7 @@ def _titled(call: Call) -> str:
 
 def _returned(match: Match, before: Record, after: Record) -> list[Said]:
     """Say that another call makes the result, unless that follows from calls that came or went."""
-    old, new = _result(before), _result(after)
+    old, new = before.result, after.result
     if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
         return []
     call = match.after.calls[new]
@@ -306,7 +188,7 @@ def _led(match: Match, before: str, after: str) -> str:
     old, new = _REACHED.findall(before), _REACHED.findall(after)
     if "python" in told or len(old) != len(new):  # another Python has other digests for the same code
         return ""
-    known, found = _reached(match.before.record), _reached(match.after.record)
+    known, found = match.before.record.reached, match.after.record.reached
     pairs = [(known[one], found[other]) for one, other in zip(old, new, strict=True) if one in known and other in found]
     said = [sentence(one) for pair in pairs for one in pair[0].diff(pair[1]) if one.name not in told]
     more = [f"{len(said) - _PLACES} more"] if len(said) > _PLACES else []

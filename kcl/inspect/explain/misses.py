@@ -27,7 +27,7 @@ from kcl.inspect.explain import (
     texts_in,
 )
 from kcl.inspect.explain import explain as compared
-from kcl.inspect.explain.calls import Record
+from kcl.inspect.explain.record import Record
 from kcl.inspect.explain.words import shortened, value
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
@@ -156,7 +156,7 @@ class Shelf:
         program = next((part.value for part in key.parts if part.name == "source"), "")
         rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
         rows = rows or [one.recipe for one in self.entries if program and one.metadata.get("program") == program]
-        named = [*key.parts, *(record or {}).get("beside", ())]
+        named = [*key.parts, *(record.beside.items() if record is not None else ())]
         of_miss = {name[len(PARAMETER) :]: text for name, text in named if name.startswith(PARAMETER)}
         texts = inventory.common(rows).parameters if rows else of_miss
         return {name: shortened(value(text)) for name, text in texts.items()}

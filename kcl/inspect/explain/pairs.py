@@ -7,32 +7,14 @@ alike ones are paired first, in the order of the lists. The calls that are left 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-from kcl.base.namedtuple import NamedTuple
+from kcl.inspect.explain.record import Call, Record, blanked, pieces, referenced
 
-_CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\b""", re.DOTALL)
-_PIECES = re.compile(r"\\n|\n|, ")
-_LONG = 40  # characters: the pieces of a longer argument are compared one by one
 _WIDEST = 64  # calls: no pair shifts a call further than this and the difference in length, since all are priced
 _CHANGED, _UNLIKE = 0.5, 1.4  # what a changed call costs, and what it costs more if nothing is shared
 _APART = 2.0  # the cost of a call that is gone and one that is inserted
-
-
-class Call(NamedTuple):
-    """One call of a record; `number` counts from 1, `place` is the file and the line of the user's code.
-
-    The first `positional` arguments are passed by position.
-    """
-
-    number: int
-    function: str
-    place: str
-    arguments: tuple[tuple[str, str], ...]
-    positional: int = 0
 
 
 class Graph:
@@ -43,9 +25,9 @@ class Graph:
 
     __slots__ = ("calls", "forms", "meanings", "pieces", "record", "references")
 
-    def __init__(self, record: Mapping[str, Any], numbers: dict[object, int]) -> None:
+    def __init__(self, record: Record, numbers: dict[object, int]) -> None:
         self.record = record
-        self.calls = calls_of(record)
+        self.calls = record.calls
         self.references: list[tuple[int, ...]] = []
         self.forms: list[int] = []
         self.meanings: list[int] = []
@@ -95,44 +77,6 @@ class Match:
         ours = {self.before.meanings[index] for index in _bases(self.before, old, self.partners)}
         theirs = {self.before.meanings[self.pairs[index]] for index in _bases(self.after, new, self.pairs)}
         return not ours.isdisjoint(theirs) or not (ours or theirs)
-
-
-def calls_of(record: Mapping[str, Any]) -> list[Call]:
-    """Return the calls of a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
-    return [_call(number, call) for number, call in enumerate(record["calls"], 1)]
-
-
-def _call(number: int, call: Mapping[str, Any]) -> Call:
-    place, positional = str(call.get("place", "")), int(call.get("positional", 0))
-    arguments = tuple((str(name), str(text)) for name, text in call["arguments"])
-    return Call(number, str(call["function"]), place, arguments, positional)
-
-
-def referenced(text: str, number: int) -> tuple[int, ...]:
-    """Return the indices of the calls that an argument of call `number` refers to; quoted text refers to none."""
-    if "call " not in text:
-        return ()
-    found = (int(match[1]) for match in _CALL.finditer(text) if match[1])
-    return tuple(target - 1 for target in found if target < number)
-
-
-def written(text: str, number: int, name: Callable[[int], str]) -> str:
-    """Write an argument of call `number` with `name(index)` in the place of each reference."""
-
-    def replaced(match: re.Match[str]) -> str:
-        return name(int(match[1]) - 1) if match[1] and int(match[1]) < number else match[0]
-
-    return _CALL.sub(replaced, text) if "call " in text else text
-
-
-def blanked(text: str, number: int) -> str:
-    """Write an argument of call `number` without the targets of its references."""
-    return written(text, number, lambda _index: "call")
-
-
-def pieces(name: str, text: str) -> Iterable[tuple[str, str]]:
-    """Return an argument in the pieces that are compared: a long one by its lines and items."""
-    return ((name, piece) for piece in (_PIECES.split(text) if len(text) > _LONG else (text,)))
 
 
 def matched(before: Graph, after: Graph) -> Match:
