@@ -9,7 +9,7 @@ from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.inspect import inventory, kernels
 from kcl.inspect.explain import misses
-from kcl.inspect.explain.misses import Told
+from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS
 from kcl.inspect.history.runs import Ran
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     ended: float
     layers: tuple[dict[str, Any], ...]
     rows: tuple[Row, ...]
-    told: tuple[Told, ...]
+    told: tuple[Miss, ...]
     untold: int
     remarks: tuple[str, ...]
     held: tuple[Held, ...]

@@ -16,10 +16,10 @@ from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
-from kcl.cache.key import Difference, Key, Part
+from kcl.cache.key import Difference, Key
 from kcl.inspect.explain import calls
 from kcl.inspect.explain import record as records
-from kcl.inspect.explain.calls import Said
+from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.record import Record
 from kcl.inspect.explain.words import About, Origin, alike, sentence, telling
 from kcl.record.evidence import PARAMETER
@@ -53,14 +53,6 @@ class Known(NamedTuple):
     written: float
     metadata: Mapping[str, Any]
     texts: Callable[[], Texts]
-
-
-class Change(NamedTuple):
-    """One part or call that differs: its name in the key or record, how in words, and the lines that changed."""
-
-    part: str
-    sentence: str
-    diff: tuple[str, ...]
 
 
 class Explanation(NamedTuple):
@@ -99,10 +91,24 @@ def explain(
 def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> Known | None:
     """Return the entry of the same kind of key that differs least, the youngest of several.
 
-    Where the missed key has a record, entries are compared by their records first.
+    Variants count first, then the parts that differ. Where the missed key has a record, the nearest entries with
+    records are compared by these. A base row says nothing of dtypes: of equally near ones a row with code is taken.
     """
-    candidates = [one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)]
-    return (_by_record(key, candidates, record) if record is not None else None) or _by_parts(key, candidates)
+    parts = set(key.parts)
+
+    def far(one: Known, other: Record | None = None) -> tuple[int, int, bool, float]:
+        names = {part.name for part in parts.symmetric_difference(one.key.parts)}
+        variants, distance = 0, max(1, len(names))  # the order of the parts at least
+        if other is not None and record is not None:
+            names |= {fact.name for fact in _beside(one.texts(), record)}
+            variants += records.is_elsewhere(other, record)
+            distance += records.unlike(other, records.named(record, other))
+        return (variants + _variants(names), distance, is_base(one.metadata), -one.written)
+
+    near = sorted((one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)), key=far)
+    texts = [(one, one.texts().record) for one in near[:_READ]] if record is not None else []
+    recorded = [(one, other) for one, other in texts if other is not None]
+    return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
 
 def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None) -> Known | None:
@@ -119,50 +125,10 @@ def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None)
     return own if other.sources else nearest(key, [own, found], record)
 
 
-def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
-    """Return the entry with the fewest differing parts, of those that are the nearest variants.
-
-    A base row says nothing of dtypes and reads: of equally near ones a row that holds code is taken.
-    """
-    best: tuple[int, int, bool, float] | None = None
-    found, parts = None, set(key.parts)
-    for one in candidates:
-        unlike = parts.symmetric_difference(one.key.parts)
-        variant = _variants(unlike)
-        # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
-        if best is not None and (variant, len(unlike)) > (best[0], 2 * best[1]):
-            continue
-        rank = (variant, len(one.key.diff(key)), is_base(one.metadata), -one.written)
-        if best is None or rank < best:
-            best, found = rank, one
-    return found
-
-
-def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known | None:
-    """Return the entry whose record differs least, None where no entry has one; of very many some are read."""
-    told = {RECORD, *record.beside}
-    parts = {part for part in key.parts if part.name not in told}
-
-    def apart(one: Known) -> set[Part]:
-        return parts.symmetric_difference(part for part in one.key.parts if part.name not in told)
-
-    def order(one: Known) -> tuple[int, int, float]:
-        unlike = apart(one)
-        return (_variants(unlike), len(unlike), -one.written)
-
-    ranked = []
-    for one in sorted(candidates, key=order)[:_READ]:
-        other = one.texts().record
-        if other is not None:
-            unlike, distance = apart(one), records.unlike(other, records.named(record, other))
-            variant = _variants([*unlike, *_beside(one.texts(), record)]) + records.is_elsewhere(other, record)
-            ranked.append((variant, len(unlike) + distance, is_base(one.metadata), -one.written, one))
-    return min(ranked, key=lambda rank: rank[:4])[4] if ranked else None
-
-
 def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
     """Tell whether an entry is for other parameters, dtypes or another device."""
-    return bool(_variants([*found.key.diff(key), *_beside(found.texts(), record)]))
+    unlike = [*found.key.diff(key), *_beside(found.texts(), record)]
+    return _variants({one.name for one in unlike}) > 0
 
 
 def _beside(before: Texts, record: Record) -> list[Difference]:
@@ -171,9 +137,9 @@ def _beside(before: Texts, record: Record) -> list[Difference]:
     return [one for one in facts if before.sources or not one.name.startswith(PARAMETER)]
 
 
-def _variants(unlike: Iterable[Part | Difference]) -> int:
-    """Count the parameters, arguments and facts of the device by which two keys differ."""
-    return len({part.name for part in unlike if part.name.startswith(_VARIANT)})
+def _variants(unlike: Iterable[str]) -> int:
+    """Count the parameters, arguments and facts of the device among the names of parts that differ."""
+    return sum(name.startswith(_VARIANT) for name in unlike)
 
 
 def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
@@ -232,13 +198,13 @@ def _told_calls(before: Texts, texts: Texts, diffs: Mapping[str, list[str]]) -> 
         return []
     found = calls.changes(before.record, texts.record)
     shown, rest = _beside_calls(found, texts, diffs)
-    told = [Change(one.part, one.sentence, (*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
+    told = [one._replace(diff=(*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
     more = [Change(RECORD, f"and {len(found) - _MOST} more calls differ", ())] if len(found) > _MOST else []
     return [*told, *more, *rest] if found else []
 
 
 def _beside_calls(
-    found: Iterable[Said], texts: Texts, diffs: Mapping[str, list[str]]
+    found: Iterable[Change], texts: Texts, diffs: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[str]], list[Change]]:
     """Return the changed lines of the texts in which calls stand, by the name of the call, and other changed texts."""
     shown: dict[str, list[str]] = {}
@@ -272,7 +238,7 @@ def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origi
     return min(holding, key=lambda name: len(sources[name]), default=None)
 
 
-def _unsaid(said: Said, lines: list[str]) -> list[str]:
+def _unsaid(said: Change, lines: list[str]) -> list[str]:
     """Leave a diff of a text out where it shows nothing but the statements that the call shows already."""
     known = {line.replace(" ", "") for line in said.diff}
     changed = [line.replace(" ", "") for line in lines if line[:1] in ("-", "+")]

@@ -32,13 +32,16 @@ COMPARED = 400  # lines or elements
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
 
 
-class Said(NamedTuple):
-    """One call that differs: its name in the later record, its place, what differs, and lines of a diff."""
+class Change(NamedTuple):
+    """One part or call that differs: its name in the key or record, how in words, and the lines that changed.
+
+    `place` is the file and the line of a call in the later record; empty for a part, and for a call that is gone.
+    """
 
     part: str
-    place: str
     sentence: str
-    diff: tuple[str, ...]
+    diff: tuple[str, ...] = ()
+    place: str = ""
 
 
 class Hunk(NamedTuple):
@@ -63,7 +66,7 @@ def differences(before: Record, after: Record) -> list[str]:
     return lines + [said for said in (sentence(one, about) for one in found) if said]
 
 
-def changes(before: Record, after: Record) -> list[Said]:
+def changes(before: Record, after: Record) -> list[Change]:
     """Return the calls that differ, in the order of the later record; a call that is gone stands where it stood."""
     numbers: dict[object, int] = {}
     match = matched(Graph(before, numbers), Graph(after, numbers))
@@ -71,7 +74,7 @@ def changes(before: Record, after: Record) -> list[Said]:
     return found or _otherwise(match)
 
 
-def _in_order(match: Match) -> Iterator[Said]:
+def _in_order(match: Match) -> Iterator[Change]:
     gone = [index for index in range(len(match.before.calls)) if not _stays(match, index)]
     for new, following in enumerate(_following(match)):
         while gone and gone[0] < following:
@@ -101,13 +104,13 @@ def _arrived(match: Match, new: int) -> str:
     return " inserted" if old is None else f" moved: it was call {old + 1}"
 
 
-def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Said:
+def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Change:
     place = f" ({call.place})" if call.place else ""
-    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff))
+    return Change(f"call {call.number}", f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff), call.place)
 
 
-def _gone(call: Call) -> Said:
-    return Said(f"call {call.number}", "", f"call {call.number}, {_titled(call)} is gone", ())
+def _gone(call: Call) -> Change:
+    return Change(f"call {call.number}", f"call {call.number}, {_titled(call)} is gone")
 
 
 def _titled(call: Call) -> str:
@@ -116,21 +119,21 @@ def _titled(call: Call) -> str:
     return f"{call.function} {shortened(names[0])}" if names else call.function
 
 
-def _returned(match: Match, before: Record, after: Record) -> list[Said]:
+def _returned(match: Match, before: Record, after: Record) -> list[Change]:
     """Say that another call makes the result, unless that follows from calls that came or went."""
     old, new = before.result, after.result
     if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
         return []
     call = match.after.calls[new]
     result = f"the result is call {call.number}, {call.function}, no longer {_former(match, old)}"
-    return [Said("result", call.place, result, ())]
+    return [Change("result", result, (), call.place)]
 
 
-def _otherwise(match: Match) -> list[Said]:
+def _otherwise(match: Match) -> list[Change]:
     """Say at least that records differ whose calls seem to be the same."""
     if sorted(match.before.meanings) == sorted(match.after.meanings):
         return []
-    return [Said("result", "", "the calls are connected in another way", ())]
+    return [Change("result", "the calls are connected in another way")]
 
 
 def _former(match: Match, old: int) -> str:
@@ -141,7 +144,7 @@ def _former(match: Match, old: int) -> str:
     return f"call {new + 1}" if new is not None else f"a {match.before.calls[old].function} that is gone"
 
 
-def _changed(match: Match, old: int, new: int) -> Iterator[Said]:
+def _changed(match: Match, old: int, new: int) -> Iterator[Change]:
     """Compare the arguments of a pair."""
     ours, theirs = by_occurrence(match.before.calls[old].arguments), by_occurrence(match.after.calls[new].arguments)
     sentences, diffs = [], []
