@@ -9,19 +9,17 @@ taken. Records and texts come from the entries themselves.
 from __future__ import annotations
 
 import json
-import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.base.text.layout import cut
 from kcl.cache.key import Difference, Key
 from kcl.inspect.explain import calls
 from kcl.inspect.explain import record as records
 from kcl.inspect.explain.calls import Change
+from kcl.inspect.explain.lines import alike, short_diff
 from kcl.inspect.explain.record import Record
-from kcl.inspect.explain.words import About, Origin, alike, sentence, telling
+from kcl.inspect.explain.words import About, Origin, sentence, telling
 from kcl.record.evidence import PARAMETER
 
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
@@ -317,26 +315,3 @@ def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) 
 def _diffs(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the lines that changed of each text that did, with one line around them; a few only."""
     return {name: short_diff(before[name], text) for name, text in after.items() if before.get(name, text) != text}
-
-
-def short_diff(before: str, after: str) -> list[str]:
-    """Return the first changed lines of a text, each after "-", "+" or a blank, as `diff -u` writes them."""
-    import difflib
-
-    one, other = (textwrap.dedent(text).splitlines() for text in (before, after))
-    start = max(0, alike(one, other) - 1)
-    end = min(alike(one[::-1], other[::-1]), len(one) - start, len(other) - start)
-    end = max(0, end - 1)  # one line around
-    one, other = (lines[start : max(start, len(lines) - end)][: calls.COMPARED] for lines in (one, other))
-    lines = [line.rstrip() for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
-    return calls.first_few(_cut([line for line in lines if line and not line.startswith("@@")]))
-
-
-def _cut(lines: list[str]) -> list[str]:
-    """Cut the long lines of a diff; of a line that was exchanged the part stays that differs."""
-    signs = "".join(line[0] for line in lines)
-    for run in re.finditer(r"(-+)(\++)", signs):
-        for old, new in zip(range(*run.span(1)), range(*run.span(2)), strict=False):
-            gone, added = calls.from_where_they_part(lines[old][1:], lines[new][1:])
-            lines[old], lines[new] = f"-{gone}", f"+{added}"
-    return [cut(line, calls.WIDTH) for line in lines]

@@ -9,26 +9,22 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.base.text.layout import cut
+from kcl.base.text.layout import shortened
 from kcl.cache.key import by_occurrence
+from kcl.inspect.explain.lines import Hunk, hunks, in_turn
 from kcl.inspect.explain.pairs import Graph, Match, matched
 from kcl.inspect.explain.record import Call, Record, beside, blanked, referenced, written
-from kcl.inspect.explain.words import About, alike, arrow, sentence, shortened, telling, value
+from kcl.inspect.explain.words import WIDTH, About, arrow, sentence, telling, value
 from kcl.record.table import CONSTRUCTORS
 
 # Arguments that hold a program: what one element of them is called.
 _ELEMENTS = {"instructions": "statement", "domains": "domain", "code": "line"}
 _WITH_BLANKS = frozenset({"code"})  # of these a compiler numbers the lines
 _BRACKETS = frozenset({"[[", "[(", "([", "(("})
-_SHOWN = 8  # lines of a diff
 _PLACES = 3  # in a sentence
 _SHORT = 60  # characters: shorter values are shown whole
-WIDTH = 110  # of a line of a diff
-_BEFORE = 40  # characters of a long line before the first that differs
-COMPARED = 400  # lines or elements
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
 
 
@@ -42,15 +38,6 @@ class Change(NamedTuple):
     sentence: str
     diff: tuple[str, ...] = ()
     place: str = ""
-
-
-class Hunk(NamedTuple):
-    """Elements that were exchanged: the number of the first before and after, and their texts."""
-
-    old: int
-    new: int
-    gone: Sequence[str]
-    added: Sequence[str]
 
 
 def differences(before: Record, after: Record) -> list[str]:
@@ -116,7 +103,7 @@ def _gone(call: Call) -> Change:
 def _titled(call: Call) -> str:
     """Name the function of a call, and the argument or variable of a kernel that it makes."""
     names = [text for name, text in call.arguments if name == "name"] if call.function in CONSTRUCTORS else []
-    return f"{call.function} {shortened(names[0])}" if names else call.function
+    return f"{call.function} {shortened(names[0], WIDTH)}" if names else call.function
 
 
 def _returned(match: Match, before: Record, after: Record) -> list[Change]:
@@ -201,7 +188,7 @@ def _led(match: Match, before: str, after: str) -> str:
 def _one_sided(name: str, after: str | None) -> str:
     if after is None:
         return f"{_label(name)} is gone"
-    return f"{_label(name)} added" + (f": {shortened(value(after))}" if telling(after) else "")
+    return f"{_label(name)} added" + (f": {shortened(value(after), WIDTH)}" if telling(after) else "")
 
 
 def _equal(match: Match, old: int, new: int, before: str, after: str) -> bool:
@@ -220,7 +207,7 @@ def _values(name: str, before: str, after: str) -> str:
     """Say how a value differs; of long values both ends are shown, or the place where they part."""
     if not (telling(before) and telling(after)):
         return f"{_label(name)} changed"
-    one, other = shortened(value(before)), shortened(value(after))
+    one, other = shortened(value(before), WIDTH), shortened(value(after), WIDTH)
     return (
         f"{_label(name)} {one} -> {other}" if one != other else f"{_label(name)} {arrow(value(before), value(after))}"
     )
@@ -237,7 +224,7 @@ def _elements(name: str, before: str, after: str) -> tuple[list[str], list[str]]
     if one == other:
         return [f"{_label(name)}: the same {noun}s, written in another way"], []
     found = hunks(one, other)
-    return [_numbered(noun, found)], _shown(found)
+    return [_numbered(noun, found)], in_turn(found)
 
 
 def _noun(name: str, before: str, after: str) -> str:
@@ -258,19 +245,6 @@ def _listed(name: str, text: str) -> list[str] | None:
     if isinstance(found, (list, tuple)) and (name in _ELEMENTS or any(isinstance(one, str) for one in found)):
         return [one if isinstance(one, str) else repr(one) for one in found]
     return None
-
-
-def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
-    """Return the elements that differ between two lists; of very long lists the rest is one piece."""
-    import difflib
-
-    start = alike(before, after)
-    end = min(alike(before[::-1], after[::-1]), len(before) - start, len(after) - start)
-    one, other = before[start : len(before) - end], after[start : len(after) - end]
-    if max(len(one), len(other)) > COMPARED:
-        return [Hunk(start + 1, start + 1, one, other)]
-    steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    return [Hunk(start + i + 1, start + k + 1, one[i:j], other[k:m]) for tag, i, j, k, m in steps if tag != "equal"]
 
 
 def _numbered(noun: str, found: Sequence[Hunk]) -> str:
@@ -295,29 +269,3 @@ def _range(noun: str, first: int, count: int) -> str:
     """Write "statement 3", "statements 3 to 5", "line 3 of code"."""
     word, of, rest = noun.partition(" of ")
     return (f"{word} {first}" if count == 1 else f"{word}s {first} to {first + count - 1}") + of + rest
-
-
-def _shown(found: Sequence[Hunk]) -> list[str]:
-    """Write the elements that differ as `diff` does, the first few of them."""
-    lines = [
-        cut(f"{sign} {line}", WIDTH)
-        for hunk in found
-        for pair in zip_longest(hunk.gone, hunk.added)
-        for sign, text in zip("-+", from_where_they_part(*pair), strict=True)
-        if text is not None
-        for line in text.splitlines() or [""]
-    ]
-    return first_few(lines)
-
-
-def first_few(lines: list[str]) -> list[str]:
-    """Return the lines of a diff, of a long one the first few and how many more there are."""
-    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
-
-
-def from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
-    """Leave out what begins two long lines alike, where the difference would be cut off with the rest."""
-    if gone is None or added is None or max(len(gone), len(added)) <= WIDTH or "\n" in gone + added:
-        return gone, added
-    start = alike(gone, added) - _BEFORE
-    return (gone, added) if start + 2 * _BEFORE <= WIDTH else (f"...{gone[start:]}", f"...{added[start:]}")

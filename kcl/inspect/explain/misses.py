@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
 from kcl.cache import places
 from kcl.cache.entry import Entry
@@ -20,7 +21,7 @@ from kcl.inspect.explain import FIRST_TIME, Explanation, Known, Texts, is_base, 
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.record import Record
-from kcl.inspect.explain.words import shortened, value
+from kcl.inspect.explain.words import WIDTH, value
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
@@ -136,7 +137,7 @@ class Shelf:
         named = [*key.parts, *(record.beside.items() if record is not None else ())]
         of_miss = {name[len(PARAMETER) :]: text for name, text in named if name.startswith(PARAMETER)}
         texts = inventory.common(rows).parameters if rows else of_miss
-        return {name: shortened(value(text)) for name, text in texts.items()}
+        return {name: shortened(value(text), WIDTH) for name, text in texts.items()}
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry, none where that is not there."""
@@ -254,7 +255,7 @@ def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, flo
 
 def _noted(one: Missed) -> Mapping[str, str]:
     """Return the parameters that the process which missed left in the journal: none for a recipe without any."""
-    return {name: shortened(text) for name, text in (one.parameters or {}).items()}
+    return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
 
 
 def _is_explained(one: Missed) -> bool:

@@ -21,7 +21,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.generate import rows
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_in
+from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, texts_in
 from kcl.inspect.explain.record import parsed
 from kcl.inspect.explain.words import Origin
 from kcl.inspect.history import journal
@@ -406,37 +406,3 @@ class TestTexts:
     def test_nothing(self, parts):
         """Without texts that can be read there are none."""
         assert texts_in(parts) == Texts()
-
-
-class TestDiff:
-    def test_short(self):
-        """Many changed lines are cut, and counted."""
-        one, other = ("\n".join(f"{letter}{i}" for i in range(20)) for letter in "ab")
-        lines = short_diff(one, other)
-        assert len(lines) == 9
-        assert lines[-1] == "... 32 more lines"
-
-    def test_long_lines(self):
-        """Of a long line that changed the part is shown that differs, also behind the width."""
-        before = f"void f({'global double *restrict a, ' * 6}int n)"
-        lines = short_diff(before, before.replace("int n", "long n"))
-        assert [line[-8:] for line in lines] == [", int n)", " long n)"]
-        assert all(line[1:4] == "..." and len(line) <= 110 for line in lines)
-        early = [f"void f(int n{size}, {'global double *restrict a, ' * 6})" for size in (4, 8)]
-        assert [line[:14] for line in short_diff(*early)] == ["-void f(int n4", "+void f(int n8"]
-
-    def test_large(self):
-        """One line of a long text is found at once, with one line around it."""
-        lines = [f"line {i}" for i in range(100_000)]
-        other = [*lines[:70_000], "new", *lines[70_000:]]
-        assert short_diff("\n".join(lines), "\n".join(other)) == [" line 69999", "+new", " line 70000"]
-
-    @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
-    def test_any(self, one, other):
-        """Taking the removed lines out and putting the added ones in leads from one text to the other."""
-        lines = short_diff("\n".join(one), "\n".join(other))
-        if lines and not lines[-1].startswith("..."):
-            removed = sum(line.startswith("-") for line in lines)
-            added = sum(line.startswith("+") for line in lines)
-            assert len(one) - removed + added == len(other)
-        assert bool(lines) == (one != other)
