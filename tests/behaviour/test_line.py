@@ -15,99 +15,6 @@ from project import NUMBERS, PROGRAMS, X, files
 from kcl.cache.key import Key
 
 GENERATORS = {"loopy", "islpy", "pymbolic", "genpy", "cgen"}
-# what a warm start of a driver with recipes of both front ends imports of kcl
-WARM_MODULES = [
-    "kcl",
-    "kcl.base",
-    "kcl.base.dtypes",
-    "kcl.base.events",
-    "kcl.base.process",
-    "kcl.base.settings",
-    "kcl.base.settings.option",
-    "kcl.base.settings.trust",
-    "kcl.base.spans",
-    "kcl.build",
-    "kcl.build.bind",
-    "kcl.build.branches",
-    "kcl.build.compiler",
-    "kcl.build.driver",
-    "kcl.build.headers",
-    "kcl.build.identity",
-    "kcl.build.kernels",
-    "kcl.build.leases",
-    "kcl.build.options",
-    "kcl.build.program_key",
-    "kcl.build.stage",
-    "kcl.cache",
-    "kcl.cache.entry",
-    "kcl.cache.key",
-    "kcl.cache.layer",
-    "kcl.cache.layers",
-    "kcl.cache.lead",
-    "kcl.cache.lookup",
-    "kcl.cache.makers",
-    "kcl.cache.places",
-    "kcl.cache.stores",
-    "kcl.cache.stores.base",
-    "kcl.cache.stores.busy",
-    "kcl.cache.stores.directory",
-    "kcl.cache.stores.generatordict",
-    "kcl.cache.stores.memory",
-    "kcl.cache.stores.persistentdict",
-    "kcl.cache.verified",
-    "kcl.caches",
-    "kcl.caches.postponed",
-    "kcl.caches.table",
-    "kcl.code",
-    "kcl.drivers",
-    "kcl.errors",
-    "kcl.generate",
-    "kcl.generate.frontends",
-    "kcl.generate.frontends.expressions",
-    "kcl.generate.frontends.opencl",
-    "kcl.generate.frontends.source",
-    "kcl.generate.origins",
-    "kcl.generate.origins.recorded",
-    "kcl.generate.rows",
-    "kcl.generate.stage",
-    "kcl.handle",
-    "kcl.inspect",
-    "kcl.inspect.report",
-    "kcl.launch",
-    "kcl.line",
-    "kcl.loopy",
-    "kcl.recipe",
-    "kcl.record",
-    "kcl.record.beside",
-    "kcl.record.callables",
-    "kcl.record.callables.distributions",
-    "kcl.record.callables.plain",
-    "kcl.record.callables.readings",
-    "kcl.record.callables.references",
-    "kcl.record.calls",
-    "kcl.record.declarations",
-    "kcl.record.evidence",
-    "kcl.record.face",
-    "kcl.record.imports",
-    "kcl.record.manifest",
-    "kcl.record.proofs",
-    "kcl.record.record",
-    "kcl.record.recorder",
-    "kcl.record.table",
-    "kcl.record.texts",
-    "kcl.record.unmade",
-]
-# What PoCL needs beside, with two processors.
-POCL_MODULES = [
-    "kcl.cache.run_memo",
-    "kcl.drivers.pocl",
-    "kcl.drivers.pocl.completing",
-    "kcl.drivers.pocl.driver",
-    "kcl.drivers.pocl.orders",
-    "kcl.drivers.pocl.prebuild",
-    "kcl.drivers.pocl.repair",
-]
-
 # kernel -> file, text, other text, the number that follows
 CHANGES = {
     "typed": ("driver.py", '"y[i] = 2*x[i] + 1"', '"y[i] = 3*x[i] + 1"', 3 * X + 100),
@@ -165,7 +72,7 @@ class TestImports:
         """A warm start imports this list of kcl's modules, and of the generators nothing."""
         modules = warm.run(warm=True, KCL_AHEAD="1").said["modules"]
         assert not GENERATORS & {name.partition(".")[0] for name in modules}
-        expected = sorted(WARM_MODULES + (POCL_MODULES if platform_name == "pocl" else []))
+        expected = sorted(warm.MODULES + (warm.POCL if platform_name == "pocl" else []))
         assert [name for name in modules if name.partition(".")[0] == "kcl"] == expected
         needless = {"click", "rich", "asyncio", "subprocess", "importlib.metadata", "pytools.py_codegen"}
         assert not needless & set(modules) - _own(warm)

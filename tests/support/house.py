@@ -122,3 +122,13 @@ def calling(*methods):
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
     }
+
+
+def imported_late(path, name):
+    """Yield (module of kcl, name of another package) for every import inside of a function; one of the two is None."""
+    functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+    inner = {id(node) for function in functions for node in ast.walk(function)}
+    for node in ast.walk(parsed(path)):
+        if id(node) in inner and isinstance(node, ast.Import | ast.ImportFrom):
+            for dotted, _typing, _line in _imports(node, name):
+                yield inside(dotted), None if inside(dotted) else dotted.partition(".")[0]

@@ -6,8 +6,9 @@ import ast
 import functools
 
 import pytest
+import warm
 from harness import ROOT
-from house import NAMES, PACKAGE, calling, imported, importing, inside, modules, parsed, places, using
+from house import NAMES, PACKAGE, calling, imported, imported_late, importing, inside, modules, parsed, places, using
 
 from kcl.base import settings
 
@@ -110,6 +111,65 @@ DIRECTORIES = {
 }
 
 
+# Imports inside of functions, by their reason. A module of kcl that a warm start does not import is needed by a miss, a
+# tool or a fault only, and may be imported where it is used.
+ABSENT = {  # packages and parts of Python that need not be there
+    *("loopy", "islpy", "constantdict", "pygments", "platformdirs", "tomli", "tomllib"),
+    *("fcntl", "grp", "pwd", "resource"),
+}
+SLOW = {  # what most processes do without, `import kcl` and the commands among them
+    *("numpy", "pyopencl", "pytools"),
+    *(
+        "ctypes",
+        "difflib",
+        "dis",
+        "gc",
+        "getpass",
+        "glob",
+        "importlib",
+        "inspect",
+        "io",
+        "json",
+        "linecache",
+        "logging",
+    ),
+    *("pkgutil", "re", "runpy", "shlex", "shutil", "sqlite3", "subprocess", "tempfile", "textwrap", "threading"),
+}
+FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
+    "a kernel, a recipe or the face of loopy": {
+        *(("recipe", "handle"), ("recipe", "record.face"), ("recipe", "cache.layer"), ("loopy", "record.face")),
+        *(("handle", "generate.origins.recorded"), ("generate.origins.recorded", "record.face")),
+        *(("record.imports", of) for of in ("record.calls", "record.face", "record.recorder", "record.table")),
+        *(("record.imports", "record.callables.distributions"), ("record.recorder", "caches")),
+    },
+    "a unit or program that was not written for kcl": {
+        *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
+        *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
+        *(("integrations.units", of) for of in ("inspect.report", "record.callables.distributions")),
+        *(("integrations.runner", of) for of in ("caches", "inspect.report")),
+        *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places")),
+    },
+    "a layer of rows, or of files": {
+        *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.persistentdict")),
+        ("cache.stores.persistentdict", "cache.stores.generatordict"),
+        *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
+    },
+    "reads of a pure recipe": {
+        *((of, "record.manifest") for of in ("generate.origins.walked", "generate.rows", "record.declarations")),
+    },
+    "a header, a promise, a program made ahead": {
+        *(("build.program_key", "build.headers"), ("build.stage", "build.driver")),
+        ("drivers.pocl.driver", "drivers.pocl.prebuild"),
+    },
+    "a command, a report or a worker process": {
+        *(("cli.completion", of) for of in ("base.settings", "caches.table")),
+        *((f"inspect.{of}", "drivers.pocl.completing") for of in ("report", "explain.misses")),
+        ("inspect.doctor.system", "cache.stores.persistentdict"),
+        *(("workers.worker", of) for of in ("handle", "inspect.report")),
+    },
+}
+
+
 def constants():
     """Yield each module with the texts in its code."""
     for path, name in modules():
@@ -200,6 +260,13 @@ class TestFences:
 
         assert len(arrows) <= 120
         assert max(level(above) for above, _below in arrows) <= 10
+
+    def test_late_imports(self):
+        """An import inside of a function has one of the listed reasons, and each of these is a reason of one."""
+        late = {(name, *pair) for path, name in modules() for pair in imported_late(path, name)}
+        start = {module.partition(".")[2] for module in (*warm.MODULES, *warm.POCL)} | {"__init__"}
+        assert {package for _name, _inner, package in late if package} == ABSENT | SLOW
+        assert {(name, inner) for name, inner, _package in late if inner in start} == set().union(*FIRST.values())
 
     def test_never_unpickled(self):
         """Nothing unpickles; code objects are unmarshalled in one place, behind a verified entry."""
