@@ -106,6 +106,7 @@ POCL_MODULES = [
     "kcl.drivers.pocl.completing",
     "kcl.drivers.pocl.driver",
     "kcl.drivers.pocl.orders",
+    "kcl.drivers.pocl.poclbin",
     "kcl.drivers.pocl.prebuild",
     "kcl.drivers.pocl.repair",
 ]
