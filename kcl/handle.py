@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.origins import SLOW, Origin
+from kcl.generate.origins import SLOW
 from kcl.generate.stage import Given
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.key import Key
     from kcl.code import Ready
+    from kcl.generate.origins import Origin
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
 # What is looked for in a Kernel, and where it is.

@@ -25,13 +25,13 @@ from kcl.build.stage import Build, Wanted, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
 from kcl.code import Ready, show
-from kcl.generate.origins import Origin
 from kcl.generate.stage import Generate, Given
 from kcl.launch import Launcher, unpack
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.lead import Lead
+    from kcl.generate.origins import Origin
 
 _ATTRIBUTE = "_kcl_bindings"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import time
@@ -11,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl import caches
-from kcl.base import process, settings, spans
+from kcl.base import process, spans
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options
@@ -117,19 +117,6 @@ class Build(Stage[Wanted]):
 
     verb = "built"
 
-    __slots__ = (
-        "__weakref__",
-        "_devices",
-        "_identities",
-        "_make",
-        "_makers",
-        "_options",
-        "_programs",
-        "ahead",
-        "context",
-        "driver",
-    )
-
     def __init__(self, context: cl.Context, driver: Driver) -> None:
         postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
@@ -138,36 +125,30 @@ class Build(Stage[Wanted]):
         self._programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; those that need another one do not wait.
         self._makers = Makers()
-        self._devices: list[tuple[cl.Device, str]] | None = None
-        self._identities: list[tuple[Part, ...]] | None = None
-        self._options: dict[tuple[object, ...], BuildOptions] = {}
-        self._make: Callable[[cl.Program, str], cl.Kernel] | None = None
 
     @property
     def layer(self) -> Layer:
         """The binary layer."""
         return layers.binary()
 
-    @property
+    @functools.cached_property
     def devices(self) -> list[tuple[cl.Device, str]]:
         """The devices of the context with their names, in its order: asking costs more than a look-up in memory."""
-        if self._devices is None:
-            self._devices = [(device, device.name) for device in self.context.devices]
-        return self._devices
+        return [(device, device.name) for device in self.context.devices]
 
-    @property
+    @functools.cached_property
     def identities(self) -> list[tuple[Part, ...]]:
         """The identity of each device of the context, in its order."""
-        if self._identities is None:
-            self._identities = [self.driver.identity(device) for device in self.context.devices]
-        return self._identities
+        return [self.driver.identity(device) for device, _name in self.devices]
+
+    @functools.cached_property
+    def _make(self) -> Callable[[cl.Program, str], cl.Kernel]:
+        # Where this extension is, pyopencl also looks, as it makes a kernel, whether its arguments are too large.
+        asks = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
+        return cl.Kernel if asks else new_kernel
 
     def kernels(self, program: cl.Program, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return new kernel objects, to be launched by an invoker; raises RecipeError where the program has none."""
-        if self._make is None:
-            # Where this extension is, pyopencl also looks, as it makes a kernel, whether its arguments are too large.
-            asks = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
-            self._make = cl.Kernel if asks else new_kernel
         try:
             return {name: self._make(program, name) for name in names}
         except cl.LogicError as error:
@@ -180,20 +161,14 @@ class Build(Stage[Wanted]):
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
-        if any(" " in option for option in given):  # how it is passed on depends on what is on disk
-            return build_options(self.context, self.driver, given)
-        beside = (given, settings.variable("PYOPENCL_BUILD_OPTIONS"), *caches.code_variables())
-        found = self._options.get(beside)
-        if found is None:
-            found = self._options[beside] = build_options(self.context, self.driver, given)
-        return found
+        return build_options(self.context, self.driver, given)
 
     def headers_digest(self, text: ProgramText) -> str:
         """Digest what the headers hold now: empty where there are none, new every time where it cannot be known."""
         if not may_read(text.source):
             return ""
         try:
-            parts = header_parts(text.source, build_options(self.context, self.driver, text.options))
+            parts = header_parts(text.source, self.options(text.options))
         except UnknownInput:
             parts = [Part("unknown", os.urandom(16).hex())]
         return Key(parts).digest if parts else ""
@@ -348,7 +323,7 @@ class Build(Stage[Wanted]):
         if not before:
             return True
         try:
-            return header_parts(text.source, build_options(self.context, self.driver, text.options)) == before
+            return header_parts(text.source, self.options(text.options)) == before
         except UnknownInput:
             return False
 

@@ -90,6 +90,7 @@ POCL = [
     "kcl.drivers.pocl.completing",
     "kcl.drivers.pocl.driver",
     "kcl.drivers.pocl.orders",
+    "kcl.drivers.pocl.poclbin",
     "kcl.drivers.pocl.prebuild",
     "kcl.drivers.pocl.repair",
 ]

@@ -11,18 +11,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import NamedTuple
 
+import pyopencl as cl
+
 from kcl.base import settings
-from kcl.build import options
+from kcl.build import compiler, options
+from kcl.build.entries import facts_of
+from kcl.build.kernels import new_kernel
 from kcl.build.program_key import header_parts, headers_in
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.damage import BITCODE
-from kcl.drivers.pocl.opencl import Device, Library, Program, Refused
 from kcl.drivers.pocl.private import PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
 
@@ -56,11 +59,11 @@ class Task(NamedTuple):
     @property
     def has_debug_information(self) -> bool:
         """Whether the user asked for what names directories of the builder."""
-        return any(option.startswith("-g") for option in str(self.entry.metadata["build_options"]).split())
+        return any(option.startswith("-g") for option in self.options.split())
 
     @property
-    def options(self) -> bytes:
-        return str(self.entry.metadata["build_options"]).encode("utf-8", "surrogatepass")
+    def options(self) -> str:
+        return str(self.entry.metadata["build_options"])
 
 
 class Hopeless(Exception):
@@ -68,12 +71,11 @@ class Hopeless(Exception):
 
 
 class Workshop:
-    """Makes entries complete, one after the other, with one OpenCL library and one private PoCL cache."""
+    """Makes entries complete, one after the other, with one private PoCL cache."""
 
-    def __init__(self, library: Library, cache: PrivateCache) -> None:
-        self._library = library
+    def __init__(self, cache: PrivateCache) -> None:
         self._cache = cache
-        self._devices: dict[str, Device] = {}
+        self._contexts: dict[str, cl.Context] = {}
 
     def is_ready(self, task: Task) -> bool:
         """Tell whether the code of every launched kernel is there, or is no longer waited for."""
@@ -98,40 +100,43 @@ class Workshop:
         before = _published(layer, task.entry)
         if before is not None and _holds_all(before, task):
             return None
-        device = self._device(task.entry)
+        context = self._context(task.entry)
         with _with_its_headers(task):
             try:
-                made = self._make(device, task, before, short_cut)
-            except (ValueError, Refused):
+                made = self._make(context, task, before, short_cut)
+            except (ValueError, cl.Error):
                 if not short_cut:
                     raise
                 self._cache.wipe()
-                made = self._make(device, task, before, False)
+                made = self._make(context, task, before, False)
         if isinstance(made, Task):
             return made
         _publish(layer, task.entry, before, *made)
         return None
 
     def _make(
-        self, device: Device, task: Task, before: Entry | None, short_cut: bool
+        self, context: cl.Context, task: Task, before: Entry | None, short_cut: bool
     ) -> Task | tuple[bytes, str, dict[str, bytes]]:
         """Return the proven binary, its place and the specialised code in it, or the task if it is too early."""
         try:
-            with closing(self._build(device, task, short_cut)) as program:
-                place = self._cache.used()
-                task = task._replace(place=place)
-                if not self.is_ready(task):
-                    return task
-                files = self._files(task, place, before)
-                kernels = program.kernel_names()
-                self._cache.plant(place, files)
-                stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
-                blob = program.binary()
+            program = self._build(context, task, short_cut)
+            place = self._cache.used()
+            task = task._replace(place=place)
+            if not self.is_ready(task):
+                return task
+            files = self._files(task, place, before)
+            kernels = compiler.kernel_names(program)
+            self._cache.plant(place, files)
+            stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
+            blob: bytes = program.get_info(cl.program_info.BINARIES)[0]  # PoCL freezes it at the first time
+            del program
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
             blob = self._without_traces(task, blob, short_cut)
             self._cache.forget(place)
-            self._prove(device, task, blob, kernels)
+            loaded = _built(cl.Program(context, context.devices, [blob]), task)
+            for kernel in kernels:
+                new_kernel(loaded, kernel)
             found = self._cache.files(place)
         finally:
             self._cache.clear()
@@ -139,24 +144,28 @@ class Workshop:
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
 
-    def _device(self, entry: Entry) -> Device:
-        platform, device = entry.metadata["platform"], entry.metadata["device"]
-        name = repr((sorted(platform.items()), sorted(device.items())))
-        if name not in self._devices:
-            found = self._library.device(platform, device)
-            if found is None:
-                raise Hopeless(f"there is no device {device} here")
-            self._devices[name] = found
-        return self._devices[name]
+    def _context(self, entry: Entry) -> cl.Context:
+        """Return a context of the device that a job names by its facts."""
+        wanted = {fact: entry.metadata[fact] for fact in ("platform", "device")}
+        name = repr(wanted)
+        if name not in self._contexts:
+            platforms = [one for one in cl.get_platforms() if one.name == wanted["platform"]["name"]]
+            devices = [device for platform in platforms for device in platform.get_devices()]
+            fitting = [device for device in devices if facts_of(device) == wanted]
+            if not fitting:
+                raise Hopeless(f"there is no device {wanted} here")
+            self._contexts[name] = cl.Context(fitting[:1])
+        return self._contexts[name]
 
-    def _build(self, device: Device, task: Task, short_cut: bool) -> Program:
+    def _build(self, context: cl.Context, task: Task, short_cut: bool) -> cl.Program:
         """Build from source, helped by the user's bitcode."""
         if short_cut and task.user_cache is not None:
             if task.place is not None:
                 self._cache.seed_one(task.user_cache, task.place)
             else:
                 self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
-        return device.from_source(task.entry.parts["source.cl"], task.options)
+        source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+        return _built(cl.Program(cl._cl._Program(context, source)), task)
 
     def _files(self, task: Task, place: str, before: Entry | None) -> dict[str, bytes]:
         """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
@@ -176,10 +185,11 @@ class Workshop:
             raise ValueError("the binary names an unknown directory")
         return blob
 
-    def _prove(self, device: Device, task: Task, blob: bytes, kernels: list[str]) -> None:
-        """Load the binary, and create every kernel."""
-        with closing(device.from_binary(blob, task.options)) as program:
-            program.create_kernels(kernels)
+
+def _built(program: cl.Program, task: Task) -> cl.Program:
+    if not compiler.built_silently(program, options.BuildOptions(task.options)):
+        raise ValueError("OpenCL does not build the program")
+    return program
 
 
 def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
@@ -194,7 +204,7 @@ def _with_its_headers(task: Task) -> Iterator[None]:
     """Make sure that the program's headers are those of its key, before and after the block that builds it."""
     source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    found = options.parsed(task.options.decode("utf-8", "surrogatepass"), beside, quotes_stay=True)
+    found = options.parsed(task.options, beside, quotes_stay=True)
     try:
         if any(not os.path.isabs(directory) for directory in found.directories):
             os.chdir(str(task.entry.metadata["directory"]))

@@ -8,7 +8,6 @@ for a size of launch which the entry lacks made the hit a partial one, and the e
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from kcl import caches
-from kcl.base import events, process, settings
+from kcl.base import events, process
 from kcl.base.settings import option
 from kcl.build.driver import Promise
 from kcl.cache import layers
@@ -27,7 +26,6 @@ from kcl.errors import CacheFault
 Progress = Callable[[int, int], object]
 
 _PARTIAL = "partial hit"
-_BAR = 24
 
 
 class Loaded(NamedTuple):
@@ -104,17 +102,17 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     """Complete the entries of all programs that this process launched, and wait for it: `kcl.flush` has the words."""
     state = _state()
     folder = option.folder("kcl")
-    drawn = progress or (_draw if settings.is_terminal() and settings.read().progress else None)
     try:
+        from kcl.cache.progress import Line
         from kcl.drivers.pocl import client
 
-        if state.requested:  # what a helper has in work may lack the size of a later launch
-            client.idle(folder, seconds, drawn)
-        _hand_over(state)
-        client.start(folder)
-        done = client.idle(folder, seconds, drawn, starts=True)
-        if drawn is _draw and not done:
-            sys.stderr.write("\n")
+        with Line() as line:
+            told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
+            if state.requested:  # what a helper has in work may lack the size of a later launch
+                client.idle(folder, seconds, told)
+            _hand_over(state)
+            client.start(folder)
+            done = client.idle(folder, seconds, told, starts=True)
         client.dismiss(folder)
         return done
     except (OSError, ImportError, CacheFault) as error:
@@ -206,10 +204,3 @@ def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:
     about = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)
-
-
-def _draw(done: int, total: int) -> None:
-    filled = _BAR * done // max(total, 1)
-    end = "\n" if done == total else ""
-    sys.stderr.write(f"\rkcl: completing entries [{'#' * filled:<{_BAR}}] {done}/{total}{end}")
-    sys.stderr.flush()

@@ -1,8 +1,7 @@
 """The helper process: ``python -m kcl.drivers.pocl.helper <kcl folder>`` works on the folder's jobs and ends by itself.
 
-One helper lives per folder and node. It imports the standard library and kcl only, has a PoCL cache of its own, and
-reads the user's. Whatever goes wrong, it says nothing: a job that fails is dropped, and the user's programs are
-built from source as ever.
+One helper lives per folder and node. It has a PoCL cache of its own, and reads the user's. Whatever goes wrong, it says
+nothing: a job that fails is dropped, and the user's programs are built from source as ever.
 """
 
 from __future__ import annotations
@@ -13,15 +12,17 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
 from kcl.cache import growth, places
-from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
-from kcl.drivers.pocl.complete import Task, Workshop
+from kcl.drivers.pocl.client import driver_variables
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
-from kcl.drivers.pocl.opencl import Library
 from kcl.drivers.pocl.private import PrivateCache
+
+if TYPE_CHECKING:
+    from kcl.drivers.pocl.complete import Task, Workshop
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5
@@ -34,10 +35,9 @@ _NICENESS = 5
 class Helper:
     """The one helper of a queue, while it holds the lock."""
 
-    def __init__(self, folder: str, queue: Queue, pyopencl: str, until: float) -> None:
+    def __init__(self, folder: str, queue: Queue, until: float) -> None:
         self._folder = folder
         self._queue = queue
-        self._pyopencl = pyopencl
         self._until = until
         self._lock: int | None = None
         self._variables = driver_variables(settings.environment())
@@ -78,13 +78,16 @@ class Helper:
         os.putenv("POCL_CACHE_DIR", self._work)
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
-        os.putenv("PYOPENCL_HOME", self._pyopencl)
         for name in ("POCL_DEBUG", "POCL_TRACING", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES"):
             os.unsetenv(name)
-        library = Library(self._pyopencl)
-        library.warm_up()
+        # pyopencl takes long to import: who waits for a helper looks at the lock meanwhile.
+        import pyopencl as cl
+
+        from kcl.drivers.pocl.complete import Workshop
+
+        cl.get_platforms()
         self._sweep()
-        return Workshop(library, PrivateCache(self._work))
+        return Workshop(PrivateCache(self._work))
 
     def _sweep(self) -> None:
         own = os.path.basename(self._work)
@@ -152,6 +155,8 @@ class Helper:
             return None
         if entry is None:
             return None
+        from kcl.drivers.pocl.complete import Task
+
         variables = entry.metadata.get("environment")
         if isinstance(variables, dict) and variables != self._variables:
             self._elsewhere = variables
@@ -183,26 +188,26 @@ class Helper:
 def main(arguments: list[str]) -> None:
     """Work on the jobs of a kcl folder, then end this process.
 
-    Arguments: the folder, and optionally pyopencl's directory, the time to end at, how often it may start over.
+    Arguments: the folder, and optionally the time to end at and how often it may start over.
     """
     try:
-        folder, pyopencl, until, lives, *_ = [*arguments, "", "", ""]
+        folder, until, lives, *_ = [*arguments, "", ""]
         end = min(float(until or "inf"), time.time() + LIFE_SECONDS)
-        variables = _run(folder, pyopencl, end)
+        variables = _run(folder, end)
         if variables is not None and int(lives or STARTS_OVER) > 0:
-            _start_over(len(arguments), variables, [folder, pyopencl, repr(end), str(int(lives or STARTS_OVER) - 1)])
+            _start_over(len(arguments), variables, [folder, repr(end), str(int(lives or STARTS_OVER) - 1)])
     except BaseException:
         pass
     os._exit(0)  # without the drivers' own farewell
 
 
-def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
+def _run(folder: str, until: float) -> dict[str, str] | None:
     _be_modest(until)
     queue = Queue(folder)
     if not trust.check(queue.folder):
         return None
     spans.begin()
-    return Helper(folder, queue, pyopencl or pyopencl_folder(), until).run()
+    return Helper(folder, queue, until).run()
 
 
 def _be_modest(until: float) -> None:

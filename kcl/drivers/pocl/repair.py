@@ -8,23 +8,16 @@ with other bytes is replaced by the entry's, whose digest was verified, in one s
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcl import caches
 from kcl.base import events, process
 from kcl.base.settings import trust
+from kcl.drivers.pocl import poclbin
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
-
-# as in `kcl.drivers.pocl.poclbin`, which reads every length; this reads those that lead from file to file
-_HEADER = struct.Struct("<8sQIIQ40s")
-_SIZES = struct.Struct("<QQ")
-_WORD = struct.Struct("<I")
-_KNOWN = b"poclbin\0", 8
 
 
 class State:
@@ -39,43 +32,28 @@ _state = process.own(State)
 
 def repair(entry: Entry) -> None:
     """Replace what PoCL's cache holds instead of the entry's files; raises nothing. Thread-safe."""
-    binary = entry.parts["binary"]
-    try:
-        if any(not _holds(path, content) for path, content in _files(binary)):
-            _replace(_state().folder, binary)
-    except (OSError, ValueError, struct.error) as error:  # what is wrong with it PoCL will say
-        events.logger().info("PoCL's cache cannot be repaired: %r", error)
+    folder, files = _compared(entry)
+    if files:
+        try:
+            _replace(folder, files)
+        except OSError as error:  # what is wrong with it PoCL will say
+            events.logger().info("PoCL's cache cannot be repaired: %r", error)
 
 
 def differing(entry: Entry) -> list[str]:
     """Return the files of PoCL's cache that hold other bytes than an entry; raises nothing."""
+    return list(_compared(entry)[1])
+
+
+def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
+    """Return the program's folder in PoCL's cache, and the entry's files in whose place others lie there."""
     try:
-        return [path for path, content in _files(entry.parts["binary"]) if not _holds(path, content)]
-    except (ValueError, struct.error):
-        return []
-
-
-def _files(binary: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield where PoCL looks for each file of a binary, and its content; nothing where the container is another."""
-    magic, _device, version, kernels, _flags, program = _HEADER.unpack_from(binary)
-    if (magic, version) != _KNOWN:
-        return
-    folder = f"{_state().folder}/{program.decode('ascii')}"
-    path, start, position = _file(binary, _HEADER.size + 1)
-    yield folder + path, binary[start:position]
-    for _ in range(kernels):
-        size, files_size = _SIZES.unpack_from(binary, position)
-        end = position + size
-        position = end - files_size
-        while position < end:
-            path, start, position = _file(binary, position)
-            yield folder + path, binary[start:position]
-
-
-def _file(binary: bytes, position: int) -> tuple[str, int, int]:
-    """Return the path of the file at a position, and where its content begins and ends."""
-    start = position + 4 + _WORD.unpack_from(binary, position)[0]
-    return binary[position + 4 : start].decode("ascii"), start + 4, start + 4 + _WORD.unpack_from(binary, start)[0]
+        container = poclbin.read(entry.parts["binary"])
+    except ValueError:  # of another PoCL
+        return "", {}
+    folder = f"{_state().folder}/{container.program}"
+    files = {folder + path: content for path, content in container.files().items()}
+    return folder, {path: content for path, content in files.items() if not _holds(path, content)}
 
 
 def _holds(path: str, content: bytes) -> bool:
@@ -94,20 +72,15 @@ def _holds(path: str, content: bytes) -> bool:
         os.close(descriptor)
 
 
-def _replace(cache: str, binary: bytes) -> None:
-    """Put the files of a binary into PoCL's cache where others lie; one that cannot be is removed with its program."""
-    import shutil
-
-    from kcl.drivers.pocl import poclbin
-
-    container = poclbin.read(binary)
-    folder = f"{cache}/{container.program}"
+def _replace(folder: str, files: dict[str, bytes]) -> None:
+    """Put files into PoCL's cache where others lie; one that cannot be is removed with its program."""
     try:
-        for path, content in container.files().items():
-            if not _holds(folder + path, content):
-                _publish(folder + path, content)
-                events.logger().info("PoCL's %s%s was replaced by its entry's", folder, path)
+        for path, content in files.items():
+            _publish(path, content)
+            events.logger().info("PoCL's %s was replaced by its entry's", path)
     except OSError:
+        import shutil
+
         for place in (os.path.dirname(folder), folder):
             if os.path.lexists(place) and not os.path.isdir(place):
                 os.unlink(place)

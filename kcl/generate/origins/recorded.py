@@ -36,7 +36,7 @@ class Recorded:
 
     def __init__(self, task: Task | None) -> None:
         self.name = "" if task is None else task.name
-        self.remark = ""
+        self.remark = ""  # what the event of the next look-up says, if that hits
         self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
         self._task = task
         self._value: Any = _NOTHING

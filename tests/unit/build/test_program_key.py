@@ -104,7 +104,7 @@ class TestKeyChanges:
         before = slots_of(build, generated())[0].key
         for position, part in enumerate(identity):
             edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
-            build._identities = [edited]
+            build.identities = [edited]
             (difference,) = before.diff(slots_of(build, generated())[0].key)
             assert difference.name == part.name
 

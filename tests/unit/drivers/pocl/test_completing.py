@@ -85,6 +85,12 @@ class TestWhen:
         assert pocl.child.json(code, "16", KCL_PROMOTE="off", **ON_POCL) == [True, [1, 1], True]
         assert len(entries(pocl)) == 1
 
+    def test_flush_on_a_terminal(self, pocl):
+        """Where progress is shown and nobody takes it, a line says how far it is."""
+        code = "    from kcl.cache import progress\n    progress.AFTER = 0\n" + SIZES + "    assert kcl.flush()\n"
+        done = pocl.child.run(code, "16", KCL_PROMOTE="off", KCL_PROGRESS="1", **ON_POCL)
+        assert "kcl: completing entries: 1 of 1" in done.stderr.splitlines()
+
 
 class TestPartialHits:
     def test_new_size(self, pocl):
