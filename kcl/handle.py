@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl.base import settings, spans
-from kcl.build.program_key import slots_of
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
@@ -185,7 +184,7 @@ class Kernel:
         with self._lead() as lead:
             ready = self._asked(context_or_queue, arguments, lead)
         try:
-            slots = slots_of(bindings_of(context_or_queue).build, ready.code.text)
+            slots = bindings_of(context_or_queue).build.slots(ready.code.text)
         except UnknownInput:
             slots = []
         return {settings.GENERATOR: self._line.generate.key(), settings.BINARY: slots[0].key if slots else None}
@@ -366,7 +365,7 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
     look = find(kernel._line.generate, Given(arguments))
     if look.outcome != "hit":
         return False
-    slots = slots_of(bindings_of(holder).build, look.value.code.text)
+    slots = bindings_of(holder).build.slots(look.value.code.text)
     return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.build.program_key import Slot
-    from kcl.build.stage import Build
     from kcl.cache.key import Part
 
 
@@ -29,6 +28,13 @@ class Prebuilt(Protocol):
     entry: Entry
     program: cl.Program
     is_built: bool
+
+
+class Holder(Protocol):
+    """The stage of a context, which holds what a driver makes ahead for it."""
+
+    ahead: Any
+    context: cl.Context
 
 
 class Driver:
@@ -86,6 +92,6 @@ class Driver:
         """Wait for whoever completes the entry of a slot; False where nobody does, or that takes too long."""
         return False
 
-    def prebuilt(self, _build: Build, _slots: list[Slot]) -> Prebuilt | None:
+    def prebuilt(self, _holder: Holder, _slots: list[Slot]) -> Prebuilt | None:
         """Return a program that was made ahead for these slots, and see that the next ones are."""
         return None

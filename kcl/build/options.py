@@ -12,7 +12,6 @@ from kcl.errors import UnknownInput
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build.driver import Driver
 
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
@@ -46,7 +45,7 @@ def passed(options: Sequence[str]) -> list[str]:
     return [_quoted(option) for option in options]
 
 
-def build_options(context: cl.Context, driver: Driver, options: Sequence[str]) -> BuildOptions:
+def build_options(context: cl.Context, options: Sequence[str], beside: str, quotes_stay: bool) -> BuildOptions:
     """Return options as pyopencl passes them on: its own, the platform's and the forced ones included.
 
     Raises UnknownInput for an option that reads a file which is not an `#include`.
@@ -55,7 +54,7 @@ def build_options(context: cl.Context, driver: Driver, options: Sequence[str]) -
 
     data, _path = cl.Program._process_build_options(context, passed(options))
     text = data.decode("utf-8", "surrogateescape")
-    return parsed(text, driver.added_options(), driver.quotes_stay)
+    return parsed(text, beside, quotes_stay)
 
 
 def parsed(text: str, beside: str, quotes_stay: bool) -> BuildOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.cache.key import Key, Part
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.build.options import BuildOptions
-    from kcl.build.stage import Build
     from kcl.code import ProgramText
 
 FORMAT = "1"
@@ -35,9 +35,13 @@ class Slot(NamedTuple):
     options: BuildOptions
 
 
-def slots_of(build: Build, text: ProgramText) -> list[Slot]:
-    """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
-    options = build.options(text.options)
+def slots_of(
+    text: ProgramText, options: BuildOptions, devices: Iterable[tuple[cl.Device, str, Sequence[Part]]]
+) -> list[Slot]:
+    """Return the slot of a program for each device, which comes with its name and its identity.
+
+    Raises UnknownInput where the headers cannot be known.
+    """
     common = [
         Part("format", FORMAT),
         Part("source", text.source_digest),
@@ -47,7 +51,7 @@ def slots_of(build: Build, text: ProgramText) -> list[Slot]:
     slots = []
     # Not the kernel that is wanted: a program has one entry, whichever of its kernels is asked for first.
     shown = first_kernel(text.source) or text.kernel
-    for (device, name), parts in zip(build.devices, build.identities, strict=True):
+    for device, name, parts in devices:
         key = Key([*common, *parts])
         slots.append(Slot(device, key, address(key.digest, name, shown), options))
     return slots

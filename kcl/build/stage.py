@@ -161,7 +161,12 @@ class Build(Stage[Wanted]):
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
-        return build_options(self.context, self.driver, given)
+        return build_options(self.context, given, self.driver.added_options(), self.driver.quotes_stay)
+
+    def slots(self, text: ProgramText) -> list[Slot]:
+        """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
+        devices = [(*device, parts) for device, parts in zip(self.devices, self.identities, strict=True)]
+        return slots_of(text, self.options(text.options), devices)
 
     def headers_digest(self, text: ProgramText) -> str:
         """Digest what the headers hold now: empty where there are none, new every time where it cannot be known."""
@@ -224,7 +229,7 @@ class Build(Stage[Wanted]):
 
     def search(self, wanted: Wanted) -> Generator[Slot, Found, Look]:
         """Look for the entry of each device, and before that among what was made ahead."""
-        slots = slots_of(self, wanted.text)
+        slots = self.slots(wanted.text)
         made = self._made_ahead(slots)
         if made is not None:
             return _look(slots, [made.entry], "hit", "made ahead")._replace(beside=made)

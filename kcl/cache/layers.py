@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcl.base import process, settings
 from kcl.cache import places
 from kcl.cache.layer import Layer, warn_again, warn_once
-from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
     from kcl.cache.stores.base import Store
+    from kcl.cache.stores.database import Database
 
-Files = Directory | Database  # the sorts of stores that keep entries on disk
+    Files = Directory | Database  # the sorts of stores that keep entries on disk
 
 
 class Row(NamedTuple):
@@ -124,6 +124,8 @@ def _rows() -> tuple[list[Store], list[str]]:
 
 def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
     """Return the PersistentDicts of all Python versions, and the directory that takes their place."""
+    from kcl.cache.stores.database import Database
+
     found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
     return [*found, Directory(places.generated())] if places.GENERATED in names else found
 

@@ -18,9 +18,8 @@ from kcl.errors import CacheFault
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build.driver import Prebuilt, Promise
+    from kcl.build.driver import Holder, Prebuilt, Promise
     from kcl.build.program_key import Slot
-    from kcl.build.stage import Build
     from kcl.cache.entry import Entry
 
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
@@ -100,16 +99,16 @@ class Pocl(Driver):
         finally:
             state.left -= time.monotonic() - started
 
-    def prebuilt(self, build: Build, slots: list[Slot]) -> Prebuilt | None:
+    def prebuilt(self, holder: Holder, slots: list[Slot]) -> Prebuilt | None:
         """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""
         layer = layers.binary()
-        if build.ahead is None or build.ahead.layer is not layer:
+        if holder.ahead is None or holder.ahead.layer is not layer:
             from kcl.drivers.pocl.prebuild import Ahead
 
             if not caches.state("pocl").on:
                 # PoCL removes the files of a program then as it is released, those of its like with them.
                 layer.ahead = False
                 return None
-            build.ahead = Ahead(layer, build.context, slots[0])
-        found: Prebuilt | None = build.ahead.take(slots[0])
+            holder.ahead = Ahead(layer, holder.context, slots[0])
+        found: Prebuilt | None = holder.ahead.take(slots[0])
         return found

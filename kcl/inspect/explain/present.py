@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcl.base import settings
-from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
 from kcl.cache import flight, layers
 from kcl.cache.key import Key
@@ -31,7 +30,7 @@ def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Bui
     found.append(_sentence(layers.binary(), look.outcome, look.reason))
     if look.outcome == "miss":
         texts = Texts({"source": wanted.text.source})
-        key = slots_of(stage, wanted.text)[0].key
+        key = stage.slots(wanted.text)[0].key
         found += _missed(settings.BINARY, kernel, key, texts, stage.together(wanted, look))
     return found
 

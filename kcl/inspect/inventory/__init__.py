@@ -17,7 +17,6 @@ from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, header_end, key_from, peek
 from kcl.cache.key import Key, Part
-from kcl.cache.layers import Files
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
@@ -240,7 +239,7 @@ def file_of(layer: str, address: str) -> str:
     return ""
 
 
-def stores(layer: str, faults: list[Fault]) -> list[Files]:
+def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
     """Return the stores of a layer that are there; none where its directory cannot be used."""
     row = layers.TABLE[layer]
     folder = row.folder()
@@ -281,7 +280,7 @@ def _name(described: object) -> str:
     return str(described.get("name", "")) if isinstance(described, dict) else ""
 
 
-def of_store(layer: str, store: Files, faults: list[Fault]) -> list[Summary]:
+def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> list[Summary]:
     """Summarise a store: what is known of it, and the headers of what is new."""
     stamp = listing.stamp_of(store.location)
     before, known = listing.load(store.location, layer)
@@ -304,7 +303,7 @@ def of_store(layer: str, store: Files, faults: list[Fault]) -> list[Summary]:
     return [found for _stamp, found in known.values()]
 
 
-def _headers(layer: str, store: Files, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
+def _headers(layer: str, store: layers.Files, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
     """Read headers, of all entries or of those with the named addresses."""
     try:
         for address in store.scan() if named is None else named:
@@ -319,14 +318,14 @@ def _headers(layer: str, store: Files, faults: list[Fault], named: Collection[st
         faults.append(Fault(layer, store.location, str(error)))
 
 
-def _header(layer: str, store: Files, address: str) -> Listed | None:
+def _header(layer: str, store: layers.Files, address: str) -> Listed | None:
     found = store.head(address, _HEAD)
     if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
         found = store.head(address, header_end(found[1]))
     return None if found is None else _listed(layer, address, *found)
 
 
-def _where(store: Files, address: str) -> str:
+def _where(store: layers.Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
 
 

@@ -21,7 +21,7 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.build import results, shapes
 from kcl.build.bind import launcher_of
-from kcl.build.program_key import Slot, slots_of
+from kcl.build.program_key import Slot
 from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.code import Ready
@@ -98,7 +98,7 @@ def _build(entry: Entry, ready: Ready) -> tuple[Build, Slot]:
         context = cl.Context([device])
         build = Build(context, drivers.of(context))
         try:
-            (slot,) = slots_of(build, ready.code.text)
+            (slot,) = build.slots(ready.code.text)
         except UnknownInput as error:
             fault = str(error).partition(";")[0]  # its cure is meant for the recipe
             raise NotComparable(f"{fault}: run this in the directory of the recipe's module") from error

@@ -10,7 +10,8 @@ import pytest
 
 from kcl import drivers
 from kcl.build import compiler
-from kcl.build.options import BuildOptions, build_options, passed
+from kcl.build.options import BuildOptions, passed
+from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.code import ProgramText
@@ -29,7 +30,7 @@ class TestBuiltSilently:
         made = generated()
         binaries = compiler.from_source(context, made).get_info(cl.program_info.BINARIES)
         silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
-        assert compiler.built_silently(silent, build_options(context, drivers.of(context), made.options))
+        assert compiler.built_silently(silent, Build(context, drivers.of(context)).options(made.options))
         wrapped.build(options=passed(made.options))
         silent, wrapped = (
             [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
@@ -59,4 +60,4 @@ class TestBuiltSilently:
     @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
-        assert not compiler.built_silently(SimpleNamespace(_prg=inner), build_options(context, drivers.of(context), ()))
+        assert not compiler.built_silently(SimpleNamespace(_prg=inner), Build(context, drivers.of(context)).options(()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kcl import drivers
 from kcl.build.entries import entry_of
-from kcl.build.program_key import slots_of
 from kcl.build.stage import Build
 from kcl.code import ProgramText
 
@@ -14,7 +13,7 @@ TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA
 def described(context, launch=None):
     """Return the entry of the text on a context."""
     driver = drivers.of(context)
-    (slot,) = slots_of(Build(context, driver), TEXT)
+    (slot,) = Build(context, driver).slots(TEXT)
     return slot, entry_of(TEXT, slot, "a log", 0.5, launch, driver)
 
 

@@ -8,7 +8,8 @@ import pyopencl as cl
 import pytest
 
 from kcl import drivers
-from kcl.build.options import build_options, parsed, passed
+from kcl.build.options import parsed, passed
+from kcl.build.stage import Build
 from kcl.errors import UnknownInput
 
 
@@ -53,7 +54,7 @@ class TestPart:
         """Drivers do tell a character from a number, so their definitions are two keys."""
         values = []
         for option in "-DA=1", "-DA='1'":
-            values.append(build_options(context, drivers.of(context), [option]).part)
+            values.append(Build(context, drivers.of(context)).options((option,)).part)
         assert values[0] != values[1]
 
 
@@ -83,13 +84,13 @@ class TestDirectories:
     def test_of_the_driver(self, context, monkeypatch, platform_name):
         """Directories that a variable of PoCL's adds are looked at; the variable counts in the device's identity."""
         monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-I/extra")
-        found = build_options(context, drivers.of(context), ["-I/one"])
+        found = Build(context, drivers.of(context)).options(("-I/one",))
         assert ("/extra" in found.directories) is (platform_name == "pocl")
         assert "/extra" not in found.part
 
     def test_own(self, context):
         """pyopencl's own include directory is the last that is looked at, and in no part."""
-        found = build_options(context, drivers.of(context), ["-I/one"])
+        found = Build(context, drivers.of(context)).options(("-I/one",))
         assert found.directories[0] == "/one"
         assert os.path.isfile(os.path.join(found.directories[1], "pyopencl-complex.h"))
         assert os.path.dirname(cl.__file__) not in found.part

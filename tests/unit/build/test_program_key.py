@@ -9,7 +9,7 @@ import pytest
 
 import kcl
 from kcl import drivers
-from kcl.build.program_key import may_read, slots_of
+from kcl.build.program_key import may_read
 from kcl.build.stage import Build
 from kcl.code import ProgramText
 
@@ -31,7 +31,7 @@ def build_on(context):
 
 def key(context, made):
     """Return the program key on a context that nothing is known about."""
-    return slots_of(build_on(context), made)[0].key
+    return build_on(context).slots(made)[0].key
 
 
 def outcomes():
@@ -101,11 +101,11 @@ class TestKeyChanges:
         """Another platform, driver, device or processor in any one part is another key."""
         build = build_on(context)
         (identity,) = build.identities
-        before = slots_of(build, generated())[0].key
+        before = build.slots(generated())[0].key
         for position, part in enumerate(identity):
             edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
             build.identities = [edited]
-            (difference,) = before.diff(slots_of(build, generated())[0].key)
+            (difference,) = before.diff(build.slots(generated())[0].key)
             assert difference.name == part.name
 
 

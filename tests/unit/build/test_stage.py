@@ -16,7 +16,6 @@ import kcl
 from kcl import drivers, option
 from kcl.build import compiler
 from kcl.build import identity as devices
-from kcl.build.program_key import slots_of
 from kcl.build.stage import Build, Wanted
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -50,7 +49,7 @@ def built_by(build, text):
 
 def key(context, made):
     """Return the program key on a context that nothing is known about."""
-    return slots_of(build_on(context), made)[0].key
+    return build_on(context).slots(made)[0].key
 
 
 def computed(built):
@@ -192,7 +191,7 @@ class TestBuilt:
         fill(context, made)
         # the same program key, since kernel names follow from the source; only a binary without the name can lack it
         store = Directory(layers.binary().place)
-        one, two = (slots_of(build_on(context), m)[0] for m in (generated(), made))
+        one, two = (build_on(context).slots(m)[0] for m in (generated(), made))
         entry = Entry.unpack(store.get(one.address))
         other = Entry.unpack(store.get(two.address))
         store.put(
