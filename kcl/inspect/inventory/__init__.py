@@ -151,13 +151,14 @@ def summaries(*layer_names: str, faults: list[Fault] | None = None) -> Iterator[
 
     Of the generator layer only the rows that hold code. What cannot be read is added to `faults`.
     """
-    found = rows([] if faults is None else faults, layer_names or settings.LAYERS)
+    found = rows([] if faults is None else faults, layer_names)
     return (one for one in found if one.kind not in HIDDEN)
 
 
-def rows(faults: list[Fault], layer_names: Iterable[str] = settings.LAYERS) -> list[Summary]:
+def rows(faults: list[Fault], layer_names: Iterable[str] = ()) -> list[Summary]:
     """Return what lies in layers, rows without code included; what cannot be read is added to `faults`."""
-    return [one for layer in layer_names for store in stores(layer, faults) for one in of_store(layer, store, faults)]
+    names = layer_names or settings.LAYERS
+    return [one for layer in names for store in stores(layer, faults) for one in of_store(layer, store, faults)]
 
 
 def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
