@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
 
 from kcl.drivers.pocl import poclbin
+from kcl.drivers.pocl.jobs import Queue
 
 SIZES = """
     import json, sys
@@ -111,6 +113,22 @@ class TestPartialHits:
         assert both.returncode == 0, both.stderr
         assert "partial" not in both.stderr
         assert libraries(child.cache / "pocl" / "kcache") == held
+
+    def test_next_run_waits(self, pocl):
+        """A run that begins while a helper completes an entry waits for that, and its hit is no partial one."""
+        child = pocl.child
+        child.json(SIZES + "\n    print(1)", "16", **ON_POCL)
+        pocl.finish()
+        queue = Queue(str(child.cache / "kcl"))
+        lock = queue.lock()  # so no helper comes before the next run
+        assert child.run(SIZES, "32", **ON_POCL).returncode == 0
+        os.close(lock)
+        assert [job.state for job in queue.jobs()] == ["new"]
+        # Nothing but a hit will do, so the run has all the patience that there is.
+        both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
+        assert both.returncode == 0, both.stderr
+        assert "partial" not in both.stderr
+        assert queue.is_empty()
 
     def test_many_programs(self, pocl):
         """What several programs of one kernel lack is said once, with their number."""
