@@ -107,6 +107,12 @@ def given_in_calls(known: Iterable[Known]) -> dict[str, Known]:
     return {argument.name: argument for argument in known if argument.kind != "Local"}
 
 
+def sizes_first(unnamed: Sequence[Any]) -> list[str]:
+    """Write the sizes that begin a call of a pyopencl kernel, `kernel(queue, global_size, local_size, ...)`, by name."""
+    sizes = [f"{name}={size!r}" for name, size in zip(_SIZES[:2], unnamed, strict=False) if isinstance(size, tuple)]
+    return sizes if unnamed and isinstance(unnamed[0], tuple) else []
+
+
 def near(missing: Iterable[str], given: Iterable[str]) -> str:
     """Say which of the names given may be meant for those that are missing; empty where none is near."""
     pairs = [(name, difflib.get_close_matches(name, list(given), 1)) for name in missing if name not in given]

@@ -116,9 +116,17 @@ class TestArguments:
         assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(queue, typed(), {"a": ONES})
 
     def test_positional(self, queue):
-        """Arguments without a name are refused with the way to write them."""
-        with pytest.raises(TypeError, match=r"kernel 'raw' takes its arguments by name: write kernel\(queue, name="):
-            raw()(queue, ONES)
+        """Arguments without a name are refused with the way to write them, those that pyopencl's kernels take too."""
+        begin = r"kernel 'raw' takes its arguments by name: write kernel\(queue, x=..., y=..., a=..., n=..."
+        for given, sizes in (
+            ((ONES,), ""),
+            (((4,), (2,), ONES), r", global_size=\(4,\), local_size=\(2,\)"),
+            (((4,), None, ONES), r", global_size=\(4,\)"),
+        ):
+            with pytest.raises(TypeError, match=rf"{begin}{sizes}\)$"):
+                raw()(queue, *given)
+        with pytest.raises(TypeError, match=r"kernel 'untyped' takes its arguments by name: write kernel\(queue, name=...\)"):
+            untyped()(queue, (4,), (2,), ONES)
 
     def test_axes(self, queue):
         """An array with another number of axes than the argument is named so, with the dtype as numpy writes it."""
