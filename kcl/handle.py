@@ -315,6 +315,8 @@ class Kernel:
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.open.packed if base is not None else ()
         call = refusals.Call(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
+        if found is not None and is_source:
+            call = call._replace(undeclared=_undeclared(found))
         said = (refusals.at_fault(call) or refusals.unlike(call)) if base is not None else ""
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
@@ -408,6 +410,13 @@ def origin_of(task: Task) -> Origin:
     from kcl.generate.origins.recorded import Recorded
 
     return Recorded(task)
+
+
+def _undeclared(ready: Ready) -> set[str]:
+    from kcl.generate.frontends import parameters
+
+    text = ready.code.text
+    return parameters.undeclared(text.source, text.kernels[0], [one.name for one in ready.code.invoker.arguments])
 
 
 def _cells(layer: str, event: Event | None) -> tuple[str, ...]:
