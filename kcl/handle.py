@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,8 @@ class Kernel:
         offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {self._named()})")
+            named = self._named(queue, unnamed)
+            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {named})")
         line = self._line
         try:
             hot = queue._kcl_bindings.launchers[line.sole, get_ident()].hot
@@ -313,6 +315,8 @@ class Kernel:
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.open.packed if base is not None else ()
         call = refusals.Call(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
+        if found is not None and is_source:
+            call = call._replace(undeclared=_undeclared(found))
         said = (refusals.at_fault(call) or refusals.unlike(call)) if base is not None else ""
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
@@ -330,13 +334,17 @@ class Kernel:
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
         return refusals.named(call) or (refusals.untyped(call, base.open.names) if base is not None else None)
 
-    def _named(self) -> str:
-        """Write the arguments of a call as far as they are known."""
+    def _named(self, queue: cl.CommandQueue, unnamed: Sequence[Any]) -> str:
+        """Write the arguments of a call by name, with the sizes that pyopencl takes first."""
         from kcl.launch import refusals
 
+        if not self._line.ready:
+            with suppress(Exception), self._lead() as lead:  # whatever the recipe raises, it raises in the next call
+                self._code(queue, {}, lead)
         found = next(iter(self._line.ready.values()), None)
         names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
-        return ", ".join(f"{name}=..." for name in names)
+        is_source = found is not None and found.code.invoker.front_end == "opencl"
+        return ", ".join([f"{name}=..." for name in names] + (refusals.sizes_first(unnamed) if is_source else []))
 
     def _missing(self, names: list[str], found: Ready | None) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
@@ -402,6 +410,13 @@ def origin_of(task: Task) -> Origin:
     from kcl.generate.origins.recorded import Recorded
 
     return Recorded(task)
+
+
+def _undeclared(ready: Ready) -> set[str]:
+    from kcl.generate.frontends import parameters
+
+    text = ready.code.text
+    return parameters.undeclared(text.source, text.kernels[0], [one.name for one in ready.code.invoker.arguments])
 
 
 def _cells(layer: str, event: Event | None) -> tuple[str, ...]:

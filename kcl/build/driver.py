@@ -88,8 +88,11 @@ class Driver:
     def loaded(self, slot: Slot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 
-    def awaited(self, _slot: Slot, _kernel: str) -> bool:
-        """Wait for whoever completes the entry of a slot; False where nobody does, or that takes too long."""
+    def awaited(self, _slot: Slot, _kernel: str, _is_there: bool = False) -> bool:
+        """Wait for whoever completes the entry of a slot; False where nobody does, or that takes too long.
+
+        An entry that `is_there` may lack what was launched later.
+        """
         return False
 
     def prebuilt(self, _holder: Holder, _slots: list[Slot]) -> Prebuilt | None:

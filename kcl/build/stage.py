@@ -236,7 +236,8 @@ class Build(Stage[Wanted]):
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
             found = yield slot
-            if found.outcome == "miss" and self.driver.awaited(slot, wanted.text.kernel):
+            is_there = found.entry is not None
+            if (is_there or found.outcome == "miss") and self.driver.awaited(slot, wanted.text.kernel, is_there):
                 found = yield slot
                 reason = reason or "waited for the helper that completes it"
             if found.entry is not None:

@@ -33,6 +33,7 @@ T = TypeVar("T")
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _UNPACKED = 256  # entries
+_NOTES = 20  # of one layer in the report
 _FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes that are said once for all layers
 _SILENT = ("unable to open database file", "disk I/O error")  # what SQLite says of a full file system, among others
 _INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages in which no warning is the user's to mend
@@ -113,6 +114,11 @@ class Layer:
             return "memory only"
         some = [f"off for {kind} recipes: {reason}" for kind, reason in off.items() if reason]
         return f"{self.place} ({some[0]})" if some else self.place
+
+    def note(self, note: str) -> None:
+        """Keep what the report is to say of the layer, once, and not without end."""
+        if note not in self.notes and len(self.notes) < _NOTES:
+            self.notes.append(note)
 
     def look_up(self, address: str, key: Key) -> Found:
         """Return the verified entry of `key`, from memory or from a store; a bad one is set aside and reported."""

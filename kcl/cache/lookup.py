@@ -303,6 +303,8 @@ def _emit(
 ) -> Event:
     """Emit the event of a look-up, and a hit for every other slot whose entry was there; return the first."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
+    if look.outcome == "bypass" and not look.reason.startswith("off: "):  # which stands in the place of the files
+        stage.layer.note(f"bypassed: {look.reason}")
     used = [look.key.digest] if hit and look.key is not None else []
     events.emit(event, look.key, used, texts, lead)
     reason = "" if hit else "another device of the context missed: built from source with it"

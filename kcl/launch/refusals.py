@@ -54,6 +54,7 @@ class Call(NamedTuple):
 
     `known` lists the arguments of the kernel, nothing where its code is not known. Arguments that are `packed` are
     taken apart by their index, so lists are welcome there. A kernel that is `sized` takes the sizes of the launch.
+    Parameters of its text that are `undeclared` are missing among those that are known.
     """
 
     kernel: str
@@ -65,6 +66,7 @@ class Call(NamedTuple):
     queue: Any = None
     allocator: Any = None
     wait_for: Any = None
+    undeclared: Container[str] = ()
 
 
 def at_fault(call: Call) -> str:
@@ -80,6 +82,9 @@ def at_fault(call: Call) -> str:
             continue
         if arguments and name not in arguments:
             beside = (*_SIZES, *_BESIDE) if call.sized else _BESIDE
+            if name in call.undeclared:
+                says = "the OpenCL C has this parameter, and no argument is declared for it; declare it in its place"
+                return f"kernel {call.kernel!r} takes no argument {name!r}: {says}"
             says = f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
             return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
         said = _wrong(call, name, value, arguments.get(name))
@@ -105,6 +110,12 @@ def unlike(call: Call) -> str:
 def given_in_calls(known: Iterable[Known]) -> dict[str, Known]:
     """Return the arguments that a call gives, by name: all but local memory."""
     return {argument.name: argument for argument in known if argument.kind != "Local"}
+
+
+def sizes_first(unnamed: Sequence[Any]) -> list[str]:
+    """Write by name the sizes that begin a call as pyopencl's kernels take it; empty for other calls."""
+    sizes = [f"{name}={size!r}" for name, size in zip(_SIZES[:2], unnamed, strict=False) if isinstance(size, tuple)]
+    return sizes if unnamed and isinstance(unnamed[0], tuple) else []
 
 
 def near(missing: Iterable[str], given: Iterable[str]) -> str:

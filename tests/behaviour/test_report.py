@@ -97,6 +97,38 @@ def told(text):
     return [tuple(row) for row in rows[: rows.index([]) if [] in rows else None]]
 
 
+BYPASSED = """
+import os
+import numpy as np
+import pyopencl as cl
+import kcl
+
+@kcl.kernel
+def scaled(name):
+    text = f'#include "factor.h"\\nkernel void {name}(global float *x) {{ x[get_global_id(0)] *= FACTOR; }}'
+    x = kcl.Array("x", np.float32, "x.size", "inout")
+    return kcl.Source(text, entry=name, arguments=[x], global_size="x.size", include_dirs=[os.path.abspath("there")])
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+for name in ("one", "other"):
+    scaled(name)(queue, x=np.ones(4, np.float32))
+"""
+
+
+def test_bypassed(child, platform_name):
+    """The reason of look-ups that were bypassed stands below the table, once."""
+    run = runner(child, platform_name)
+    (child.directory / "there").mkdir()
+    for path in ("factor.h", "there/factor.h"):
+        (child.directory / path).write_text("#define FACTOR 3\n", encoding="utf-8")
+    (child.directory / "driver.py").write_text(BYPASSED, encoding="utf-8")
+    said = " ".join(run("driver.py", KCL_REPORT="1", **SILENT).stderr.split())
+    assert "binary 0 0 2 0 " in said
+    assert said.count("binary: bypassed: ") == 1
+    assert "the working directory holds too: drivers differ in which they take; rename one of the two" in said
+
+
 class TestRows:
     @pytest.mark.parametrize(
         ("off", "outcomes"),

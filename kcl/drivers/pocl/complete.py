@@ -100,6 +100,8 @@ class Workshop:
         before = _published(layer, task.entry)
         if before is not None and _holds_all(before, task):
             return None
+        if before is not None and task.place is None:  # whose bitcode need not be looked for, nor made again
+            task = task._replace(place=before.metadata.get("place"))
         context = self._context(task.entry)
         with _with_its_headers(task):
             try:

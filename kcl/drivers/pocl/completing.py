@@ -174,7 +174,7 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
     if not programs or not caches.state("pocl").on:
         return ()
     cache = os.path.abspath(caches.directory_in_use("pocl"))
-    jobs, said = [], Counter[str]()
+    jobs, lacked = [], Counter[str]()
     for program in programs:
         found = layers.binary().look_up(program.address, program.key) if _lacking(cache, program) else None
         if found is None or found.entry is None:
@@ -182,9 +182,10 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
         lacking = _lacking(cache, program._replace(sizes=found.entry.metadata.get("specialisations", {})))
         if lacking:
             jobs.append(Promise(program.address, _job_of(found.entry, program, cache)))
-            said[f"{words}: {program.kernel} was compiled for {', '.join(lacking)}, which its entry lacks"] += 1
-    for one, count in said.items():
-        note = one if count == 1 else f"{one} ({count} programs)"
+            lacked[" and ".join(lacking)] += 1
+    for code, count in lacked.items():
+        entries = "the entry lacks" if count == 1 else f"the entries of {count} programs lack"
+        note = f"{words}: PoCL compiled {code}, which {entries}; a helper adds it: `python -m kcl wait` waits for that"
         events.logger().info("%s", note)
         if words == _PARTIAL:
             layers.binary().notes.append(note)
@@ -192,12 +193,22 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
 
 
 def _lacking(cache: str, program: Loaded) -> list[str]:
-    """Return the sizes for which PoCL has code and the entry has none, also of kernels that the entry does not name."""
+    """Name what PoCL has code for and the entry has none, also of kernels that the entry does not name."""
     from kcl.drivers.pocl import private
 
     there = private.sizes_by_kernel(private.specialised_paths(cache, program.place))
     known = {kernel: {private.GENERIC, *program.sizes.get(kernel, ())} for kernel in there}
-    return [size for kernel, sizes in there.items() for size in sizes if size not in known[kernel]]
+    return [_launch(kernel, size) for kernel, sizes in there.items() for size in sizes if size not in known[kernel]]
+
+
+def _launch(kernel: str, size: str) -> str:
+    """Say which launches PoCL's code of a size is for, such as `64-1-1-goffs0-smallgrid`."""
+    *axes, flags = f"{size}-".split("-", 3)
+    while len(axes) > 1 and axes[-1] == "1":
+        axes.pop()
+    local = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
+    offset = "" if "goffs0" in flags else " with a global offset"
+    return f"{kernel} at local size {local}{offset}{'' if 'smallgrid' in flags else ' in a large grid'}"
 
 
 def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
 from kcl.base import process
 from kcl.base.settings import option
 from kcl.build.driver import Driver
-from kcl.cache import layers
+from kcl.cache import layers, places
 from kcl.drivers.pocl import completing
 from kcl.drivers.pocl.repair import repair
 from kcl.errors import CacheFault
@@ -32,10 +34,27 @@ _STRICT_PATIENCE = 60.0
 
 
 class State:
-    """The seconds that this process may wait for entries that a helper completes."""
+    """The seconds that this process may wait for entries that a helper completes, and the jobs that it found."""
 
     def __init__(self) -> None:
         self.left = _GRACE
+        self.found: frozenset[str] | None = None
+
+    def on_change(self) -> None:
+        """Forget the jobs: they lie elsewhere now."""
+        self.found = None
+
+    def waits(self, digest: str) -> bool:
+        """Tell whether a job of this key digest waited as the process began to look up.
+
+        An earlier run then launched what the entry lacks. Most runs find no job, and ask no queue.
+        """
+        if self.found is None:
+            self.found = frozenset()  # where the folder cannot be read, there is no job
+            with suppress(OSError):
+                jobs = Path(option.folder("kcl"), places.PENDING).glob("*/*/*")
+                self.found = frozenset([job.name for job in jobs])
+        return digest in self.found
 
 
 _state = process.own(State)
@@ -80,9 +99,11 @@ class Pocl(Driver):
         """Remember the entry, to see at the end whether it held all that was needed."""
         completing.loaded(slot.address, entry, slot.options.text)
 
-    def awaited(self, slot: Slot, kernel: str) -> bool:
+    def awaited(self, slot: Slot, kernel: str, is_there: bool = False) -> bool:
         """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
         state = _state()
+        if is_there and not state.waits(slot.key.digest):
+            return False
         layer, folder, digest = layers.binary(), option.folder("kcl"), slot.key.digest
         started = time.monotonic()
         try:
@@ -109,6 +130,6 @@ class Pocl(Driver):
                 # PoCL removes the files of a program then as it is released, those of its like with them.
                 layer.ahead = False
                 return None
-            holder.ahead = Ahead(layer, holder.context, slots[0])
+            holder.ahead = Ahead(layer, holder.context, slots[0], _state().waits)
         found: Prebuilt | None = holder.ahead.take(slots[0])
         return found

@@ -18,6 +18,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ import pyopencl as cl
 from kcl.base import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
+from kcl.cache.stores.base import digest_of
 from kcl.drivers.pocl import orders
 from kcl.drivers.pocl.repair import repair
 
@@ -72,8 +74,9 @@ class Made:
 class Ahead:
     """What is made ahead for a context of one device, beginning with the first program that was asked for."""
 
-    def __init__(self, layer: Layer, context: cl.Context, first: Slot) -> None:
+    def __init__(self, layer: Layer, context: cl.Context, first: Slot, waits: Callable[[str], bool]) -> None:
         self.layer = layer
+        self._waits = waits  # tells by the digest whether a helper has yet to complete an entry: that is not made
         self._context = context
         self._device = first.device
         self._options = first.options
@@ -140,7 +143,7 @@ class Ahead:
     def _make(self, place: str) -> None:
         """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
         with suppress(Exception):
-            entry = self.layer.read(place)
+            entry = None if self._waits(digest_of(place)) else self.layer.read(place)
             if entry is not None:
                 repair(entry)
                 self._made[place] = Made(entry, compiler.of_binaries(self._context, [self._device], [entry]))

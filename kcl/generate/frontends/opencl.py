@@ -297,6 +297,11 @@ def _write_array(write: _Writer, array: Array, arrays: list[Array]) -> None:
     for other in unknown:
         write(f"if {other} is None:")
         write.refuse("RuntimeError", 2, f"the shape of {name!r} follows from output {other!r}, which must be supplied")
+    for other in [one.name for one in arrays[arrays.index(array) :] if one.name in mentioned]:
+        write(f"if isinstance({other}, _kcl_buffers):")  # arrays before this one have been made of theirs
+        says = f"argument {other!r} is a %s, and the declaration of {name!r} needs its shape: "
+        cure = "give a pyopencl.array.Array, or declare the size as a scalar"
+        write.refuse("TypeError", 2, f"{says}{cure}", f"type({other}).__name__")
     write(f"_kcl_shape = {shape}")
     write("_kcl_shape = _kcl_shape if isinstance(_kcl_shape, tuple) else (_kcl_shape,)")
     if array.direction == "out":

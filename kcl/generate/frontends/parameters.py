@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.errors import RecipeError
@@ -52,10 +53,29 @@ class _Misfit(NamedTuple):
 
 def refuse_unlike(source: Source) -> None:
     """Raise RecipeError for arguments in another order than the parameters, or with a dtype that is not theirs."""
-    found = re.findall(rf"\bvoid\s+{source.entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", source.code))
-    lists = [parameters.split(",") for parameters in found]
+    lists = _lists(source.code, source.entry)
     _refuse_order(source, lists)
     _refuse_dtype(source, lists)
+
+
+def undeclared(code: str, entry: str, declared: Iterable[str]) -> set[str]:
+    """Return the parameters of a kernel that no argument is declared for; none where as many are declared.
+
+    Under another name each may stand in its place then.
+    """
+    known = list(declared)
+    longer = [names for names in map(_names, _lists(code, entry)) if len(names) > len(known)]
+    return {name for names in longer for name in names}.difference(known)
+
+
+def _lists(code: str, entry: str) -> list[list[str]]:
+    """Return the parameters of each list that the text has for a kernel."""
+    found = re.findall(rf"\bvoid\s+{entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", code))
+    return [parameters.split(",") for parameters in found]
+
+
+def _names(parameters: Iterable[str]) -> list[str]:
+    return [(_NAME.findall(parameter) or [""])[-1] for parameter in parameters]
 
 
 def _refuse_order(source: Source, lists: list[list[str]]) -> None:
@@ -64,7 +84,7 @@ def _refuse_order(source: Source, lists: list[list[str]]) -> None:
     Of several lists, between which the preprocessor chooses, those count that share the most names.
     """
     declared = [argument.name for argument in source.arguments]
-    orders = [[(_NAME.findall(parameter) or [""])[-1] for parameter in parameters] for parameters in lists]
+    orders = [_names(parameters) for parameters in lists]
     most = max((len(_shared(order, declared)) for order in orders), default=0)
     near = [order for order in orders if len(_shared(order, declared)) == most]
     if most >= 2 and all(_is_other_order(order, declared) for order in near):

@@ -116,9 +116,30 @@ class TestArguments:
         assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(queue, typed(), {"a": ONES})
 
     def test_positional(self, queue):
-        """Arguments without a name are refused with the way to write them."""
-        with pytest.raises(TypeError, match=r"kernel 'raw' takes its arguments by name: write kernel\(queue, name="):
-            raw()(queue, ONES)
+        """Arguments without a name are refused with the way to write them, those that pyopencl's kernels take too."""
+        begin = r"kernel 'raw' takes its arguments by name: write kernel\(queue, x=..., y=..., a=..., n=..."
+        for given, sizes in (
+            ((ONES,), ""),
+            (((4,), (2,), ONES), r", global_size=\(4,\), local_size=\(2,\)"),
+            (((4,), None, ONES), r", global_size=\(4,\)"),
+        ):
+            with pytest.raises(TypeError, match=rf"{begin}{sizes}\)$"):
+                raw()(queue, *given)
+        with pytest.raises(TypeError, match=r"'untyped' takes its arguments by name: write kernel\(queue, name=...\)$"):
+            untyped()(queue, (4,), (2,), ONES)
+
+    def test_undeclared(self, queue):
+        """A parameter of the text that was not declared is named as such; one under another name may be meant."""
+        text = SCALED.replace("float a", "float eps, float a")
+        for declared, said in (
+            (["a"], "takes no argument 'eps': the OpenCL C has this parameter, and no argument is declared for it; "),
+            (["eps2", "a"], r"takes no argument 'eps' \(did you mean 'eps2'\?\); its arguments are x, y, eps2, a, n; "),
+        ):
+            x, y, _a, n = raw.__wrapped__().arguments
+            arguments = [x, y, *(kcl.Scalar(name, np.float32) for name in declared), n]
+            source = kcl.Source(text, entry="scaled", arguments=arguments, global_size="n")
+            with pytest.raises(TypeError, match=said):
+                kcl.kernel(lambda source=source: source)()(queue, x=ONES, a=TWO, eps=TWO)
 
     def test_axes(self, queue):
         """An array with another number of axes than the argument is named so, with the dtype as numpy writes it."""

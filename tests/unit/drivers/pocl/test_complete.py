@@ -17,6 +17,30 @@ from kcl.cache.key import Key
 from kcl.drivers.pocl import client, poclbin, traces
 from kcl.drivers.pocl.complete import Task, Workshop
 
+# A helper that does the only job of a folder, and says which bitcode it copies.
+COPIED = """
+    import json, os, sys
+
+    from kcl.drivers.pocl.complete import Task, Workshop
+    from kcl.drivers.pocl.jobs import Queue
+    from kcl.drivers.pocl.private import PrivateCache
+
+    class Cache(PrivateCache):
+        copied = None
+
+        def seed_one(self, user, place):
+            self.copied = place
+            super().seed_one(user, place)
+
+        def seed(self, user, since):
+            raise AssertionError("searched")
+
+    queue, cache = Queue(sys.argv[1]), Cache(os.environ["POCL_CACHE_DIR"])
+    (job,) = queue.jobs()
+    assert Workshop(cache).make(Task(queue.read(job), job.written)) is None
+    print(json.dumps(cache.copied))
+"""
+
 
 class TestCompleteEntry:
     def test_nothing_is_generated(self, bench: Bench) -> None:
@@ -167,6 +191,16 @@ class TestIncompleteEntry:
         assert len(_sizes(bench.entry(1))["only"]) == 2
         said = bench.load(1, launches=[("only", 16), ("only", 4)])
         assert said["generated"] == []
+
+    def test_bitcode_of_the_entry(self, bench: Bench) -> None:
+        """A later job searches no bitcode among all of the user's: the entry says where it lies."""
+        bench.request(1)
+        assert client.idle(bench.folder, 60)
+        run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
+        bench.queued(1, pocl_cache=str(bench.root / "pocl"))
+        copied = python(COPIED, bench.folder, POCL_CACHE_DIR=str(bench.root / "private"))
+        assert copied == bench.entry(1).metadata["place"]
+        assert len(_sizes(bench.entry(1))["only"]) == 2
 
     def test_never_the_reverse(self, bench: Bench) -> None:
         """A complete entry is not replaced by one that holds less."""

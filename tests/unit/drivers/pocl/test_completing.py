@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
 
 from kcl.drivers.pocl import poclbin
+from kcl.drivers.pocl.jobs import Queue
 
 SIZES = """
     import json, sys
@@ -99,7 +101,8 @@ class TestPartialHits:
         child.json(SIZES + "\n    print(1)", "16", **ON_POCL)
         pocl.finish()
         partial = child.run(SIZES, "32", KCL_REPORT="1", **ON_POCL)
-        assert "partial hit: twice was compiled for 32-1-1" in partial.stderr
+        said = "partial hit: PoCL compiled twice at local size 32, which the entry lacks; a helper adds it: "
+        assert f"{said}`python -m kcl wait` waits for that" in " ".join(partial.stderr.split())
         pocl.finish()
         _address, entry = pocl.binary_of("twice")
         held = {
@@ -112,6 +115,41 @@ class TestPartialHits:
         assert "partial" not in both.stderr
         assert libraries(child.cache / "pocl" / "kcache") == held
 
+    def test_next_run_waits(self, pocl):
+        """A run that begins while a helper completes an entry waits for that, and its hit is no partial one."""
+        child = pocl.child
+        child.json(SIZES + "\n    print(1)", "16", **ON_POCL)
+        pocl.finish()
+        queue = Queue(str(child.cache / "kcl"))
+        lock = queue.lock()  # so no helper comes before the next run
+        assert child.run(SIZES, "32", **ON_POCL).returncode == 0
+        os.close(lock)
+        assert [job.state for job in queue.jobs()] == ["new"]
+        # Nothing but a hit will do, so the run has all the patience that there is.
+        both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
+        assert both.returncode == 0, both.stderr
+        assert "partial" not in both.stderr
+        assert queue.is_empty()
+
+    def test_other_kernel(self, pocl):
+        """The kernel that was launched is named, not the one that the text was first built for."""
+        code = SIZES.replace("; }", "; } __kernel void thrice(__global float *x) { x[get_global_id(0)] *= 3; }")
+        code += """
+    @kcl.kernel
+    def thrice():
+        arguments = [kcl.Array("x", np.float32, "(64,)", "inout")]
+        return twice.__wrapped__().kernel("thrice", arguments=arguments, global_size=(8, 8), local_size=(4, 2))
+
+    if size == 32:
+        thrice()(queue, x=x)
+"""
+        assert pocl.child.run(code, "16", **ON_POCL).returncode == 0
+        pocl.finish()
+        partial = pocl.child.run(code, "16,32", KCL_REPORT="1", **ON_POCL)
+        assert partial.returncode == 0, partial.stderr
+        said = "PoCL compiled thrice at local size (4, 2) and twice at local size 32, which the entry lacks"
+        assert said in " ".join(partial.stderr.split())
+
     def test_many_programs(self, pocl):
         """What several programs of one kernel lack is said once, with their number."""
         code = SIZES.replace("def twice():", "def twice(number):").replace('*= 2; }",', '*= 2; }" + "//" * number,')
@@ -122,7 +160,8 @@ class TestPartialHits:
         pocl.finish()
         partial = pocl.child.run(code, "32", KCL_REPORT="1", **ON_POCL)
         assert partial.stderr.count("partial hit") == 1
-        assert "which its entry lacks (3 programs)" in " ".join(partial.stderr.split())
+        said = "PoCL compiled twice at local size 32, which the entries of 3 programs lack; a helper adds it"
+        assert said in " ".join(partial.stderr.split())
 
 
 def test_explained(pocl):

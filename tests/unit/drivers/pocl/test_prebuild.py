@@ -11,7 +11,9 @@ from ahead import AHEAD, DRIVER, LAUNCH, NUMBERS, ON_POCL, ONE_BY_ONE, Ran, entr
 from harness import platforms
 
 from kcl.cache.entry import Entry
+from kcl.cache.stores.base import digest_of
 from kcl.drivers.pocl import prebuild
+from kcl.drivers.pocl.jobs import node
 
 WINDOW, FIRST = 6, 4
 
@@ -158,6 +160,14 @@ class TestRight:
         ran = run([0, 1], code + ONE_BY_ONE)
         assert ran.sums == sums([0, 1])
         assert ran.events[1] == AHEAD
+
+    def test_entry_is_completed(self, child, run):
+        """An entry that a helper has yet to complete is not made ahead: who asks for it waits for the helper."""
+        job = child.cache / "kcl" / "pending" / node() / "new" / digest_of(entry(child, 2).name)
+        job.write_bytes(b"")  # which a helper drops
+        ran = run(NUMBERS[:4], ONE_BY_ONE)
+        assert ran.sums == sums(NUMBERS[:4])
+        assert ran.events == [["hit", ""], AHEAD, ["hit", "waited for the helper that completes it"], AHEAD]
 
     def test_entries_are_gone(self, child, run):
         """Programs in the order that have no entry any more are built from source."""

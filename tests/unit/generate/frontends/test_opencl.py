@@ -417,6 +417,27 @@ class TestBuffers:
         with pytest.raises(TypeError, match="'n' was not given"):
             affine()(queue, x=small, b=b, a=2)
 
+    def test_without_shape(self, queue):
+        """A buffer whose shape a declaration needs is refused with the cure."""
+
+        @kcl.kernel
+        def copied(shape):
+            return kcl.Source(
+                "kernel void copied(global float *y, global float *x) { y[get_global_id(0)] = x[get_global_id(0)]; }",
+                entry="copied",
+                arguments=[kcl.Array("y", np.float32, shape, "out"), kcl.Array("x", np.float32, shape)],
+                global_size="x.shape[0]",
+            )
+
+        x = cl_array.to_device(queue, np.arange(4, dtype=np.float32))
+        for shape in ("(x.shape[0],)", "x.size"):
+            _event, (y,) = copied(shape)(queue, x=x)
+            assert y.get().tolist() == [0, 1, 2, 3]
+            for given in ({}, {"y": y}):
+                says = "kernel 'copied': argument 'x' is a Buffer, and the declaration of 'y' needs its shape: give a"
+                with pytest.raises(TypeError, match=rf"{says} pyopencl.array.Array, or declare the size as a scalar"):
+                    copied(shape)(queue, x=x.base_data, **given)
+
 
 class TestKernels:
     """Other kernels of the text of a Source."""
