@@ -196,6 +196,7 @@ class TestIncompleteEntry:
         """A later job searches no bitcode among all of the user's: the entry says where it lies."""
         bench.request(1)
         assert client.idle(bench.folder, 60)
+        client.dismiss(bench.folder)
         run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
         bench.queued(1, pocl_cache=str(bench.root / "pocl"))
         copied = python(COPIED, bench.folder, POCL_CACHE_DIR=str(bench.root / "private"))
