@@ -225,8 +225,8 @@ class TestRight:
     from kcl.build import stage
     look, slots = stage.slots_of, []
 
-    def looked(home, generated):
-        found = look(home, generated)
+    def looked(*arguments):
+        found = look(*arguments)
         slots.extend(found)
         return found
 
@@ -443,8 +443,8 @@ class TestEnd:
     from kcl.build import stage
     look, slots = stage.slots_of, []
 
-    def looked(home, generated):
-        slots[:] = look(home, generated)
+    def looked(*arguments):
+        slots[:] = look(*arguments)
         return slots
 
     stage.slots_of = looked
