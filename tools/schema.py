@@ -142,11 +142,20 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("nearest", "string or null", "the digest of the nearest earlier entry, if there is one"),
             Field("changes", "list of <change>", "what differs from it; of a bypass nothing"),
             Field("words", "list of string", "its explanation as lines, as `kcl explain` prints that"),
+            Field(
+                "parameters", "object", "the parameters of the recipe as text, by name; empty where they are not known"
+            ),
+            Field("run", "string", "the name of the process in the journal: two processes may have one id"),
             is_list=True,
             change=(
                 Field("part", "string", "the name of the part of the key"),
                 Field("sentence", "string", "how it differs, in words"),
                 Field("diff", "list of string", "the first lines that differ, as `diff -u` writes them"),
+                Field(
+                    "place",
+                    "string",
+                    "file and line of a call; empty for a part of the key, and for a call that is gone",
+                ),
             ),
         ),
     ),

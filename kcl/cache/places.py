@@ -24,15 +24,14 @@ DATABASE = ".sqlite"  # how the name of a PersistentDict ends, after the version
 FLIGHT = "flight"  # lock files of the keys whose entries are being made, each with a process id
 PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each machine
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
-JOURNAL = "journal"  # the counts and misses of each process that has ended
+JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 LISTING = "listing"  # summaries of long listings
-NOTES = "notes"  # switches that came too late, each for a week
 READINGS = "readings"  # what the files of a run's modules say, for the next run like it
 ORDERS = "orders"  # the programs that a run asked for, in their order
 RESTLESS = "restless"  # the recipes whose code was new in the last runs
 PINS = "pins"  # the kernels that the bounds on the stores do not touch
 SPACE = "space"  # a file: how many bytes the entries took when somebody measured them, and what came since
-SORTS = (FLIGHT, JOURNAL, LISTING, NOTES, ORDERS, PENDING, PINS, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning")
+SORTS = (FLIGHT, JOURNAL, LISTING, ORDERS, PENDING, PINS, QUARANTINE, READINGS, RESTLESS, SPACE, "tuning", "notes")
 
 DISMISSED = "dismissed"  # in a machine's folder of jobs: the helper ends as soon as no job waits
 HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache

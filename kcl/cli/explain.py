@@ -11,7 +11,7 @@ import click
 from kcl.cli import completion, output
 from kcl.errors import meant
 from kcl.inspect.explain import misses
-from kcl.inspect.explain.misses import Miss, Told
+from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 
@@ -36,7 +36,7 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     left_out = len(asked) - limit if limit > 0 else 0
     found = misses.told(asked[max(0, left_out) :], history)
     if as_json:
-        output.dump([described(misses.described(one)) for one in found])
+        output.dump([described(one) for one in found])
     elif not found and (fault := journal.fault()):
         output.complain(f"the last misses cannot be read: {fault}")
         raise SystemExit(output.FOUND)
@@ -63,12 +63,12 @@ def hits(asked: Sequence[Missed], kernel: str | None) -> list[str]:
     return [said, f"The last misses before are of {output.date(asked[-1].time)}:"]
 
 
-def lines(found: Iterable[Told]) -> list[str]:
+def lines(found: Iterable[Miss]) -> list[str]:
     """Write runs, when the process of each ended, and what missed in it; where the end is forgotten, the first miss."""
     said, ended = list[str](), journal.ended()
-    for (driver, process), group in groupby(found, lambda one: (one.missed.driver, one.missed.pid)):
+    for (driver, process), group in groupby(found, lambda one: (one.driver, one.process)):
         run = list(group)
-        past = output.ago(ended.get(run[0].missed.process, run[0].missed.time))
+        past = output.ago(ended.get(run[0].run, run[0].time))
         said.append(f"{driver or 'python'}, process {process}, {past}")
         said += [f"  {line}" for line in misses.lines(run)]
     return said

@@ -19,7 +19,7 @@ from kcl.cli import output, stats
 from kcl.drivers.pocl.jobs import Queue
 from kcl.errors import CacheFault
 from kcl.inspect import pins
-from kcl.inspect.history import journal, notes
+from kcl.inspect.history import journal
 from kcl.inspect.inventory import tally
 
 _HEAD = (
@@ -51,7 +51,7 @@ def status(everything: bool, as_json: bool) -> None:
     """
     totals = journal.totals()
     rows = [*(_layer(name, totals) for name in settings.LAYERS), *(_adapter(name) for name in ROWS)]
-    pending, late, left = _pending(), notes.read(), _leftovers()
+    pending, late, left = _pending(), journal.late(), _leftovers()
     faults = any(row["fault"] for row in rows if row["kind"] == KCL)
     if as_json:
         said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]

@@ -9,8 +9,8 @@ from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.inspect import inventory, kernels
 from kcl.inspect.explain import misses
-from kcl.inspect.explain.misses import Told
-from kcl.inspect.history import journal, notes
+from kcl.inspect.explain.misses import Miss
+from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS
 from kcl.inspect.history.runs import Ran
 from kcl.inspect.inventory import tally
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     ended: float
     layers: tuple[dict[str, Any], ...]
     rows: tuple[Row, ...]
-    told: tuple[Told, ...]
+    told: tuple[Miss, ...]
     untold: int
     remarks: tuple[str, ...]
     held: tuple[Held, ...]
@@ -71,7 +71,7 @@ def last_run(driver: str | None = None) -> Run | None:
     entries = Entries()
     looks = kernels.of_run(run, missed, entries)
     held = tuple(_held(layer) for layer in settings.LAYERS)
-    late = [note.late.words for note in notes.read() if note.driver == run[0].driver]
+    late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
     moments = [moment for look in looks if look.moment for moment in (look.moment - look.seconds, look.moment)]
     return Run(
         run[0].driver,

@@ -208,9 +208,7 @@ def _write_soon() -> None:
     journal, now = _journal(), time.monotonic()
     if now - journal.written > _MOMENT:
         journal.written = now
-        from kcl.inspect.history import records
-
-        records.write(_about_loopy())
+        _write_record()
 
 
 def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:
@@ -236,9 +234,7 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
 
 def _write_journal() -> None:
     spans.write()
-    from kcl.inspect.history import records
-
-    if records.write(_about_loopy()):
+    if _write_record():
         from kcl.inspect.history import journal
 
         journal.fold()
@@ -246,15 +242,18 @@ def _write_journal() -> None:
         remembered = sys.modules.get(name)
         if remembered is not None:  # else there is nothing to be written
             remembered.write()
-    if any(not layer.state.startswith("off: ") for layer in layers.opened().values()):
-        if late := _late():
-            from kcl.inspect.history import notes
+    is_on = any(not layer.state.startswith("off: ") for layer in layers.opened().values())
+    if is_on and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
+        from kcl.inspect import space
 
-            notes.keep(late)
-        if any(events.total()[layer]["misses"] for layer in settings.LAYERS):
-            from kcl.inspect import space
+        space.keep_bound()
 
-            space.keep_bound()
+
+def _write_record() -> bool:
+    """Leave what this process did in the journal; tell whether there are many records."""
+    from kcl.inspect.history import records
+
+    return records.write(_about_loopy(), _late())
 
 
 def _told() -> str:

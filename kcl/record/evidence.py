@@ -18,7 +18,7 @@ class Evidence(NamedTuple):
 
     `asked` tells that its code asks where it stands: then it can name the directories above as well. `origins` has
     module and line of what the key holds of code. `record` is what the recipe asked of its front end, as JSON holds it
-    (see `kcl.inspect.explain.calls`); None where the recipe is not recorded.
+    (see `kcl.inspect.explain.record`); None where the recipe is not recorded.
     """
 
     directory: str

@@ -22,12 +22,10 @@ from kcl.base import events, settings
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.settings import option
 from kcl.drivers.pocl import completing
-from kcl.handle import described
+from kcl.workers.item import Item
 
 if TYPE_CHECKING:
     import pyopencl as cl
-
-    from kcl.workers.prepare import Item
 
 # Nobody reads what a worker prints, and each program is asked of it once. What it builds is to be completed whatever
 # else the user wants of launches, so it leaves a job for each program at once: the worker may be killed.
@@ -39,13 +37,6 @@ class Task(NamedTuple):
 
     item: Item
     blob: bytes
-
-
-class Left(NamedTuple):
-    """An item that no worker prepared, and why a worker could not; empty where none tried."""
-
-    item: Item
-    fault: str = ""
 
 
 class Setup(NamedTuple):
@@ -108,7 +99,7 @@ class Worker:
 
 def work(
     items: list[Item], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
-) -> list[Left]:
+) -> list[Item]:
     """Let `count` workers prepare the items, and wait for them; returns those that they did not prepare.
 
     All are returned where no worker can be started for this context. Why is logged.
@@ -116,7 +107,7 @@ def work(
     devices = _devices(getattr(context, "context", context))
     tasks = [task for task in map(_task, items) if task is not None] if devices and _is_python() else []
     if not devices or not tasks:
-        return [Left(item) for item in items]
+        return items
     workers: list[Worker] = []
     try:
         setup = _setup(devices)
@@ -126,12 +117,12 @@ def work(
             worker.process.wait()
     except OSError as error:  # no more processes, or no memory
         events.logger().warning("kernels are prepared in this process: %s", error)
-        return [Left(item) for item in items]
+        return items
     finally:
         for worker in workers:
             worker.end()
         completing.start()  # now, since it would have shared the processors with the workers
-    return [Left(item, faults.get(id(item), "")) for item in items if faults.get(id(item), "not sent")]
+    return [item._replace(fault=faults.get(id(item), "")) for item in items if faults.get(id(item), "not sent")]
 
 
 def _setup(devices: list[tuple[int, int, str]]) -> Setup:
@@ -158,9 +149,9 @@ def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, st
             worker = busy.pop(socket)
             task, fault = worker.answer()
             faults[id(task.item)] = fault
-            said(len(faults), described(task.item.kernel))
+            said(len(faults), task.item.label)
             if fault:
-                events.logger().info("kernel %s is prepared in this process: %s", described(task.item.kernel), fault)
+                events.logger().info("kernel %s is prepared in this process: %s", task.item.label, fault)
             if not worker.is_dead:
                 worker.give(tasks.popleft() if tasks else None)
                 if worker.task is not None:
@@ -170,12 +161,11 @@ def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, st
 
 def _task(item: Item) -> Task | None:
     """Return the task of an item, None where its kernel cannot be sent."""
-    kernel, values = item
-    dtypes = {name: _dtypes(value) for name, value in values.items()}
+    dtypes = {name: _dtypes(value) for name, value in item.values.items()}
     try:
-        return Task(item, bytes(reduction.ForkingPickler.dumps((kernel, dtypes))))
+        return Task(item, bytes(reduction.ForkingPickler.dumps((item.kernel, dtypes))))
     except Exception as error:
-        events.logger().info("kernel %s is prepared in this process: %s", described(kernel), error)
+        events.logger().info("kernel %s is prepared in this process: %s", item.label, error)
         return None
 
 

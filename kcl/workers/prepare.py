@@ -11,27 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process, settings
-from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import counted
 from kcl.cache import layer, layers, progress
 from kcl.errors import PrepareError
-from kcl.handle import Kernel, described, is_stored_for, prepare_only
+from kcl.handle import Kernel, is_stored_for, prepare_only
 from kcl.inspect import report
+from kcl.workers.item import Item, item
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.workers.crew import Left
-
 _MOST_WORKERS = 8  # by default: each needs the memory of loopy and of an OpenCL driver
 _FEWEST_TASKS = 2  # of a worker: what it costs to start one, and to import loopy there, is about a kernel
-
-
-class Item(NamedTuple):
-    """A kernel, and what a call would give: dtypes, types, arrays or scalars by name."""
-
-    kernel: Kernel
-    values: dict[str, Any]
 
 
 class State:
@@ -73,7 +64,7 @@ def prepare(
     """
     if not isinstance(kernels, Iterable):
         raise TypeError(f"kcl.prepare takes a list of kernels: write kcl.prepare([...], context), not {kernels!r}")
-    items = [_item(one) for one in kernels]
+    items = [item(one) for one in kernels]
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
     if _state().is_worker:
@@ -82,9 +73,9 @@ def prepare(
         missing = _missing(items, context)
         said = _said(line, len(missing))
         left = _in_workers(missing, context, processes, said)
-        failed = _here([one.item for one in left], context, len(missing) - len(left), said)
+        failed = _here(left, context, len(missing) - len(left), said)
     broken = {kernel for kernel, _error in failed}
-    _warn([one.fault for one in left if one.fault and described(one.item.kernel) not in broken])
+    _warn([one.fault for one in left if one.fault and one.label not in broken])
     if failed:
         raise PrepareError(len(items), failed) from failed[0][1]
 
@@ -100,15 +91,6 @@ def _warn(faults: list[str]) -> None:
         )
 
 
-def _item(one: Any) -> Item:
-    if isinstance(one, Kernel):
-        return Item(one, {})
-    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
-        return Item(one[0], dict(one[1]))
-    cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
-    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")
-
-
 def _said(line: progress.Line, total: int) -> Callable[[int, str], object]:
     return lambda done, kernel: line.say(f"building {done}/{total} {kernel}")
 
@@ -118,12 +100,12 @@ def _here(
 ) -> list[tuple[str, Exception]]:
     """Prepare in this process; returns what failed, by the description of the kernel."""
     failed = []
-    for number, (kernel, values) in enumerate(items, done + 1):
-        said(number, described(kernel))
+    for number, one in enumerate(items, done + 1):
+        said(number, one.label)
         try:
-            prepare_only(kernel, context, values)
+            prepare_only(one.kernel, context, one.values)
         except Exception as error:
-            failed.append((described(kernel), error))
+            failed.append((one.label, error))
     if items:
         report.flush(0, lambda _done, _total: None)  # hands the entries to the helper, as workers do
     return failed
@@ -134,28 +116,28 @@ def _in_workers(
     context: cl.Context | cl.CommandQueue,
     processes: int | None,
     said: Callable[[int, str], object],
-) -> list[Left]:
+) -> list[Item]:
     """Let workers prepare the items; returns what they leave to this process."""
-    from kcl.workers import crew
-
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
     if count < 2 or not _is_shared():
-        return [crew.Left(item) for item in items]
+        return items
+    from kcl.workers import crew
+
     return crew.work(items, context, count, said)
 
 
 def _missing(items: list[Item], context: cl.Context | cl.CommandQueue) -> list[Item]:
     """Return the items from the first one on that is not stored: where that is so, a recipe is slow to run."""
-    for number, item in enumerate(items):
-        if not _is_stored(item, context):
+    for number, one in enumerate(items):
+        if not _is_stored(one, context):
             return items[number:]
     return []
 
 
-def _is_stored(item: Item, context: cl.Context | cl.CommandQueue) -> bool:
+def _is_stored(one: Item, context: cl.Context | cl.CommandQueue) -> bool:
     try:
-        return is_stored_for(item.kernel, context, item.values)
+        return is_stored_for(one.kernel, context, one.values)
     except Exception:  # it is said when it is prepared here
         return False
 

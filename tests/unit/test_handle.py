@@ -244,8 +244,8 @@ class TestShown:
         assert "\n    parameter sizes: (8,) -> (4,)\n" in said
         pure_add(sizes=(4,)).prepare(context)
         told = misses.told(journal.of_this_run(), journal.last_misses())
-        by_command = next(one for one in reversed(told) if one.missed.layer == "generator")
-        assert "".join(f"\n    {line}" for line in misses.in_words(by_command.explanation)) in said  # as kcl explain
+        by_command = next(one for one in reversed(told) if one.layer == "generator")
+        assert "".join(f"\n  {line}" for line in by_command.words[1:]) in said  # as kcl explain
 
 
 class TestHolders:

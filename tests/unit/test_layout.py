@@ -62,10 +62,11 @@ class TestImportOrder:
             assert rank(target) <= rank(name), f"kcl/{path.name}:{line}: kcl.{name} must not import kcl.{target}"
 
     def test_no_circle(self):
-        """No module reaches itself over imports, also inside of functions; those for types only do not count."""
+        """No module reaches itself over imports, also inside of functions, and in most rooms for types."""
         edges = {name: set() for name in NAMES}
         for path, name in modules():
-            found = {inside(dotted) for dotted, typing, _line in imported(path, name) if not typing}
+            free = name.startswith(("build.", "record.callables."))  # imports for types only do not count there
+            found = {inside(dotted) for dotted, typing, _line in imported(path, name) if not (typing and free)}
             edges[name] = found - {None, "__init__", name}
         done, way = set(), []
 

@@ -15,7 +15,7 @@ from kcl.base.text.markup import Content, Html, element, join, table
 from kcl.cli.output import date, seconds, size
 from kcl.cli.page import code, style, timeline
 from kcl.inspect import kernels
-from kcl.inspect.explain.misses import Told
+from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
 from kcl.inspect.kernels import Look, Row, Stored
 from kcl.inspect.last_run import Run
@@ -165,20 +165,18 @@ def _misses(run: Run) -> Html:
     return join([[_missed(one) for one in run.told], element("p", more) if run.untold else ""])
 
 
-def _missed(one: Told) -> Html:
-    missed, times, explanation, _parameters = one
-    often = f", {times} times" if times > 1 else ""
-    outcome = element("span", missed.outcome, class_=f"outcome {missed.outcome}")
-    title = element("h3", element("code", one.label), f", {missed.layer} layer: ", outcome, often)
-    if explanation is None:
-        return element("article", title, element("p", missed.reason))
-    if not explanation.changes:
+def _missed(one: Miss) -> Html:
+    often = f", {one.times} times" if one.times > 1 else ""
+    outcome = element("span", one.outcome, class_=f"outcome {one.outcome}")
+    title = element("h3", element("code", one.label), f", {one.layer} layer: ", outcome, often)
+    if one.outcome != "miss" or one.key is None:
+        return element("article", title, element("p", one.reason))
+    if not one.changes:
         return element("article", title, element("p", "First time seen: no earlier entry is like it."))
     before: Content = ""
-    if explanation.nearest is not None:
-        digest = element("code", explanation.nearest.key.digest[:12])
-        before = element("p", "Differs from the nearest earlier entry, ", digest, ":")
-    changes = [element("li", change.sentence, code.diff(change.diff)) for change in explanation.changes]
+    if one.nearest is not None:
+        before = element("p", "Differs from the nearest earlier entry, ", element("code", one.nearest[:12]), ":")
+    changes = [element("li", change.sentence, code.diff(change.diff)) for change in one.changes]
     return element("article", title, before, element("ul", changes, class_="changes"))
 
 

@@ -11,7 +11,7 @@ from kcl import caches
 from kcl.base import settings
 from kcl.caches.table import ROWS, Switch
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
-from kcl.inspect.history import notes
+from kcl.inspect.history import journal
 
 # Variables that job scripts set and nobody reads, and those that were meant.
 LOOK_ALIKES = {
@@ -78,7 +78,7 @@ def contradictions() -> Iterator[Finding]:
 
 def late() -> Iterator[Finding]:
     """Find the switches of the last week that came too late in a program."""
-    for note in notes.read():
+    for note in journal.late():
         severity = WARNING if note.late.sure else NOTE
         cure = f"set {note.late.variable} before the program starts, or first of all in it"
         yield Finding(severity, f"{note.driver}: {note.late.words}", cure)

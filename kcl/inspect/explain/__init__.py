@@ -9,17 +9,17 @@ taken. Records and texts come from the entries themselves.
 from __future__ import annotations
 
 import json
-import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.base.text.layout import cut
-from kcl.cache.key import Difference, Key, Part
+from kcl.cache.key import Difference, Key
 from kcl.inspect.explain import calls
-from kcl.inspect.explain.calls import Record, Said
-from kcl.inspect.explain.words import About, Origin, alike, sentence, telling
+from kcl.inspect.explain import record as records
+from kcl.inspect.explain.calls import Change
+from kcl.inspect.explain.lines import alike, short_diff
+from kcl.inspect.explain.record import Record
+from kcl.inspect.explain.words import About, Origin, sentence, telling
 from kcl.record.evidence import PARAMETER
 
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
@@ -51,14 +51,6 @@ class Known(NamedTuple):
     written: float
     metadata: Mapping[str, Any]
     texts: Callable[[], Texts]
-
-
-class Change(NamedTuple):
-    """One part or call that differs: its name in the key or record, how in words, and the lines that changed."""
-
-    part: str
-    sentence: str
-    diff: tuple[str, ...]
 
 
 class Explanation(NamedTuple):
@@ -97,10 +89,24 @@ def explain(
 def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> Known | None:
     """Return the entry of the same kind of key that differs least, the youngest of several.
 
-    Where the missed key has a record, entries are compared by their records first.
+    Variants count first, then the parts that differ. Where the missed key has a record, the nearest entries with
+    records are compared by these. A base row says nothing of dtypes: of equally near ones a row with code is taken.
     """
-    candidates = [one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)]
-    return (_by_record(key, candidates, record) if record is not None else None) or _by_parts(key, candidates)
+    parts = set(key.parts)
+
+    def far(one: Known, other: Record | None = None) -> tuple[int, int, bool, float]:
+        names = {part.name for part in parts.symmetric_difference(one.key.parts)}
+        variants, distance = 0, max(1, len(names))  # the order of the parts at least
+        if other is not None and record is not None:
+            names |= {fact.name for fact in _beside(one.texts(), record)}
+            variants += records.is_elsewhere(other, record)
+            distance += records.unlike(other, records.named(record, other))
+        return (variants + _variants(names), distance, is_base(one.metadata), -one.written)
+
+    near = sorted((one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)), key=far)
+    texts = [(one, one.texts().record) for one in near[:_READ]] if record is not None else []
+    recorded = [(one, other) for one, other in texts if other is not None]
+    return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
 
 def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None) -> Known | None:
@@ -110,68 +116,28 @@ def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None)
     """
     found = nearest(key, known, record)
     other = found.texts() if found is not None else Texts()
-    if found is None or other.record is None or not calls.is_akin(other.record, calls.named(record, other.record)):
+    if found is None or other.record is None or not records.is_akin(other.record, records.named(record, other.record)):
         return own
     if own is None:
         return found
     return own if other.sources else nearest(key, [own, found], record)
 
 
-def _by_parts(key: Key, candidates: Iterable[Known]) -> Known | None:
-    """Return the entry with the fewest differing parts, of those that are the nearest variants.
-
-    A base row says nothing of dtypes and reads: of equally near ones a row that holds code is taken.
-    """
-    best: tuple[int, int, bool, float] | None = None
-    found, parts = None, set(key.parts)
-    for one in candidates:
-        unlike = parts.symmetric_difference(one.key.parts)
-        variant = _variants(unlike)
-        # A part that changed is unlike on both sides: that many differ at least, which is fast to know.
-        if best is not None and (variant, len(unlike)) > (best[0], 2 * best[1]):
-            continue
-        rank = (variant, len(one.key.diff(key)), is_base(one.metadata), -one.written)
-        if best is None or rank < best:
-            best, found = rank, one
-    return found
-
-
-def _by_record(key: Key, candidates: Iterable[Known], record: Record) -> Known | None:
-    """Return the entry whose record differs least, None where no entry has one; of very many some are read."""
-    told = {RECORD, *dict(record.get("beside", ()))}
-    parts = {part for part in key.parts if part.name not in told}
-
-    def apart(one: Known) -> set[Part]:
-        return parts.symmetric_difference(part for part in one.key.parts if part.name not in told)
-
-    def order(one: Known) -> tuple[int, int, float]:
-        unlike = apart(one)
-        return (_variants(unlike), len(unlike), -one.written)
-
-    record, ranked = calls.Stored(record), []
-    for one in sorted(candidates, key=order)[:_READ]:
-        other = one.texts().record
-        if other is not None:
-            unlike, distance = apart(one), calls.unlike(other, calls.named(record, other))
-            variant = _variants([*unlike, *_beside(one.texts(), record)]) + calls.is_elsewhere(other, record)
-            ranked.append((variant, len(unlike) + distance, is_base(one.metadata), -one.written, one))
-    return min(ranked, key=lambda rank: rank[:4])[4] if ranked else None
-
-
 def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
     """Tell whether an entry is for other parameters, dtypes or another device."""
-    return bool(_variants([*found.key.diff(key), *_beside(found.texts(), record)]))
+    unlike = [*found.key.diff(key), *_beside(found.texts(), record)]
+    return _variants({one.name for one in unlike}) > 0
 
 
 def _beside(before: Texts, record: Record) -> list[Difference]:
     """Return what differs beside the calls of two records; a unit without a recipe has no parameters."""
-    facts = calls.beside(before.record, record) if before.record is not None else []
+    facts = records.beside(before.record, record) if before.record is not None else []
     return [one for one in facts if before.sources or not one.name.startswith(PARAMETER)]
 
 
-def _variants(unlike: Iterable[Part | Difference]) -> int:
-    """Count the parameters, arguments and facts of the device by which two keys differ."""
-    return len({part.name for part in unlike if part.name.startswith(_VARIANT)})
+def _variants(unlike: Iterable[str]) -> int:
+    """Count the parameters, arguments and facts of the device among the names of parts that differ."""
+    return sum(name.startswith(_VARIANT) for name in unlike)
 
 
 def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
@@ -183,7 +149,7 @@ def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
     differences = earlier.key.diff(key)
     before = earlier.texts()
     if texts.record is not None and before.record is not None:
-        texts = texts._replace(record=calls.named(texts.record, before.record))
+        texts = texts._replace(record=records.named(texts.record, before.record))
     formats = [one for one in differences if one.name in _FORMATS]
     diffs = _diffs(before.sources, texts.sources)
     told = _told_calls(before, texts, diffs)
@@ -230,13 +196,13 @@ def _told_calls(before: Texts, texts: Texts, diffs: Mapping[str, list[str]]) -> 
         return []
     found = calls.changes(before.record, texts.record)
     shown, rest = _beside_calls(found, texts, diffs)
-    told = [Change(one.part, one.sentence, (*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
+    told = [one._replace(diff=(*one.diff, *shown.get(one.part, ()))) for one in found[:_MOST]]
     more = [Change(RECORD, f"and {len(found) - _MOST} more calls differ", ())] if len(found) > _MOST else []
     return [*told, *more, *rest] if found else []
 
 
 def _beside_calls(
-    found: Iterable[Said], texts: Texts, diffs: Mapping[str, list[str]]
+    found: Iterable[Change], texts: Texts, diffs: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[str]], list[Change]]:
     """Return the changed lines of the texts in which calls stand, by the name of the call, and other changed texts."""
     shown: dict[str, list[str]] = {}
@@ -270,7 +236,7 @@ def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origi
     return min(holding, key=lambda name: len(sources[name]), default=None)
 
 
-def _unsaid(said: Said, lines: list[str]) -> list[str]:
+def _unsaid(said: Change, lines: list[str]) -> list[str]:
     """Leave a diff of a text out where it shows nothing but the statements that the call shows already."""
     known = {line.replace(" ", "") for line in said.diff}
     changed = [line.replace(" ", "") for line in lines if line[:1] in ("-", "+")]
@@ -279,7 +245,7 @@ def _unsaid(said: Said, lines: list[str]) -> list[str]:
 
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
     """Return the texts that an entry keeps beside its digests, or a miss that stored none; none that cannot be read."""
-    record = calls.read(parts.get(calls.PART))
+    record = records.read(parts.get(records.PART))
     if "reached.json" in parts:
         try:
             reached = json.loads(parts["reached.json"].decode("utf-8", "surrogatepass"))
@@ -349,26 +315,3 @@ def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) 
 def _diffs(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the lines that changed of each text that did, with one line around them; a few only."""
     return {name: short_diff(before[name], text) for name, text in after.items() if before.get(name, text) != text}
-
-
-def short_diff(before: str, after: str) -> list[str]:
-    """Return the first changed lines of a text, each after "-", "+" or a blank, as `diff -u` writes them."""
-    import difflib
-
-    one, other = (textwrap.dedent(text).splitlines() for text in (before, after))
-    start = max(0, alike(one, other) - 1)
-    end = min(alike(one[::-1], other[::-1]), len(one) - start, len(other) - start)
-    end = max(0, end - 1)  # one line around
-    one, other = (lines[start : max(start, len(lines) - end)][: calls.COMPARED] for lines in (one, other))
-    lines = [line.rstrip() for line in difflib.unified_diff(one, other, lineterm="", n=1)][2:]
-    return calls.first_few(_cut([line for line in lines if line and not line.startswith("@@")]))
-
-
-def _cut(lines: list[str]) -> list[str]:
-    """Cut the long lines of a diff; of a line that was exchanged the part stays that differs."""
-    signs = "".join(line[0] for line in lines)
-    for run in re.finditer(r"(-+)(\++)", signs):
-        for old, new in zip(range(*run.span(1)), range(*run.span(2)), strict=False):
-            gone, added = calls.from_where_they_part(lines[old][1:], lines[new][1:])
-            lines[old], lines[new] = f"-{gone}", f"+{added}"
-    return [cut(line, calls.WIDTH) for line in lines]

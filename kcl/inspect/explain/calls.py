@@ -1,88 +1,43 @@
 """Records of calls: what differs between two of them, in words.
 
-    record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...}}
-    call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...], "positional": number}
-    reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
-    reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
-
-A record lies in the generator entry as the part `record.json`. The numbers and the places in a line are those of the
-later record; a call that is gone has the number that it had.
+The numbers and the places in a line are those of the later record; a call that is gone has the number that it had.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import zip_longest
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from kcl.base.namedtuple import NamedTuple
-from kcl.base.text.layout import cut
-from kcl.cache.key import Difference, Key, by_occurrence
-from kcl.inspect.explain.pairs import Call, Graph, Match, blanked, calls_of, matched, pieces, referenced, written
-from kcl.inspect.explain.words import About, alike, arrow, sentence, shortened, telling, value
+from kcl.base.text.layout import shortened
+from kcl.cache.key import by_occurrence
+from kcl.inspect.explain.lines import Hunk, hunks, in_turn
+from kcl.inspect.explain.pairs import Graph, Match, matched
+from kcl.inspect.explain.record import Call, Record, beside, blanked, referenced, written
+from kcl.inspect.explain.words import WIDTH, About, arrow, sentence, telling, value
 from kcl.record.table import CONSTRUCTORS
-
-PART = "record.json"
-
-Record = Mapping[str, Any]
 
 # Arguments that hold a program: what one element of them is called.
 _ELEMENTS = {"instructions": "statement", "domains": "domain", "code": "line"}
 _WITH_BLANKS = frozenset({"code"})  # of these a compiler numbers the lines
 _BRACKETS = frozenset({"[[", "[(", "([", "(("})
-_SHOWN = 8  # lines of a diff
 _PLACES = 3  # in a sentence
 _SHORT = 60  # characters: shorter values are shown whole
-WIDTH = 110  # of a line of a diff
-_BEFORE = 40  # characters of a long line before the first that differs
-COMPARED = 400  # lines or elements
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
 
 
-class Stored(dict[str, Any]):
-    """The record of an entry; it is compared with many others, so its facts are counted once."""
+class Change(NamedTuple):
+    """One part or call that differs: its name in the key or record, how in words, and the lines that changed.
 
-    @cached_property
-    def facts(self) -> Counter[tuple[str, ...]]:
-        """What `unlike` counts."""
-        return Counter(_facts(self))
-
-
-class Said(NamedTuple):
-    """One call that differs: its name in the later record, its place, what differs, and lines of a diff."""
+    `place` is the file and the line of a call in the later record; empty for a part, and for a call that is gone.
+    """
 
     part: str
-    place: str
     sentence: str
-    diff: tuple[str, ...]
-
-
-class Hunk(NamedTuple):
-    """Elements that were exchanged: the number of the first before and after, and their texts."""
-
-    old: int
-    new: int
-    gone: Sequence[str]
-    added: Sequence[str]
-
-
-def read(part: bytes | None) -> Record | None:
-    """Return the record in the part of an entry; None where there is none that can be read."""
-    try:
-        record = json.loads((part or b"").decode("utf-8", "surrogatepass"))
-        calls_of(record)
-        _result(record)
-        _beside(record)
-        _reached(record)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        return None
-    return Stored(record) if isinstance(record, dict) else None
+    diff: tuple[str, ...] = ()
+    place: str = ""
 
 
 def differences(before: Record, after: Record) -> list[str]:
@@ -98,7 +53,7 @@ def differences(before: Record, after: Record) -> list[str]:
     return lines + [said for said in (sentence(one, about) for one in found) if said]
 
 
-def changes(before: Record, after: Record) -> list[Said]:
+def changes(before: Record, after: Record) -> list[Change]:
     """Return the calls that differ, in the order of the later record; a call that is gone stands where it stood."""
     numbers: dict[object, int] = {}
     match = matched(Graph(before, numbers), Graph(after, numbers))
@@ -106,90 +61,7 @@ def changes(before: Record, after: Record) -> list[Said]:
     return found or _otherwise(match)
 
 
-def named(record: Record, other: Record) -> Record:
-    """Name the arguments that a record numbers as calls of the same function in another record name them.
-
-    Where loopy is not imported nothing tells the names of its parameters, so positional arguments have numbers. A
-    position on whose name the calls of the other record do not agree keeps its number.
-    """
-    if not any(name.isdigit() for call in record["calls"] for name, _text in call["arguments"]):
-        return record
-    labels: dict[tuple[str, int], set[str]] = {}
-    for call in other["calls"]:
-        for place, (name, _text) in enumerate(call["arguments"], 1):
-            labels.setdefault((call["function"], place), set()).add(name)
-
-    def label(call: Mapping[str, Any], number: str) -> str:
-        found = labels.get((call["function"], int(number)), set()) if number.isdigit() else set[str]()
-        taken = {name for name, _text in call["arguments"]}
-        return next(iter(found)) if len(found) == 1 and not found & taken else number
-
-    return {
-        **record,
-        "calls": [
-            {**call, "arguments": [[label(call, name), text] for name, text in call["arguments"]]}
-            for call in record["calls"]
-        ],
-    }
-
-
-def beside(before: Record, after: Record) -> list[Difference]:
-    """Return what differs beside the calls, by name."""
-    one, other = _beside(before), _beside(after)
-    return [
-        Difference(name, one.get(name), other.get(name))
-        for name in {**one, **other}
-        if one.get(name) != other.get(name)
-    ]
-
-
-def unlike(before: Record, after: Record) -> int:
-    """Count the functions, arguments and facts that only one of two records has: a measure of distance, fast."""
-    one, other = _counted(before), _counted(after)
-    return sum((one - other).values()) + sum((other - one).values())
-
-
-def is_elsewhere(before: Record, after: Record) -> bool:
-    """Tell whether the calls of two records stand in other files: those of another program, most likely."""
-    one, other = ({call.place.rpartition(":")[0] for call in calls_of(record)} for record in (before, after))
-    return one.isdisjoint(other) and bool(one and other)
-
-
-def is_akin(before: Record, after: Record) -> bool:
-    """Tell whether most of what two records hold is the same, and stands in the same files."""
-    size = _counted(before).total() + _counted(after).total()
-    return not is_elsewhere(before, after) and 2 * unlike(before, after) < size
-
-
-def _beside(record: Record) -> dict[str, str]:
-    return {str(name): str(text) for name, text in record.get("beside", ())}
-
-
-def _reached(record: Record) -> dict[str, Key]:
-    """Return what objects lead to, by the digests in their texts."""
-    listed = record.get("reached", {})
-    return {digest: Key([(str(name), str(text)) for name, text in parts]) for digest, parts in listed.items()}
-
-
-def _result(record: Record) -> int:
-    """Return the index of the call whose result the recipe returns; -1 where the record names none."""
-    number = record.get("result")
-    return number - 1 if isinstance(number, int) and 0 < number <= len(record["calls"]) else -1
-
-
-def _counted(record: Record) -> Counter[tuple[str, ...]]:
-    return record.facts if isinstance(record, Stored) else Counter(_facts(record))
-
-
-def _facts(record: Record) -> Iterator[tuple[str, ...]]:
-    for call in calls_of(record):
-        yield (call.function,)
-        for name, text in call.arguments:
-            yield from ((call.function, *piece) for piece in pieces(name, blanked(text, call.number)))
-    yield from _beside(record).items()
-
-
-def _in_order(match: Match) -> Iterator[Said]:
+def _in_order(match: Match) -> Iterator[Change]:
     gone = [index for index in range(len(match.before.calls)) if not _stays(match, index)]
     for new, following in enumerate(_following(match)):
         while gone and gone[0] < following:
@@ -219,36 +91,36 @@ def _arrived(match: Match, new: int) -> str:
     return " inserted" if old is None else f" moved: it was call {old + 1}"
 
 
-def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Said:
+def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Change:
     place = f" ({call.place})" if call.place else ""
-    return Said(f"call {call.number}", call.place, f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff))
+    return Change(f"call {call.number}", f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff), call.place)
 
 
-def _gone(call: Call) -> Said:
-    return Said(f"call {call.number}", "", f"call {call.number}, {_titled(call)} is gone", ())
+def _gone(call: Call) -> Change:
+    return Change(f"call {call.number}", f"call {call.number}, {_titled(call)} is gone")
 
 
 def _titled(call: Call) -> str:
     """Name the function of a call, and the argument or variable of a kernel that it makes."""
     names = [text for name, text in call.arguments if name == "name"] if call.function in CONSTRUCTORS else []
-    return f"{call.function} {shortened(names[0])}" if names else call.function
+    return f"{call.function} {shortened(names[0], WIDTH)}" if names else call.function
 
 
-def _returned(match: Match, before: Record, after: Record) -> list[Said]:
+def _returned(match: Match, before: Record, after: Record) -> list[Change]:
     """Say that another call makes the result, unless that follows from calls that came or went."""
-    old, new = _result(before), _result(after)
+    old, new = before.result, after.result
     if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
         return []
     call = match.after.calls[new]
     result = f"the result is call {call.number}, {call.function}, no longer {_former(match, old)}"
-    return [Said("result", call.place, result, ())]
+    return [Change("result", result, (), call.place)]
 
 
-def _otherwise(match: Match) -> list[Said]:
+def _otherwise(match: Match) -> list[Change]:
     """Say at least that records differ whose calls seem to be the same."""
     if sorted(match.before.meanings) == sorted(match.after.meanings):
         return []
-    return [Said("result", "", "the calls are connected in another way", ())]
+    return [Change("result", "the calls are connected in another way")]
 
 
 def _former(match: Match, old: int) -> str:
@@ -259,7 +131,7 @@ def _former(match: Match, old: int) -> str:
     return f"call {new + 1}" if new is not None else f"a {match.before.calls[old].function} that is gone"
 
 
-def _changed(match: Match, old: int, new: int) -> Iterator[Said]:
+def _changed(match: Match, old: int, new: int) -> Iterator[Change]:
     """Compare the arguments of a pair."""
     ours, theirs = by_occurrence(match.before.calls[old].arguments), by_occurrence(match.after.calls[new].arguments)
     sentences, diffs = [], []
@@ -306,7 +178,7 @@ def _led(match: Match, before: str, after: str) -> str:
     old, new = _REACHED.findall(before), _REACHED.findall(after)
     if "python" in told or len(old) != len(new):  # another Python has other digests for the same code
         return ""
-    known, found = _reached(match.before.record), _reached(match.after.record)
+    known, found = match.before.record.reached, match.after.record.reached
     pairs = [(known[one], found[other]) for one, other in zip(old, new, strict=True) if one in known and other in found]
     said = [sentence(one) for pair in pairs for one in pair[0].diff(pair[1]) if one.name not in told]
     more = [f"{len(said) - _PLACES} more"] if len(said) > _PLACES else []
@@ -316,7 +188,7 @@ def _led(match: Match, before: str, after: str) -> str:
 def _one_sided(name: str, after: str | None) -> str:
     if after is None:
         return f"{_label(name)} is gone"
-    return f"{_label(name)} added" + (f": {shortened(value(after))}" if telling(after) else "")
+    return f"{_label(name)} added" + (f": {shortened(value(after), WIDTH)}" if telling(after) else "")
 
 
 def _equal(match: Match, old: int, new: int, before: str, after: str) -> bool:
@@ -335,7 +207,7 @@ def _values(name: str, before: str, after: str) -> str:
     """Say how a value differs; of long values both ends are shown, or the place where they part."""
     if not (telling(before) and telling(after)):
         return f"{_label(name)} changed"
-    one, other = shortened(value(before)), shortened(value(after))
+    one, other = shortened(value(before), WIDTH), shortened(value(after), WIDTH)
     return (
         f"{_label(name)} {one} -> {other}" if one != other else f"{_label(name)} {arrow(value(before), value(after))}"
     )
@@ -352,7 +224,7 @@ def _elements(name: str, before: str, after: str) -> tuple[list[str], list[str]]
     if one == other:
         return [f"{_label(name)}: the same {noun}s, written in another way"], []
     found = hunks(one, other)
-    return [_numbered(noun, found)], _shown(found)
+    return [_numbered(noun, found)], in_turn(found)
 
 
 def _noun(name: str, before: str, after: str) -> str:
@@ -373,19 +245,6 @@ def _listed(name: str, text: str) -> list[str] | None:
     if isinstance(found, (list, tuple)) and (name in _ELEMENTS or any(isinstance(one, str) for one in found)):
         return [one if isinstance(one, str) else repr(one) for one in found]
     return None
-
-
-def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
-    """Return the elements that differ between two lists; of very long lists the rest is one piece."""
-    import difflib
-
-    start = alike(before, after)
-    end = min(alike(before[::-1], after[::-1]), len(before) - start, len(after) - start)
-    one, other = before[start : len(before) - end], after[start : len(after) - end]
-    if max(len(one), len(other)) > COMPARED:
-        return [Hunk(start + 1, start + 1, one, other)]
-    steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    return [Hunk(start + i + 1, start + k + 1, one[i:j], other[k:m]) for tag, i, j, k, m in steps if tag != "equal"]
 
 
 def _numbered(noun: str, found: Sequence[Hunk]) -> str:
@@ -410,29 +269,3 @@ def _range(noun: str, first: int, count: int) -> str:
     """Write "statement 3", "statements 3 to 5", "line 3 of code"."""
     word, of, rest = noun.partition(" of ")
     return (f"{word} {first}" if count == 1 else f"{word}s {first} to {first + count - 1}") + of + rest
-
-
-def _shown(found: Sequence[Hunk]) -> list[str]:
-    """Write the elements that differ as `diff` does, the first few of them."""
-    lines = [
-        cut(f"{sign} {line}", WIDTH)
-        for hunk in found
-        for pair in zip_longest(hunk.gone, hunk.added)
-        for sign, text in zip("-+", from_where_they_part(*pair), strict=True)
-        if text is not None
-        for line in text.splitlines() or [""]
-    ]
-    return first_few(lines)
-
-
-def first_few(lines: list[str]) -> list[str]:
-    """Return the lines of a diff, of a long one the first few and how many more there are."""
-    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"... {len(lines) - _SHOWN} more lines"]
-
-
-def from_where_they_part(gone: str | None, added: str | None) -> tuple[str | None, str | None]:
-    """Leave out what begins two long lines alike, where the difference would be cut off with the rest."""
-    if gone is None or added is None or max(len(gone), len(added)) <= WIDTH or "\n" in gone + added:
-        return gone, added
-    start = alike(gone, added) - _BEFORE
-    return (gone, added) if start + 2 * _BEFORE <= WIDTH else (f"...{gone[start:]}", f"...{added[start:]}")

@@ -10,59 +10,29 @@ from contextlib import suppress
 
 from kcl.base import settings
 from kcl.base.namedtuple import NamedTuple
+from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.explain import (
-    FIRST_TIME,
-    Change,
-    Explanation,
-    Known,
-    Texts,
-    is_base,
-    starts,
-    texts_in,
-)
+from kcl.inspect.explain import FIRST_TIME, Explanation, Known, Texts, is_base, starts, texts_in
 from kcl.inspect.explain import explain as compared
-from kcl.inspect.explain.calls import Record
-from kcl.inspect.explain.words import shortened, value
+from kcl.inspect.explain.calls import Change
+from kcl.inspect.explain.record import Record
+from kcl.inspect.explain.words import WIDTH, value
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import Missed
 from kcl.inspect.inventory import Listed
 from kcl.record.evidence import PARAMETER
 
-_OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own", ())
-_BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry", ())
+_OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own")
+_BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry")
 _PENDING = "pending"  # in the metadata of an entry that a helper still writes
 _YOUNGEST = 8
 _NEVER = float("inf")
 _SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
-
-
-class Told(NamedTuple):
-    """A look-up that was no hit, how often it was so in that run, and what explains it, None where no miss.
-
-    `parameters` are those of the recipe as text, as far as they are known.
-    """
-
-    missed: Missed
-    times: int
-    explanation: Explanation | None
-    parameters: Mapping[str, str] = {}
-
-    @property
-    def label(self) -> str:
-        """The kernel with its parameters."""
-        return of_kernel(self.missed.kernel, self.parameters)
-
-    @property
-    def title(self) -> str:
-        """What became of the look-up, in one line."""
-        often = f" ({self.times} times)" if self.times > 1 else ""
-        return f"{self.label}, {self.missed.layer} layer: {self.missed.outcome}{often}"
 
 
 class Miss(NamedTuple):
@@ -71,7 +41,8 @@ class Miss(NamedTuple):
     `time` is in seconds since the epoch, `driver` the file of the program, `process` its process id. `outcome` is
     "miss", "bypass" or "error", and `times` says how often it was so in that run. `reason` is the event's. `key` and
     `nearest` are digests: of the key that was looked for, and of the nearest earlier entry; None where there is none.
-    `changes` says what differs between these two, `words` has the lines of the text.
+    `changes` says what differs between these two, `words` has the lines of the text. `parameters` are those of the
+    recipe as text, as far as they are known, `run` is the name of the process in the journal.
 
     >>> event, outputs = doubled(factor=2)(queue, x=x)
     >>> event, outputs = doubled(factor=3)(queue, x=x)
@@ -92,9 +63,16 @@ class Miss(NamedTuple):
     nearest: str | None
     changes: tuple[Change, ...]
     words: tuple[str, ...]
+    parameters: Mapping[str, str] = {}
+    run: str = ""
 
     def __str__(self) -> str:
         return "\n".join(self.words)
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters."""
+        return of_kernel(self.kernel, self.parameters)
 
 
 class Shelf:
@@ -156,10 +134,10 @@ class Shelf:
         program = next((part.value for part in key.parts if part.name == "source"), "")
         rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
         rows = rows or [one.recipe for one in self.entries if program and one.metadata.get("program") == program]
-        named = [*key.parts, *(record or {}).get("beside", ())]
+        named = [*key.parts, *(record.beside.items() if record is not None else ())]
         of_miss = {name[len(PARAMETER) :]: text for name, text in named if name.startswith(PARAMETER)}
         texts = inventory.common(rows).parameters if rows else of_miss
-        return {name: shortened(value(text)) for name, text in texts.items()}
+        return {name: shortened(value(text), WIDTH) for name, text in texts.items()}
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry, none where that is not there."""
@@ -226,7 +204,7 @@ def _pending() -> list[Entry]:
     return found
 
 
-def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
+def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Miss]:
     """Explain look-ups that were no hits; `history` holds all that are known of."""
     grouped = _grouped(missed)
     asked = [one for one, _times in grouped if _is_explained(one)]
@@ -249,7 +227,7 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Told]:
             if one.layer == settings.GENERATOR and explanation.nearest is not None:
                 own = shelf.source_digest(one.key)
                 partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
-        explained.append(Told(one, times, explanation, parameters))
+        explained.append(_miss(one, times, explanation, parameters))
     return explained
 
 
@@ -277,51 +255,65 @@ def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, flo
 
 def _noted(one: Missed) -> Mapping[str, str]:
     """Return the parameters that the process which missed left in the journal: none for a recipe without any."""
-    return {name: shortened(text) for name, text in (one.parameters or {}).items()}
+    return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
 
 
 def _is_explained(one: Missed) -> bool:
     return one.outcome == "miss" and one.key is not None
 
 
+def _miss(missed: Missed, times: int, explanation: Explanation | None, parameters: Mapping[str, str]) -> Miss:
+    """Describe a look-up by itself; it has no explanation where it was no miss."""
+    nearest, changes = (None, ()) if explanation is None else explanation
+    often = f" ({times} times)" if times > 1 else ""
+    title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
+    words = [missed.reason] if explanation is None else in_words(explanation)
+    return Miss(
+        missed.time,
+        missed.driver,
+        missed.pid,
+        missed.layer,
+        missed.kernel,
+        missed.outcome,
+        times,
+        missed.reason,
+        missed.key.digest if missed.key is not None else None,
+        nearest.key.digest if nearest is not None else None,
+        changes,
+        (title, *(f"  {line}" for line in words)),
+        parameters,
+        missed.process,
+    )
+
+
 def in_words(explanation: Explanation) -> list[str]:
-    """Write an explanation as lines for a person."""
-    return [*_compared_with(explanation), *_changed(explanation)]
-
-
-def _compared_with(explanation: Explanation | None) -> list[str]:
-    """Name the earlier entry that the explanation compares with."""
-    if explanation is None or explanation.nearest is None or not explanation.changes:
-        return []
-    still = ", which a helper still writes" if _PENDING in explanation.nearest.metadata else ""
-    return [f"nearest earlier entry: {explanation.nearest.key.digest[:12]}{still}"]
-
-
-def _changed(explanation: Explanation) -> list[str]:
-    """Write what differs from the nearest earlier entry."""
-    changes = explanation.changes
+    """Write an explanation as lines for a person; where something differs from an earlier entry, that stands first."""
+    nearest, changes = explanation
     lines = [line for change in changes for line in (change.sentence, *(f"  {line}" for line in change.diff))]
-    return lines or ["first time seen"]
+    if nearest is None or not changes:
+        return lines or ["first time seen"]
+    still = ", which a helper still writes" if _PENDING in nearest.metadata else ""
+    return [f"nearest earlier entry: {nearest.key.digest[:12]}{still}", *lines]
 
 
-def lines(found: Iterable[Told]) -> list[str]:
+def lines(found: Iterable[Miss]) -> list[str]:
     """Write look-ups and what explains them as lines for a person.
 
     Look-ups of one layer that have the same explanation stand together, and it stands below them once: the kernels of
     one file change together. The earlier entry of each stands beside it then.
     """
-    alike: dict[tuple[str, ...], list[Told]] = {}
+    alike: dict[tuple[str, str, tuple[str, ...]], list[Miss]] = {}
     for one in found:
-        words = [one.missed.reason] if one.explanation is None else _changed(one.explanation)
-        alike.setdefault((one.missed.layer, one.missed.outcome, *words), []).append(one)
-    said = []
-    for (_layer, _outcome, *words), group in alike.items():
-        entries = [_compared_with(one.explanation) for one in group]
-        shared = entries[0] if entries.count(entries[0]) == len(entries) else []
-        said += [
-            "; ".join([one.title, *(entry if not shared else ())]) for one, entry in zip(group, entries, strict=True)
-        ]
-        said += [f"  {line}" for line in (*shared, *words)]
+        behind = 2 if one.nearest and one.changes else 1  # the title, and the earlier entry
+        alike.setdefault((one.layer, one.outcome, one.words[behind:]), []).append(one)
+    said: list[str] = []
+    for (_layer, _outcome, words), group in alike.items():
+        heads = [one.words[: len(one.words) - len(words)] for one in group]
+        if len({head[1:] for head in heads}) == 1:
+            said += [*(head[0] for head in heads), *heads[0][1:]]
+        else:
+            said += ["; ".join(line.strip() for line in head) for head in heads]
+        said += words
     return said
 
 
@@ -343,7 +335,7 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    return [described(one) for one in told(asked[-limit:] if limit > 0 else asked, history)]
+    return told(asked[-limit:] if limit > 0 else asked, history)
 
 
 def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[Missed]:
@@ -353,26 +345,6 @@ def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[M
     """
     asked = [one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))]
     return asked if every else [one for one in asked if one.process == asked[-1].process]
-
-
-def described(one: Told) -> Miss:
-    """Describe a look-up by itself."""
-    missed, times, explanation, _parameters = one
-    nearest = explanation.nearest if explanation is not None else None
-    return Miss(
-        missed.time,
-        missed.driver,
-        missed.pid,
-        missed.layer,
-        missed.kernel,
-        missed.outcome,
-        times,
-        missed.reason,
-        missed.key.digest if missed.key is not None else None,
-        nearest.key.digest if nearest is not None else None,
-        explanation.changes if explanation is not None else (),
-        tuple(lines([one])),
-    )
 
 
 def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from kcl.base.namedtuple import NamedTuple
 from kcl.base.text.layout import cut
 from kcl.base.text.names import dtype, of_value
 from kcl.cache.key import Difference
+from kcl.inspect.explain.lines import alike
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_WIDTH = 60  # of a value in a sentence
+WIDTH = 60  # of a value in a sentence
 
 
 class Origin(NamedTuple):
@@ -65,7 +66,7 @@ def value(text: str) -> str:
 
 def _changed(what: str, before: str | None, after: str | None) -> str:
     if before is None:
-        return f"{what} is new" + (f": {cut(value(after or ''), _WIDTH)}" if telling(after) else "")
+        return f"{what} is new" + (f": {cut(value(after or ''), WIDTH)}" if telling(after) else "")
     if after is None:
         return f"{what} is no longer there"
     if not (telling(before) and telling(after)):
@@ -81,22 +82,11 @@ def telling(text: str | None) -> bool:
 def arrow(before: str, after: str) -> str:
     """Show two values, of long ones the place where they part."""
     if before == after:
-        return f"{cut(before, _WIDTH)}, with other content"
-    if max(len(before), len(after)) <= _WIDTH:
+        return f"{cut(before, WIDTH)}, with other content"
+    if max(len(before), len(after)) <= WIDTH:
         return f"{before} -> {after}"
-    start = max(0, alike(before, after) - _WIDTH // 3)
-    return " -> ".join(cut(("..." if start else "") + text[start:], _WIDTH) for text in (before, after))
-
-
-def alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many letters or lines two texts have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
-
-
-def shortened(text: str) -> str:
-    """Return a text; of a long one both ends."""
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH * 2 // 3 - 3]}...{text[-_WIDTH // 3 :]}"
+    start = max(0, alike(before, after) - WIDTH // 3)
+    return " -> ".join(cut(("..." if start else "") + text[start:], WIDTH) for text in (before, after))
 
 
 def _code(label: str, difference: Difference, about: About) -> str:
@@ -226,7 +216,7 @@ def _features(_rest: str, difference: Difference, _about: About) -> str:
     what = "CPU features" if difference.name.startswith("cpu") else difference.name
     changes = [f"{word} added" for word in after if word not in before]
     changes += [f"{word} removed" for word in before if word not in after]
-    return f"device: {what}: {cut(', '.join(changes), _WIDTH) or 'another order'}"
+    return f"device: {what}: {cut(', '.join(changes), WIDTH) or 'another order'}"
 
 
 def _declared(rest: str, difference: Difference, _about: About) -> str:
@@ -244,7 +234,7 @@ def _declared(rest: str, difference: Difference, _about: About) -> str:
 def _target(_rest: str, difference: Difference, _about: About) -> str:
     """Show two targets where both are short; the text of a long one says little."""
     sides = [text or "" for text in difference[1:]]
-    told = all(telling(text) and len(text) <= _WIDTH for text in sides)
+    told = all(telling(text) and len(text) <= WIDTH for text in sides)
     return f"default target: {arrow(*map(value, sides))}" if told else "default target changed"
 
 

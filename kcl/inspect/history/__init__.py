@@ -1,1 +1,1 @@
-"""History: what past processes did, kept on disk: counters and misses, uses of entries, notes for a later command."""
+"""History: what past processes did, kept on disk: counters and misses, uses of entries, late switches."""

@@ -1,4 +1,4 @@
-"""The journal: what all processes looked up, kept across runs: counters, uses of entries, and the last misses.
+"""The journal: what all processes did, kept across runs: counters, uses of entries, last misses, late switches.
 
 A process leaves one record when it ends (`kcl.inspect.history.records`). Whoever finds many of them folds them into
 one, alone under a lock. A record whose digest is among the sources of another counts no more: a process that folds may
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from kcl.base.settings import trust
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
+from kcl.caches.late_switches import Late
 from kcl.errors import DamagedEntry
 from kcl.inspect.history import records, runs
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merged
@@ -35,7 +36,8 @@ else:
 
 EARLIER = "earlier"
 MANY_READ = 16  # records: then one who reads folds them
-_ROWS, _USES, _MISSED = 10_000, 20_000, 1024
+_ROWS, _USES, _MISSED, _LATE = 10_000, 20_000, 1024, 64
+AGE = 7 * 86400.0  # seconds: so long a late switch is told
 
 
 class Row(NamedTuple):
@@ -69,6 +71,14 @@ class Missed(NamedTuple):
     parameters: Mapping[str, str] | None = None
 
 
+class Note(NamedTuple):
+    """A switch that came too late, where (the file of the program), and when last, in seconds since the epoch."""
+
+    time: float
+    driver: str
+    late: Late
+
+
 class _Lines(NamedTuple):
     """A record of which the head alone is parsed; the other lines are when they are asked for."""
 
@@ -99,6 +109,10 @@ class _Lines(NamedTuple):
         tallies = merged({(layer, kernel): row} for (_day, layer, kernel), row in self.rows().items())
         more = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
         return [runs.unpacked(fields, tallies, self.uses(), more.get(fields[0], ((), {}))) for fields in told]
+
+    def late(self) -> list[Note]:
+        told = json.loads(self.rest[5]) if len(self.rest) > 5 else []  # of an earlier kcl there are none
+        return [Note(moment, driver, Late(*fields)) for moment, driver, *fields in told]
 
 
 def flush() -> None:
@@ -155,6 +169,11 @@ def ended() -> dict[str, float]:
     return found
 
 
+def late() -> list[Note]:
+    """Return the switches of the last week that came too late, newest first; what came again stands there once."""
+    return _late(_read())
+
+
 def of_this_run() -> list[Missed]:
     """Return the look-ups of this process that were no hits and are not written yet."""
     return [Missed(*fields) for fields in records.missed(events.noted())]
@@ -181,6 +200,12 @@ def reset() -> None:
 
 def _ran() -> list[Ran]:
     return [one for lines in _read() for one in lines.ran()]
+
+
+def _late(records: Iterable[_Lines]) -> list[Note]:
+    notes = sorted(note for lines in records for note in lines.late() if note.time > time.time() - AGE)
+    newest = {note[1:]: note for note in notes}
+    return sorted(newest.values(), reverse=True)[:_LATE]
 
 
 def _read() -> list[_Lines]:
@@ -244,7 +269,8 @@ def _fold(store: Directory) -> None:
         ran = runs.kept([one for lines in live.values() for one in lines.ran()])
         sources = [digest_of(place) for place in live]
         told = {one.name: runs.told(one) for one in ran}
-        records.put(store, totals, rows, dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), told)
+        late = [[*note[:2], *note.late] for note in _late(live.values())]
+        records.put(store, totals, rows, dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), told, late)
         for place in live:
             store.delete(place)
 

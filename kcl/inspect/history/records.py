@@ -1,6 +1,6 @@
 """Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
 
-    record = head rows uses missed runs told    one line of JSON each, so that a reader of totals parses the first alone
+    record = head rows uses missed runs told late    one line of JSON each: a reader of totals parses the first alone
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
     rows   = [[day, layer, kernel, counter...]...]
     uses   = {first digits of an entry's digest: [number of hits, time of the last, seconds, seconds saved]}
@@ -10,6 +10,7 @@ Keys are lists of indices into "parts". "texts" has parts of an entry for misses
     runs   = [[name, driver, process id, begin, end]] of the process that wrote it; a record of many has those of the
              last runs, with counters and uses of their own (see `kcl.inspect.history.runs`)
     told   = {name of a run: [[what its report said of loopy], {first digits: [kernel, [name of a parameter]]}]}
+    late   = [[time, driver, field...]...]    switches that came too late, with the fields of `kcl.caches.late_switches`
 
 Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
 hence no classes here, which take long to make.
@@ -54,10 +55,10 @@ class Run:
 _run = process.own(Run)
 
 
-def write(remarks: Sequence[str] = ()) -> bool:
+def write(remarks: Sequence[str] = (), late: Iterable[tuple[Any, ...]] = ()) -> bool:
     """Write what this process collected so far; tell whether there are many records now. Raises nothing.
 
-    `remarks` are those of its report that stand in no counter.
+    `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
     Nothing is written where every layer that was asked is off.
     """
     found = events.taken()
@@ -70,7 +71,8 @@ def write(remarks: Sequence[str] = ()) -> bool:
     asked = {digest[:DIGITS]: by for digest, by in found.asked.items()}
     try:
         kept = store()
-        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)], {_run().name: [remarks, asked]})
+        told, noted = {_run().name: [remarks, asked]}, [[time.time(), driver_name(), *one] for one in late]
+        put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)], told, noted)
         return sum(1 for _ in kept.scan()) > MANY
     except FAULTS as error:
         # Whatever hinders this hinders the layers too, which have said so.
@@ -92,6 +94,7 @@ def put(
     sources: list[str],
     runs: Iterable[Iterable[Any]] = (),
     told: Mapping[str, Sequence[Any]] = {},
+    late: Iterable[Sequence[Any]] = (),
 ) -> None:
     """Write a record; `missed` has the fields of `kcl.inspect.history.journal.Missed`."""
     # Two records are never the same bytes, or one of them would not count.
@@ -103,7 +106,7 @@ def put(
         parts = None if key is None else [indices.setdefault(part, len(indices)) for part in key.parts]
         listed.append([*fields, parts, driver, pid, seconds, parameters])
     misses = {"parts": list(indices), "missed": listed, "texts": _texts_of(missed)}
-    lines = head, counted, uses, misses, list(runs), dict(told)
+    lines = head, counted, uses, misses, list(runs), dict(told), list(late)
     blob = b"\n".join(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() for line in lines)
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 

@@ -49,9 +49,10 @@ def _missed(stored: Stored) -> None:
     elif left.get("text") == text and not _was_hit_since(left["time"], rows) and not _edited_since(left["time"]):
         runs = int(left["runs"]) + 1
         if runs == TOLERATED:
-            from kcl.inspect.explain import calls
+            from kcl.inspect.explain import calls, record
 
-            advice.on_restless_recipe(stored.kernel, runs, calls.differences(left["record"], stored.record))
+            said = calls.differences(record.parsed(left["record"]), record.parsed(stored.record))
+            advice.on_restless_recipe(stored.kernel, runs, said)
     now = {"text": text, "time": time.time(), "runs": runs, "rows": rows, "record": stored.record}
     remembered.write(now)
 

@@ -57,7 +57,7 @@ class TestPlaces:
         """Every place lies in one of the three folders below the chosen root."""
         option.cache_dir(tmp_path)
         assert places.own() == str(tmp_path / "kcl")
-        assert places.own(places.NOTES) == str(tmp_path / "kcl" / "notes")
+        assert places.own(places.PINS) == str(tmp_path / "kcl" / "pins")
         assert places.generated() == os.path.join(places.dictionaries(), "kcl-generated-v1")
         assert places.binaries() == str(tmp_path / "pyopencl" / "kcl-binary-v1")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import late
 import pytest
 from click.testing import CliRunner
 
@@ -17,7 +18,6 @@ from kcl.caches.table import ROWS
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import Queue
 from kcl.inspect import inventory
-from kcl.inspect.history import notes
 
 
 def status(*arguments, code=0):
@@ -133,7 +133,7 @@ class TestText:
 
     def test_late(self):
         """A switch that came too late in a program of the last week is said, with the program's name."""
-        notes.keep([Late("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True)])
+        late.leave(Late("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True))
         assert "POCL_CACHE_DIR=/x was set too late" in status()
         document, _rows = said()
         assert document["late"][0]["variable"] == "POCL_CACHE_DIR"

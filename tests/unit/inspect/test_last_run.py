@@ -42,7 +42,7 @@ class TestRun:
         warm.run("inputs")
         option.cache_dir(warm.child.cache)
         run = last_run()
-        said = [change.sentence for one in run.told for change in one.explanation.changes]
+        said = [change.sentence for one in run.told for change in one.changes]
         assert "parameter factor: 9 -> 10" in said
         (missed,) = [row for row in run.rows if any(look.outcome == "miss" for look in row.looks)]
         assert missed.label == "parameter(factor=10)"

@@ -12,7 +12,7 @@ import kcl
 from kcl.base.settings import option
 from kcl.drivers.pocl.jobs import Queue
 from kcl.workers import crew
-from kcl.workers.prepare import Item
+from kcl.workers.item import Item
 
 
 class TestDtypes:

@@ -11,9 +11,8 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli.page import page
-from kcl.inspect.explain import Change, Explanation, Known, Texts
-from kcl.inspect.explain.misses import Told
-from kcl.inspect.history.journal import Missed
+from kcl.inspect.explain.calls import Change
+from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory.listing import Summary
 from kcl.inspect.kernels import Look, Row, Stored
 from kcl.inspect.last_run import Held, Run, last_run
@@ -80,12 +79,12 @@ def evil_run() -> Run:
         Look("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
         for outcome in ("hit", "miss", "error", "bypass")
     )
-    missed = Missed(5.0, "a", "binary", EVIL, "miss", EVIL, key, EVIL, 1)
-    known = Known(key, 1.0, {}, Texts)
+    miss = Miss(5.0, EVIL, 1, "binary", EVIL, "miss", 1, EVIL, key.digest, None, (), (EVIL,), {EVIL: EVIL})
+    changed = Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}"))
     told = (
-        Told(missed, 1, None),
-        Told(missed, 2, Explanation(None, ())),
-        Told(missed, 1, Explanation(known, (Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}")),))),
+        miss._replace(outcome="bypass"),
+        miss._replace(times=2),
+        miss._replace(nearest=key.digest, changes=(changed,)),
     )
     layer = {
         "layer": "binary",

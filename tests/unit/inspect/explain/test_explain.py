@@ -21,7 +21,8 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.generate import rows
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, short_diff, texts_in
+from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, texts_in
+from kcl.inspect.explain.record import parsed
 from kcl.inspect.explain.words import Origin
 from kcl.inspect.history import journal
 
@@ -199,7 +200,7 @@ def keyed(record, **parts):
 
 def texts(record, length=16, name="code tiled"):
     """Return what an entry with a record keeps: the record, and the text of the recipe, which begins in line 10."""
-    return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, record)
+    return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, parsed(record))
 
 
 def publish(record, created, name="tiled", length=16):
@@ -220,19 +221,20 @@ class TestRecorded:
         missed = recorded(16, "l.0", "g.0")
         records = [missed, recorded(16, "l.0"), recorded(32), recorded(8, "l.1")]
         far, near = (
-            known(keyed(one), age, texts=Texts(record=one)) for age, one in ((3.0, records[3]), (1.0, records[1]))
+            known(keyed(one), age, texts=Texts(record=parsed(one)))
+            for age, one in ((3.0, records[3]), (1.0, records[1]))
         )
-        assert nearest(keyed(missed), [far, near], missed) is near
+        assert nearest(keyed(missed), [far, near], parsed(missed)) is near
         bare = known(keyed(records[2]), 9.0)
-        assert nearest(keyed(missed), [bare, near], missed) is near
-        assert nearest(keyed(missed), [bare], missed) is bare
+        assert nearest(keyed(missed), [bare, near], parsed(missed)) is near
+        assert nearest(keyed(missed), [bare], parsed(missed)) is bare
 
     def test_converted(self):
         """A unit that was launched before it had a recipe is nearer than the recipe with another parameter."""
         unit, other, missed = recorded(16), recorded(16, "l.1"), recorded(32)
         key, key_of_other, key_of_missed = map(keyed, (unit, other, missed))  # parameters are in no key of a record
         other["beside"], missed["beside"] = ([*unit["beside"], ["parameter block", n]] for n in "12")
-        unconverted = known(key, 1.0, texts=Texts(record=unit))
+        unconverted = known(key, 1.0, texts=Texts(record=parsed(unit)))
         recipes = [known(key_of_other, 2.0, texts=texts(other))]
         for own in ([], recipes):
             found = explain(key_of_missed, texts(missed, 32), own, 3.0, lambda: [unconverted])
@@ -281,7 +283,7 @@ class TestRecorded:
         other["calls"][0]["arguments"][0][1] = "'a[i] = 2'"
         source = 'def tiled():\n    made = """\n    a[i] = {0}\n    """\n'
         before, after = (
-            Texts({"code tiled": source.format(n)}, {"code tiled": Origin("driver", 8)}, record)
+            Texts({"code tiled": source.format(n)}, {"code tiled": Origin("driver", 8)}, parsed(record))
             for n, record in ((1, one), (2, other))
         )
         (change,) = changes(known(keyed(one), texts=before), keyed(other), after)
@@ -373,7 +375,7 @@ class TestRecorded:
         """The base row holds the record for the rows of its dtypes."""
         kernel = shifted(factor=7)
         kernel.prepare(context)
-        record = kernel._line.generate.evidence().record
+        record = parsed(kernel._line.generate.evidence().record)
         key = kernel.key(context)["generator"]
         shelf = misses.shelves(["generator"], ["shifted"])["generator", "shifted"]
         row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]
@@ -404,37 +406,3 @@ class TestTexts:
     def test_nothing(self, parts):
         """Without texts that can be read there are none."""
         assert texts_in(parts) == Texts()
-
-
-class TestDiff:
-    def test_short(self):
-        """Many changed lines are cut, and counted."""
-        one, other = ("\n".join(f"{letter}{i}" for i in range(20)) for letter in "ab")
-        lines = short_diff(one, other)
-        assert len(lines) == 9
-        assert lines[-1] == "... 32 more lines"
-
-    def test_long_lines(self):
-        """Of a long line that changed the part is shown that differs, also behind the width."""
-        before = f"void f({'global double *restrict a, ' * 6}int n)"
-        lines = short_diff(before, before.replace("int n", "long n"))
-        assert [line[-8:] for line in lines] == [", int n)", " long n)"]
-        assert all(line[1:4] == "..." and len(line) <= 110 for line in lines)
-        early = [f"void f(int n{size}, {'global double *restrict a, ' * 6})" for size in (4, 8)]
-        assert [line[:14] for line in short_diff(*early)] == ["-void f(int n4", "+void f(int n8"]
-
-    def test_large(self):
-        """One line of a long text is found at once, with one line around it."""
-        lines = [f"line {i}" for i in range(100_000)]
-        other = [*lines[:70_000], "new", *lines[70_000:]]
-        assert short_diff("\n".join(lines), "\n".join(other)) == [" line 69999", "+new", " line 70000"]
-
-    @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
-    def test_any(self, one, other):
-        """Taking the removed lines out and putting the added ones in leads from one text to the other."""
-        lines = short_diff("\n".join(one), "\n".join(other))
-        if lines and not lines[-1].startswith("..."):
-            removed = sum(line.startswith("-") for line in lines)
-            added = sum(line.startswith("+") for line in lines)
-            assert len(one) - removed + added == len(other)
-        assert bool(lines) == (one != other)

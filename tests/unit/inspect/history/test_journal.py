@@ -16,6 +16,7 @@ from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
+from kcl.caches.late_switches import Late
 from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -173,6 +174,65 @@ class TestNothing:
         """A layer that is off is counted where the other one is on."""
         end(MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=binary"), HIT)
         assert journal.totals()["binary"]["bypassed"] == 1
+
+
+class TestLate:
+    LATE = Late("pocl", "POCL_CACHE_DIR", "/x", "words", True)
+
+    def left(self, *values, past=0.0):
+        """Leave late switches with these values, so many seconds ago."""
+        noted = [[time.time() - past, "driver.py", *self.LATE._replace(value=value)] for value in values]
+        records.put(records.store(), {}, {}, {}, [], [], late=noted)
+
+    def test_once(self):
+        """What is found again is told once, with the time of the last; folding keeps it."""
+        for value, past in (("/x", 90.0), ("/y", 0.0), ("/x", 60.0)):
+            self.left(value, past=past)
+        for _ in range(2):
+            found = journal.late()
+            assert [note.late.value for note in found] == ["/y", "/x"]
+            assert found[1].late == self.LATE
+            assert found[1].driver == "driver.py"
+            assert abs(found[1].time - time.time() + 60.0) < 30
+            journal.fold()
+
+    def test_of_a_process(self):
+        """A process with look-ups leaves its late switches in its record; without any it writes nothing."""
+        records.write((), [self.LATE])
+        assert journal.late() == []
+        events.emit(HIT)
+        records.write((), [self.LATE])
+        assert [note.late for note in journal.late()] == [self.LATE]
+
+    def test_unusable(self):
+        """Where nothing can be written or read nothing is raised."""
+        option.cache_dir("/proc/nowhere")
+        events.emit(HIT)
+        records.write((), [self.LATE])
+        assert journal.late() == []
+
+    def test_old(self):
+        """A switch of more than a week ago is forgotten, and does not outlive a fold."""
+        self.left("/x", past=journal.AGE + 60)
+        assert journal.late() == []
+        journal.fold()
+        assert b"words" not in b"".join(records.store().get(place) for place in records.store().scan())
+
+    def test_bounded(self):
+        """The number of late switches is bounded; the newest stay."""
+        for number in range(80):
+            self.left(str(number), past=100.0 - number)
+        assert [note.late.value for note in journal.late()] == [str(number) for number in reversed(range(16, 80))]
+
+    def test_of_an_earlier_kcl(self, root):
+        """A record of an earlier kcl, which says nothing of late switches, tells of none."""
+        end(HIT)
+        (path,) = [root / "kcl" / "journal" / name for name in names(root)]
+        blob = path.read_bytes().rpartition(b"\n")[0]
+        path.unlink()
+        records.store().put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
+        assert journal.late() == []
+        assert journal.totals()["generator"]["hits"] == 1
 
 
 class TestFolding:
@@ -401,4 +461,4 @@ def test_json(root):
     """A record is JSON, line by line."""
     end(HIT, MISS)
     (name,) = names(root)
-    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 6
+    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 7

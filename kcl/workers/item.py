@@ -1,0 +1,35 @@
+"""Item: a kernel that is to be made ready, as `kcl.prepare` takes it, and what became of it in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kcl.base.namedtuple import NamedTuple
+from kcl.handle import Kernel, described
+
+
+class Item(NamedTuple):
+    """A kernel, and what a call would give: dtypes, types, arrays or scalars by name.
+
+    `fault` says why a worker could not prepare it; it is empty where none tried.
+    """
+
+    kernel: Kernel
+    values: dict[str, Any]
+    fault: str = ""
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters."""
+        return described(self.kernel)
+
+
+def item(one: Any) -> Item:
+    """Return what an element of the list of `kcl.prepare` stands for; raises TypeError for another one."""
+    if isinstance(one, Kernel):
+        return Item(one, {})
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
+        return Item(one[0], dict(one[1]))
+    cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
+    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")
