@@ -55,7 +55,7 @@ def _why() -> str:
         return f"{name} imports it; import {importer or 'that'} by kcl.lazy, or where it is needed"
     culprit = _culprit()
     if "kcl.recipe" in sys.modules:
-        found = f"{culprit} imports it at its head; " if culprit else ""
+        found = f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, " if culprit else ""
         return f"{found}import it inside recipes, or use kcl.lazy"
     if culprit:
         return f"{culprit} imports it above `import kcl.loopy`; move that import below"

@@ -70,8 +70,10 @@ class TestRecipes:
         run = warm.run("loopy", KCL_REPORT="1")
         assert run.set("generator") == {"hit"}
         said = " ".join(run.stderr.split())
-        cure = "driver.py imports it at its head; import it inside recipes, or use kcl.lazy"
-        assert f"loopy was imported though nothing was generated: {cure}" in said
+        cure = "make that `import kcl.loopy as lp`, import it inside recipes, or use kcl.lazy"
+        assert f"{IMPORTS}driver.py imports it at its head; {cure}" in said
+        warm.edit("driver.py", "import loopy\nimport factors\n", "import kcl.loopy as lp\nimport factors\n")
+        assert "loopy was imported" not in warm.run("loopy", KCL_REPORT="1").stderr
 
     def test_renamed_driver(self, warm):
         """A driver under another name is told why loopy was imported; its next run does not import it."""
