@@ -41,15 +41,15 @@ def _is_unchanged() -> bool:
 
 
 def _why() -> str:
-    """Say why loopy was imported, and what helps."""
+    """Say why loopy was imported, and what helps: an import that the next run has too comes first."""
     proofs, imports = sys.modules.get("kcl.record.proofs"), sys.modules.get("kcl.record.imports")
     files = proofs.unproven() if proofs is not None else ()
-    if files:
+    before, importer = imports.importer() if imports is not None else (True, "")
+    if files and not (before or importer):
         return (
             f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
             "next run has them"
         )
-    before, importer = imports.importer() if imports is not None else (True, "")
     if not before:
         name = importer or "a module"
         return f"{name} imports it; import {importer or 'that'} by kcl.lazy, or where it is needed"
