@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         KclError,
         PrepareError,
         RecipeError,
+        SettingError,
         UnknownInput,
         UnusableDirectory,
     )
@@ -53,6 +54,7 @@ _HOMES = {
     "Removal": "kcl.inspect.purge",
     "Sampler": "kcl.generate.frontends.source",
     "Scalar": "kcl.generate.frontends.source",
+    "SettingError": "kcl.errors",
     "Source": "kcl.generate.frontends.source",
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
@@ -91,6 +93,7 @@ __all__ = [
     "Removal",
     "Sampler",
     "Scalar",
+    "SettingError",
     "Source",
     "UnknownInput",
     "UnusableDirectory",

@@ -7,6 +7,7 @@ KclError
  |    +-- DamagedEntry        the bytes of an entry are not what was written
  |    +-- UnusableDirectory   a directory is missing, not ours, or writable by others
  |    +-- WrongEntry          KCL_VERIFY found that an entry is not what its recipe or its source gives
+ +-- SettingError       KCL_STRICT is not understood, and a check must not be off by a typo: mend the variable
  +-- PrepareError       kcl.prepare could not make some of its kernels ready: the others are
  +-- UnknownInput       what decides a recipe's outcome cannot be known: the look-up is bypassed
 """
@@ -83,6 +84,17 @@ class UnusableDirectory(CacheFault):
 
 class WrongEntry(CacheFault):
     """What is stored, or was just generated, is not what the recipe generates or what the source computes."""
+
+
+class SettingError(KclError):
+    """``KCL_STRICT`` has a value that is not understood: every look-up raises this, since a typo would hide all misses.
+
+    >>> with kcl.option.cache_dir("/tmp/anywhere"):
+    ...     os.environ["KCL_STRICT"] = "hits"
+    ...     doubled()(queue, x=x)
+    Traceback (most recent call last):
+    kcl.errors.SettingError: KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or hit,fault
+    """
 
 
 class PrepareError(KclError):

@@ -133,6 +133,8 @@ class Kernel:
         >>> given.get().tolist()
         [2.0, 2.0, 2.0, 2.0]
         """
+        if not isinstance(queue, cl.CommandQueue):
+            raise self._no_queue(queue)
         with self._lead() as lead:
             return self._bound(queue, arguments, lead)
 
@@ -254,7 +256,7 @@ class Kernel:
     ) -> tuple[Any, Any]:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         if not isinstance(queue, cl.CommandQueue):
-            raise TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}")
+            raise self._no_queue(queue)
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
         with spans.span("first launch", self.name), self._lead() as lead:
@@ -310,6 +312,8 @@ class Kernel:
         """Return the error of a call in the words of its user, None where the error itself says it."""
         from kcl.launch import refusals
 
+        if not isinstance(queue, cl.CommandQueue):  # a context has launchers, too: any error may come of it
+            return self._no_queue(queue)
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else ()
         is_source = found is not None and found.code.invoker.front_end == "opencl"
@@ -333,6 +337,9 @@ class Kernel:
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
         return refusals.named(call) or (refusals.untyped(call, base.open.names) if base is not None else None)
+
+    def _no_queue(self, given: Any) -> TypeError:
+        return TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {given!r}")
 
     def _named(self, queue: cl.CommandQueue, unnamed: Sequence[Any]) -> str:
         """Write the arguments of a call by name, with the sizes that pyopencl takes first."""

@@ -84,6 +84,7 @@ class Layer:
         self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # of blobs in memory: half of a call by a new Kernel
         self._keeps_read = keeps_read
         self.strict = chosen.strict
+        self.strict_fault = chosen.strict_fault
         self.promote = chosen.promote
         self.ahead = chosen.ahead
         self.verify = chosen.verify

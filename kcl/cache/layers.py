@@ -98,7 +98,8 @@ def _open(name: str) -> Layer:
         if name not in state.layers:
             chosen, row = settings.read(), TABLE[name]
             for text in chosen.rejected:
-                warn_once(text, text)
+                if text != chosen.strict_fault:  # which each look-up raises
+                    warn_once(text, text)
             stores, notes = row.stores()
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
             state.layers[name].notes += notes

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
-from kcl.errors import CacheMiss, UnknownInput, UnusableDirectory, WrongEntry
+from kcl.errors import CacheMiss, SettingError, UnknownInput, UnusableDirectory, WrongEntry
 from kcl.launch import MissingArguments
 
 if TYPE_CHECKING:
@@ -142,8 +142,11 @@ class Stage(Generic[Job]):
 def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     """Return the value of a job: from the layer, or made now. One event says how. Thread-safe.
 
-    Raises CacheMiss where `KCL_STRICT=hit` forbids to make it, and what making it raises.
+    Raises CacheMiss where `KCL_STRICT=hit` forbids to make it, SettingError where that variable is not understood, and
+    what making it raises.
     """
+    if stage.layer.strict_fault:
+        raise SettingError(stage.layer.strict_fault)
     started = time.perf_counter()
     with stage.guard(job):
         look = _first(stage, job, lead, started)

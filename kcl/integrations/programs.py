@@ -23,7 +23,7 @@ from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.cache.lead import Lead
 from kcl.code import ProgramText
-from kcl.errors import CacheFault, CacheMiss
+from kcl.errors import CacheFault, CacheMiss, SettingError
 from kcl.inspect import report
 
 NEEDED = (
@@ -146,7 +146,7 @@ def _serve(program: Any, text: ProgramText) -> bool:
     started = time.perf_counter()
     try:
         found, options = _program(program, text)
-    except (CacheMiss, CacheFault):
+    except (CacheMiss, CacheFault, SettingError):
         raise
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kcl.base import process
 
-_FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
+FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 
 _import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
 
@@ -83,7 +83,7 @@ def _is_own_recorded() -> bool:
 
 def recipe_in(names: dict[str, Any]) -> None:
     """Note that a recipe stands in the module with these globals: it gets the face."""
-    names[_FACED] = True
+    names[FACED] = True
 
 
 def _faced_import(  # with the parameters of `builtins.__import__`
@@ -125,9 +125,9 @@ def _is_faced(names: dict[str, Any]) -> bool:
     """Tell whether the module with these globals gets the face."""
     if not (_state().faces or _is_own_recorded()):
         return False
-    faced = names.get(_FACED)
+    faced = names.get(FACED)
     if faced is None:
-        faced = names[_FACED] = _is_own(names, _state().faces)
+        faced = names[FACED] = _is_own(names, _state().faces)
     return bool(faced)
 
 

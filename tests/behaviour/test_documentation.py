@@ -306,6 +306,11 @@ class TestWords:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"pip3? install (?:-\S+ )*[\"']?kcl\b", text)
 
+    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    def test_switched_off_or_not_run(self, path):
+        """No page runs a program behind `eval "$(...)"; `: where kcl is not found it would run with its caches on."""
+        assert not re.search(r'eval "\$\([^)]*kcl env[^)]*\)";', path.read_text(encoding="utf-8"))
+
     def test_nvidia(self):
         """The README and the page on NVIDIA say that no such run is recorded."""
         for name in ("README.md", "doc/explanation/nvidia.md"):

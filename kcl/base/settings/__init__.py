@@ -108,7 +108,8 @@ SETTINGS = (
         "`hit`, `fault` or `hit,fault`",
         "unset",
         "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
-        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss.",
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss. With "
+        "any other value each look-up raises `kcl.SettingError`.",
     ),
     Setting(
         "KCL_TRACE",
@@ -143,6 +144,7 @@ class Settings(NamedTuple):
     report: frozenset[str]
     report_file: str | None
     strict: frozenset[str]
+    strict_fault: str
     trace: str | None
     verify: float
     verify_results: bool
@@ -158,6 +160,7 @@ def read() -> Settings:
     cache_dir, cache_dir_reason = _cache_dir(rejected)
     verify, verify_results = _verification("KCL_VERIFY", rejected)
     report, report_file = _report("KCL_REPORT", rejected)
+    strict, strict_fault = _strict("KCL_STRICT", rejected)
     return Settings(
         ahead=_switch("KCL_AHEAD", processors() > 1, rejected),
         cache_dir=cache_dir,
@@ -170,7 +173,8 @@ def read() -> Settings:
         promote=_promotion("KCL_PROMOTE", rejected),
         report=report,
         report_file=report_file,
-        strict=_words("KCL_STRICT", ("hit", "fault"), rejected),
+        strict=strict,
+        strict_fault=strict_fault,
         trace=_absolute("KCL_TRACE", rejected),
         verify=verify,
         verify_results=verify_results,
@@ -463,11 +467,15 @@ def _bound(variable: str, parse: Callable[[str], N], default: N, example: str, r
         return default
 
 
-def _words(variable: str, known: tuple[str, ...], rejected: list[str]) -> frozenset[str]:
+def _strict(variable: str, rejected: list[str]) -> tuple[frozenset[str], str]:
+    """Read what is to raise, and say what is wrong with the value: a check that is off would hide what it is for."""
     words = frozenset(word.strip().lower() for word in _given(variable).split(",")) - {""}
-    for word in sorted(words - frozenset(known)):
-        rejected.append(f"{_named(variable)}: {word!r} is not one of {', '.join(known)} and is ignored")
-    return words & frozenset(known)
+    known, fault = frozenset({"hit", "fault"}), ""
+    if words - known:
+        unknown = ", ".join(map(repr, sorted(words - known)))
+        fault = f"{_named(variable)}: {unknown} is not one of hit, fault; write hit, fault or hit,fault"
+        rejected.append(fault)
+    return words & known, fault
 
 
 def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:

@@ -99,6 +99,11 @@ def accept(result: object, recipe: str) -> Result:
     if accepted is None:
         raise RecipeError(
             f"recipe {recipe!r} returned {type(result).__module__}.{type(result).__qualname__}; "
-            "return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source"
+            f"return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source{leave_out(result)}"
         )
     return accepted
+
+
+def leave_out(result: object) -> str:
+    """Say what makes an executor of a unit, loopy's or that of a recorded one; empty for any other result."""
+    return "; leave `.executor(context)` out" if type(result).__name__.endswith("Executor") else ""

@@ -14,7 +14,7 @@ from kcl.cache.patience import Turn
 from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
-from kcl.generate.frontends import Open
+from kcl.generate.frontends import Open, leave_out
 from kcl.record import observe
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class LoopyResult:
         from loopy.target.pyopencl_execution import PyOpenCLExecutor
 
         if not isinstance(unit, TranslationUnit):
-            raise RecipeError(f"recipe {recipe!r} returned a loopy {type(unit).__name__}; return a TranslationUnit")
+            returned = f"recipe {recipe!r} returned a loopy {type(unit).__name__}"
+            raise RecipeError(f"{returned}; return a TranslationUnit{leave_out(unit)}")
         if not isinstance(unit.target, PyOpenCLTarget):
             raise RecipeError(f"recipe {recipe!r} returned a kernel for {type(unit.target).__name__}, not PyOpenCL")
         if len(unit.entrypoints) != 1:

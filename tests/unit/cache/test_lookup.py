@@ -16,7 +16,7 @@ from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Made, Stage, disprove, find, obtain
 from kcl.cache.stores.directory import Directory
-from kcl.errors import CacheMiss, UnknownInput, WrongEntry
+from kcl.errors import CacheMiss, SettingError, UnknownInput, WrongEntry
 from kcl.launch import MissingArguments
 
 
@@ -256,6 +256,17 @@ class TestObtain:
             got(stage, "two")
         assert stage.made == []
         assert outcomes(seen) == ["miss"]
+
+    @pytest.mark.parametrize("value", ["hits", "fault, hits"])
+    def test_strict_unknown(self, stage, seen, monkeypatch, value):
+        """A word that KCL_STRICT does not take ends each look-up, hits included: a check that is off would hide all."""
+        put(stage, "two", 2)
+        monkeypatch.setenv("KCL_STRICT", value)
+        layers.reset()
+        for job in ("two", "three", "two"):
+            with pytest.raises(SettingError, match="KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or"):
+                got(stage, job)
+        assert (stage.made, seen) == ([], [])
 
     def test_strict_hit(self, stage, seen, monkeypatch):
         """KCL_STRICT=hit lets a hit pass, and refuses a job whose key cannot be known."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from conftest import PLATFORMS
@@ -29,9 +32,9 @@ def said(child, platform_name):
         (child.directory / "program.py").write_text(PROGRAM.format(above=above, below=below), encoding="utf-8")
         platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
         for _ in range(2):
-            done = child.run(
-                "import runpy; runpy.run_path('program.py', run_name='__main__')", PYOPENCL_CTX=platform, KCL_REPORT="1"
-            )
+            env = child.environment(PYOPENCL_CTX=platform, KCL_REPORT="1")
+            command = (sys.executable, "program.py")
+            done = subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=False)
             assert done.returncode == 0, done.stderr
         return " ".join(done.stderr.split())
 
@@ -47,9 +50,21 @@ class TestOneImport:
         assert IMPORTS not in said("", "import shapes")
 
     def test_nobody_shows_it(self, said):
-        """Where no module holds anything of loopy the cure is said without a name."""
-        found = said("from loopy.version import VERSION_TEXT")
+        """Where no module holds anything of loopy, and no file shows the import, the cure is said without a name."""
+        found = said("__import__('loopy.version')")
         assert found.endswith(IMPORTS + "an import above `import kcl.loopy` needs it; move that import below")
+
+    @pytest.mark.parametrize("is_module", [False, True])
+    def test_file_shows_it(self, child, said, is_module):
+        """Where no module holds anything of loopy the import is found in the file: in the program, or in a module."""
+        above = "from loopy.version import VERSION_TEXT"
+        if is_module:
+            (child.directory / "versions.py").write_text(f"# of loopy\n{above}\n", encoding="utf-8")
+        (child.directory / "faced.py").write_text("import loopy\ndel loopy\n", encoding="utf-8")
+        place = "versions.py:2" if is_module else "program.py:2"
+        found = said("import versions" if is_module else above, "import faced")
+        cure = f"{place} imports loopy.version above `import kcl.loopy`; move that import below"
+        assert found.endswith(IMPORTS + cure)
 
     def test_library_below(self, child, said):
         """A library that gets no face is named, wherever it is imported."""
@@ -70,8 +85,10 @@ class TestRecipes:
         run = warm.run("loopy", KCL_REPORT="1")
         assert run.set("generator") == {"hit"}
         said = " ".join(run.stderr.split())
-        cure = "driver.py imports it at its head; import it inside recipes, or use kcl.lazy"
-        assert f"loopy was imported though nothing was generated: {cure}" in said
+        cure = "make that `import kcl.loopy as lp`, import it inside recipes, or use kcl.lazy"
+        assert f"{IMPORTS}driver.py imports it at its head; {cure}" in said
+        warm.edit("driver.py", "import loopy\nimport factors\n", "import kcl.loopy as lp\nimport factors\n")
+        assert "loopy was imported" not in warm.run("loopy", KCL_REPORT="1").stderr
 
     def test_renamed_driver(self, warm):
         """A driver under another name is told why loopy was imported; its next run does not import it."""
@@ -84,3 +101,11 @@ class TestRecipes:
         )
         assert "import it inside recipes" not in said
         assert "loopy was imported" not in second.stderr
+
+    def test_renamed_with_an_import(self, warm):
+        """A driver under another name that imports loopy at its head is told of that import, which stays."""
+        text = (warm.folder / "driver.py").read_text()
+        (warm.folder / "renamed.py").write_text(text.replace("import factors\n", "import loopy\nimport factors\n", 1))
+        run = warm.run("loopy", command=("renamed.py",), KCL_REPORT="1")
+        assert run.set("generator") == {"hit"}
+        assert IMPORTS + "renamed.py imports it at its head" in " ".join(run.stderr.split())

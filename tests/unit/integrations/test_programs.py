@@ -10,6 +10,7 @@ import pytest
 
 import kcl
 from kcl import integrations
+from kcl.cache import layers
 from kcl.integrations import programs
 
 SOURCE = "__kernel void add(__global int *out) { out[get_global_id(0)] += N; }"
@@ -121,6 +122,13 @@ class TestBuild:
             program.build()
         assert len(built) == 1
         assert "'b'" in program.get_build_info(queue.context.devices[0], cl.program_build_info.LOG)
+
+    def test_strict_unknown(self, queue, monkeypatch):
+        """A value of KCL_STRICT that is not understood is raised, and not taken for a fault of kcl."""
+        monkeypatch.setenv("KCL_STRICT", "hits")
+        layers.reset()
+        with pytest.raises(kcl.SettingError, match="'hits' is not one of hit, fault"):
+            cl.Program(queue.context, SOURCE).build("-DN=4")
 
     @pytest.mark.faults
     def test_fault(self, queue, monkeypatch, caplog):

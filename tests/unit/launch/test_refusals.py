@@ -292,6 +292,17 @@ class TestEveryPath:
             with pytest.raises(TypeError, match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not"):
                 raw()(*arguments, x=ONES)
 
+    def test_context(self, queue):
+        """A context is refused so too, also one with which the kernel is ready; `bind` takes none either."""
+        kernel, x = raw(), cl.array.to_device(queue, ONES)
+        refused = pytest.raises(TypeError, match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not")
+        with refused:
+            kernel.bind(queue.context, x=x, a=TWO)
+        for prepare in (lambda: kernel(queue, x=x, a=TWO), lambda: kernel.prepare(queue.context)):
+            prepare()
+            with refused:
+                kernel(queue.context, x=x, a=TWO)
+
     def test_errors_of_the_user(self, queue):
         """What an allocator of the user raises is left as it is."""
         error = OSError("no more")

@@ -64,11 +64,13 @@ class TestRead:
         assert "KCL_NO_CACHE" in chosen.rejected[0]
 
     def test_strict(self, monkeypatch):
-        """KCL_STRICT takes both words; a word that it does not know is named, and the others count."""
-        monkeypatch.setenv("KCL_STRICT", "hit, FAULT,warm")
-        chosen = settings.read()
-        assert chosen.strict == {"hit", "fault"}
-        assert "'warm'" in chosen.rejected[0]
+        """KCL_STRICT takes both words; a word that it does not know is named, for look-ups to raise."""
+        monkeypatch.setenv("KCL_STRICT", "hit, FAULT")
+        assert settings.read().strict == {"hit", "fault"}
+        assert not settings.read().strict_fault
+        monkeypatch.setenv("KCL_STRICT", "hit,warm")
+        assert "'warm'" in settings.read().strict_fault
+        assert settings.read().rejected == (settings.read().strict_fault,)
 
     def test_ahead(self, monkeypatch):
         """KCL_AHEAD is 1 or 0; anything else counts as 0 and is named; unset it is 1 with two processors."""

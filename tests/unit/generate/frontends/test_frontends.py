@@ -7,6 +7,7 @@ import pytest
 from loopys_own import loopy as lp
 
 import kcl
+import kcl.loopy as face
 from kcl.errors import RecipeError
 from kcl.generate.frontends import accept
 from kcl.generate.frontends.loopy import LoopyResult
@@ -39,3 +40,11 @@ def test_neither(result):
     """Anything else is refused with the name of the recipe and what to return."""
     with pytest.raises(RecipeError, match=r"'mine'.*TranslationUnit.*kcl\.Source"):
         accept(result, "mine")
+
+
+@pytest.mark.parametrize("module", [lp, face])
+def test_executor(module, context):
+    """An executor, of loopy or of a recorded unit, is refused with what to leave out."""
+    executor = module.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2)).executor(context)
+    with pytest.raises(RecipeError, match=r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"):
+        accept(executor, "mine")
