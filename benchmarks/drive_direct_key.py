@@ -23,9 +23,9 @@ import kcl
 from kcl.cache import layers
 from kcl.cache.lookup import find
 from kcl.generate import frontends, run
-from kcl.generate.origins.walked import Walked, reached
-from kcl.generate.stage import Generate, Given
-from kcl.record.declarations import PURE, Task
+from kcl.generate.origins.walked import WalkedOrigin, reached
+from kcl.generate.stage import CallValues, Generate
+from kcl.record.declarations import PURE, RecipeCall
 
 RECIPES = 42
 
@@ -40,8 +40,8 @@ def keys(directory: pathlib.Path) -> dict[str, float]:
     functions = recipes(directory)
     assert all(type(function).__name__ == "function" for function in functions)
     layers.generator()  # is opened before a key is computed
-    first = [timed(Task(f.__name__, f, arguments(f, 1), PURE)) for f in functions]
-    again = [timed(Task(f.__name__, f, arguments(f, 2), PURE)) for f in functions]
+    first = [timed(RecipeCall(f.__name__, f, arguments(f, 1), PURE)) for f in functions]
+    again = [timed(RecipeCall(f.__name__, f, arguments(f, 2), PURE)) for f in functions]
     begin = time.perf_counter()
     for function in functions:
         for _instruction in dis.get_instructions(function):
@@ -73,12 +73,12 @@ def arguments(function: Callable[..., Any], step: int) -> dict[str, Any]:
     return chosen
 
 
-def timed(task: Task) -> float:
+def timed(task: RecipeCall) -> float:
     """Return the seconds that a key takes, its digest included."""
-    generate = Generate(Walked(task))
+    generate = Generate(WalkedOrigin(task))
     begin = time.perf_counter()
     key = generate.key()
-    assert key is not None, find(generate, Given({})).reason
+    assert key is not None, find(generate, CallValues({})).reason
     assert key.digest
     return time.perf_counter() - begin
 
@@ -87,11 +87,11 @@ def observed(count: int) -> list[tuple[float, float]]:
     """Run and generate cold recipes in pairs; the side that goes first changes from pair to pair."""
     for side in (with_observation, without_observation):  # imports, first calls
         for recipe, _, _ in kernels.FAMILY:
-            side(Task(recipe.__name__, recipe, {"variant": 0}, PURE))
+            side(RecipeCall(recipe.__name__, recipe, {"variant": 0}, PURE))
     pairs = []
     for number in range(count):
         recipe, variant = kernels.case(number)
-        task = Task(recipe.__name__, recipe, {"variant": variant + 1}, PURE)
+        task = RecipeCall(recipe.__name__, recipe, {"variant": variant + 1}, PURE)
         took = {}
         for side in (with_observation, without_observation)[:: 1 if number // 5 % 2 else -1]:
             begin = time.process_time()
@@ -101,13 +101,13 @@ def observed(count: int) -> list[tuple[float, float]]:
     return pairs
 
 
-def with_observation(task: Task) -> None:
+def with_observation(task: RecipeCall) -> None:
     """Run a recipe as on a miss."""
     outcome = run.run(task, reached(task))
     run.generate(task.name, task.declared, outcome.result, dtypes(outcome.result))
 
 
-def without_observation(task: Task) -> None:
+def without_observation(task: RecipeCall) -> None:
     """Run a recipe and generate, loopy's disk caches off as on a miss, and nothing else."""
     from kcl.generate.frontends.loopy import quiet
 

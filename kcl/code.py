@@ -81,7 +81,7 @@ class Code(NamedTuple):
         return self._replace(text=self.text._replace(options=options))
 
 
-class Ready(NamedTuple):
+class LaunchableCode(NamedTuple):
     """Generated code with its invoker, and the digest under which launchers are bound.
 
     `choice` has the dtypes of what the code leaves open. `headers` is the digest of what headers held as the code was
@@ -110,9 +110,9 @@ def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., 
     return namespace[generated.invoker.function]  # type: ignore[no-any-return]
 
 
-def made_ready(generated: Code, code: CodeType | None = None) -> Ready:
+def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
     """Make code ready to launch; raises what `instantiate` does."""
-    return Ready(generated, instantiate(generated, code), generated.digest)
+    return LaunchableCode(generated, instantiate(generated, code), generated.digest)
 
 
 def show(generated: Code) -> None:

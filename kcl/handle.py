@@ -15,16 +15,16 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.origins import SLOW
-from kcl.generate.stage import Given
+from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of
 from kcl.record import unmade
-from kcl.record.declarations import NOTHING, Declared, Task
+from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.key import Key
-    from kcl.code import Ready
+    from kcl.code import LaunchableCode
     from kcl.generate.origins import Origin
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
@@ -65,9 +65,9 @@ class Kernel:
         name: str,
         function: Callable[..., object],
         arguments: dict[str, Any],
-        declared: Declared = NOTHING,
+        declared: Declarations = NOTHING,
     ) -> None:
-        self._begin(origin_of(Task(name, function, arguments, declared)), arguments, function)
+        self._begin(origin_of(RecipeCall(name, function, arguments, declared)), arguments, function)
 
     def _begin(self, origin: Origin, parameters: dict[str, Any], function: Callable[..., object] | None = None) -> None:
         self.name = origin.name
@@ -210,7 +210,7 @@ class Kernel:
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
-        generate, given = self._line.generate, Given(arguments)
+        generate, given = self._line.generate, CallValues(arguments)
         said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
         return "\n".join(said)
 
@@ -260,7 +260,7 @@ class Kernel:
         # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
         with spans.span("first launch", self.name), self._lead() as lead:
-            launcher = self._line.launcher(queue, Given(spoken, launch=True), lead, arguments, wait_for)
+            launcher = self._line.launcher(queue, CallValues(spoken, launch=True), lead, arguments, wait_for)
             self._advise(lead)
             if self._line.packed:
                 arguments = unpack(self._line.packed, arguments)
@@ -270,7 +270,7 @@ class Kernel:
                 # After a refused call too: the next one takes the short way and does not come by here.
                 launcher.note_launch()
 
-    def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> Ready:
+    def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
         """Return code for the dtypes that somebody names; raises TypeError where these are not the kernel's."""
         if not values:
             return self._code(holder, values, lead)
@@ -283,8 +283,8 @@ class Kernel:
             refusals.refuse_unlike(self.name, values, invoker.arguments, invoker.front_end == "opencl")
         return found
 
-    def _code(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> Ready:
-        found = self._line.code(holder, Given(values), lead)
+    def _code(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
+        found = self._line.code(holder, CallValues(values), lead)
         self._advise(lead)
         return found
 
@@ -318,7 +318,7 @@ class Kernel:
         known = found.code.invoker.arguments if found is not None else ()
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.open.packed if base is not None else ()
-        call = refusals.Call(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
+        call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
         if found is not None and is_source:
             call = call._replace(undeclared=_undeclared(found))
         said = (refusals.at_fault(call) or refusals.unlike(call)) if base is not None else ""
@@ -353,7 +353,7 @@ class Kernel:
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         return ", ".join([f"{name}=..." for name in names] + (refusals.sizes_first(unnamed) if is_source else []))
 
-    def _missing(self, names: list[str], found: Ready | None) -> Exception:
+    def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
         if found is not None and found.code.invoker.front_end == "opencl":
@@ -377,7 +377,7 @@ def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
     """Tell whether both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
-    look = find(kernel._line.generate, Given(arguments))
+    look = find(kernel._line.generate, CallValues(arguments))
     if look.outcome != "hit":
         return False
     slots = bindings_of(holder).build.slots(look.value.code.text)
@@ -408,18 +408,18 @@ def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
     return found
 
 
-def origin_of(task: Task) -> Origin:
+def origin_of(task: RecipeCall) -> Origin:
     """Return what knows the key of a recipe: its walked code where it is pure, else what it returns."""
     if task.declared.pure:
-        from kcl.generate.origins.walked import Walked
+        from kcl.generate.origins.walked import WalkedOrigin
 
-        return Walked(task)
-    from kcl.generate.origins.recorded import Recorded
+        return WalkedOrigin(task)
+    from kcl.generate.origins.recorded import RecordedOrigin
 
-    return Recorded(task)
+    return RecordedOrigin(task)
 
 
-def _undeclared(ready: Ready) -> set[str]:
+def _undeclared(ready: LaunchableCode) -> set[str]:
     from kcl.generate.frontends import parameters
 
     text = ready.code.text

@@ -21,11 +21,11 @@ from kcl import drivers
 from kcl.base import process
 from kcl.build import leases
 from kcl.build.bind import launcher_of, learn
-from kcl.build.stage import Build, Wanted, build_of, is_current
+from kcl.build.stage import Build, BuildRequest, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
-from kcl.code import Ready, show
-from kcl.generate.stage import Generate, Given
+from kcl.code import LaunchableCode, show
+from kcl.generate.stage import CallValues, Generate
 from kcl.launch import Launcher, unpack
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Line:
         self.open: tuple[str, ...] | None = None
         self.sole = ""
         self.packed: dict[str, list[tuple[Any, str]]] = {}
-        self.ready: dict[tuple[Any, ...], Ready] = {}
+        self.ready: dict[tuple[Any, ...], LaunchableCode] = {}
         self.looked_up: dict[str, Event] = {}
         self._function = function
         self._epoch: object = None
@@ -96,13 +96,13 @@ class Line:
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
 
     def launcher(
-        self, queue: cl.CommandQueue, given: Given, lead: Lead, arguments: dict[str, Any], wait_for: Any
+        self, queue: cl.CommandQueue, given: CallValues, lead: Lead, arguments: dict[str, Any], wait_for: Any
     ) -> Launcher:
         """Return what launches the kernel with these arguments, from both stages; raises what `code` and `bound` do."""
         ready = self.code(queue, given, lead)
         return self.bound(queue, ready, lead, unpack(self.packed, arguments) if self.packed else arguments, wait_for)
 
-    def code(self, holder: cl.Context | cl.CommandQueue, given: Given, lead: Lead) -> Ready:
+    def code(self, holder: cl.Context | cl.CommandQueue, given: CallValues, lead: Lead) -> LaunchableCode:
         """Return code that is ready to launch, known here, from the generator layer or made now.
 
         Raises MissingArguments where the call is a launch and a required array is not there; the recipe's own error;
@@ -129,7 +129,7 @@ class Line:
     def bound(
         self,
         holder: cl.Context | cl.CommandQueue,
-        ready: Ready,
+        ready: LaunchableCode,
         lead: Lead,
         arguments: Mapping[str, Any] | None = None,
         wait_for: Iterable[cl.Event] | None = None,
@@ -145,7 +145,7 @@ class Line:
         launcher = bindings.launchers.get((digest, get_ident()))
         if launcher is None:
             build, text = bindings.build, ready.code.text
-            found = build.program(Wanted(text, arguments), build.digest(text, ready.headers), lead)
+            found = build.program(BuildRequest(text, arguments), build.digest(text, ready.headers), lead)
             self.looked_up.update({event.layer: event for event in lead.events})
             launcher = launcher_of(ready, found, bindings.own, learn)
             bindings.launchers[digest, get_ident()] = launcher
@@ -154,15 +154,15 @@ class Line:
             return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
 
-    def _obtained(self, given: Given, lead: Lead, build: Build) -> Ready:
-        ready: Ready = obtain(self.generate, given, lead)
+    def _obtained(self, given: CallValues, lead: Lead, build: Build) -> LaunchableCode:
+        ready: LaunchableCode = obtain(self.generate, given, lead)
         if ready.code.invoker.shown[0]:
             show(ready.code)
         # What is bound already for the same code was built with the headers of its moment, which may have passed.
         headers = build.headers_digest(ready.code.text)
         return ready._replace(digest=ready.digest + headers, headers=headers)
 
-    def _keep(self, found: Ready) -> None:
+    def _keep(self, found: LaunchableCode) -> None:
         assert self.generate.base is not None
         opened = self.generate.base.open
         with self._lock:
@@ -181,7 +181,7 @@ class Line:
 
 def _verified(
     bindings: Bindings,
-    ready: Ready,
+    ready: LaunchableCode,
     launcher: Launcher,
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],

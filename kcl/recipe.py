@@ -15,7 +15,7 @@ import kcl.loopy  # noqa: F401  # what recipes import as loopy is its face from 
 from kcl.errors import meant
 from kcl.inspect import report
 from kcl.record import imports
-from kcl.record.declarations import NOTHING, Declared, below, declare
+from kcl.record.declarations import NOTHING, Declarations, below, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -48,7 +48,7 @@ class Recipe(Generic[P]):
     <kcl.Kernel filled(value=7): nothing generated yet>
     """
 
-    def __init__(self, function: Callable[P, object], declared: Declared = NOTHING) -> None:
+    def __init__(self, function: Callable[P, object], declared: Declarations = NOTHING) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
@@ -157,7 +157,7 @@ def kernel(
     return decorate
 
 
-def _effective(declared: Declared) -> Declared:
+def _effective(declared: Declarations) -> Declarations:
     """Return the declarations that apply: without `pure` the version. The warning names the decorator's line."""
     ignored = [name for name in declared.made if name != "version"]
     if declared.pure or not ignored:
@@ -170,7 +170,7 @@ def _effective(declared: Declared) -> Declared:
         f"kcl ignores {words} of a recipe that is not declared pure, because it runs in every process; "
         f"write @kcl.kernel(pure=True) to skip its body on a hit, or remove {words}",
     )
-    return Declared(version=declared.version)
+    return Declarations(version=declared.version)
 
 
 class _LazyModule(ModuleType):

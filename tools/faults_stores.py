@@ -26,7 +26,7 @@ from faults_rows import BAD
 
 from kcl.base import process
 from kcl.cache import entry as entries
-from kcl.cache import flight, layers, places
+from kcl.cache import layers, places, process_leads
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
@@ -511,7 +511,7 @@ def stops(folder: pathlib.Path) -> Case:
 def _holding(kind: str, folder: pathlib.Path) -> str:
     layer, one = fresh(folder), made(1)
     if kind == "lead":
-        with flight.join(one.key.digest, "k"):
+        with process_leads.join(one.key.digest, "k"):
             os.kill(os.getpid(), signal.SIGSTOP)
     elif kind == "put":
         os.write = lambda *_: os.kill(os.getpid(), signal.SIGSTOP) or 0  # type: ignore[assignment,return-value]
@@ -530,7 +530,7 @@ def _beside(kind: str, folder: pathlib.Path) -> str:
     layer, one = fresh(folder), made(1)
     begin = time.monotonic()
     if kind == "lead":
-        flight.join(one.key.digest, "k").land()
+        process_leads.join(one.key.digest, "k").land()
     elif kind == "put":
         layer.publish(address_of(one), one)
         layer.memory.delete(address_of(one))

@@ -19,7 +19,7 @@ from schema import SCHEMA, Field, Printed  # noqa: E402
 
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
-from kcl.caches.table import ROWS, Row, Switch  # noqa: E402
+from kcl.caches.table import ROWS, CacheRow, CacheSwitch  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
@@ -83,7 +83,7 @@ def environment() -> str:
     return "\n".join(lines)
 
 
-def switches(cache: Row) -> list[Switch]:
+def switches(cache: CacheRow) -> list[CacheSwitch]:
     """Return the switches of a cache that are not its directory."""
     placed = {template.partition("/")[0].strip("$?") for some in cache.places if some for template in some}
     return [switch for switch in cache.switches if switch.variable not in placed]
@@ -109,7 +109,7 @@ def listed(templates: tuple[str, ...]) -> str:
     return ", ".join(word if " " in word and word[0] not in "~$" else f"`{word}`" for word in templates)
 
 
-def flagged() -> list[tuple[str, Row]]:
+def flagged() -> list[tuple[str, CacheRow]]:
     """Return the caches that have a switch in their module."""
     return [(name, cache) for name, cache in sorted(ROWS.items()) if cache.flag is not None]
 

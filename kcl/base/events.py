@@ -43,7 +43,7 @@ class Event(NamedTuple):
     saved: float = 0.0
 
 
-class Asking(Protocol):
+class Subject(Protocol):
     """The kernel that a look-up is for, with the parameters of its recipe."""
 
     parameters: Mapping[str, Any]
@@ -52,14 +52,14 @@ class Asking(Protocol):
         """Return the parameters as people read them."""
 
 
-class Asked(NamedTuple):
+class Consumer(NamedTuple):
     """The kernel that an entry was a hit for, and the names of its parameters: another program may have stored it."""
 
     kernel: str
     parameters: tuple[str, ...]
 
 
-class Noted(NamedTuple):
+class MissNote(NamedTuple):
     """A look-up that was no hit, when it was, and the key that was looked for, where that is known.
 
     `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
@@ -73,7 +73,7 @@ class Noted(NamedTuple):
     parameters: Mapping[str, str] | None = None
 
 
-class Collected(NamedTuple):
+class Collection(NamedTuple):
     """What a process has to say when it ends.
 
     `tallies` has the counters by layer and kernel. `uses` has for an entry, by its digest, the number of its hits, the
@@ -83,8 +83,8 @@ class Collected(NamedTuple):
 
     tallies: dict[tuple[str, str], dict[str, float]]
     uses: dict[str, Use]
-    noted: tuple[Noted, ...]
-    asked: dict[str, Asked]
+    noted: tuple[MissNote, ...]
+    asked: dict[str, Consumer]
 
 
 Use = tuple[int, float, float, float]
@@ -110,9 +110,9 @@ class State:
         self.counters: dict[str, dict[str, float]] = {}
         self.tallies: dict[tuple[str, str], dict[str, float]] = {}
         self.uses: dict[str, Use] = {}
-        self.asked: dict[str, Asked] = {}
+        self.asked: dict[str, Consumer] = {}
         self.kept: list[Kept] | None = None
-        self.noted: deque[Noted] = deque(maxlen=1024)
+        self.noted: deque[MissNote] = deque(maxlen=1024)
         self.follow: Callable[[], object] | None = None  # called with every event
         self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
         self.made: dict[str, float] = {}  # question and place of what could not wait -> how often
@@ -147,9 +147,9 @@ class State:
                 room -= len(text)
         return kept
 
-    def take(self) -> Collected:
+    def take(self) -> Collection:
         """Return what was collected, and begin anew; the caller holds the lock."""
-        found = Collected(self.tallies, self.uses, tuple(self.noted), self.asked)
+        found = Collection(self.tallies, self.uses, tuple(self.noted), self.asked)
         self.tallies, self.uses, self.asked = {}, {}, {}
         self.noted.clear()
         return found
@@ -194,11 +194,11 @@ def emit(
     key: Any = None,
     entries: Iterable[str] = (),
     texts: Mapping[str, bytes] = _NO_TEXTS,
-    asking: Asking | None = None,
+    asking: Subject | None = None,
 ) -> None:
     """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests.
 
-    `texts` explain a miss that stores nothing (see `Noted`); they are collected once a key, while there is room.
+    `texts` explain a miss that stores nothing (see `MissNote`); they are collected once a key, while there is room.
     `asking` is the kernel that the look-up is for; its parameters are written on a hit only where a report asks.
     """
     now, state = time.time(), _state()
@@ -213,10 +213,10 @@ def emit(
             if digest in uses or len(uses) < _PLACES:
                 count, _last, seconds, saved = uses.get(digest, _UNUSED)
                 if not count and asking is not None:
-                    state.asked[digest] = Asked(event.kernel, tuple(asking.parameters))
+                    state.asked[digest] = Consumer(event.kernel, tuple(asking.parameters))
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
-            state.noted.append(Noted(now, event, key, state.within(texts, key) if texts else texts, parameters))
+            state.noted.append(MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters))
         if state.kept is not None and len(state.kept) < _PLACES:
             state.kept.append((now, event, event.key if key is None else key.digest, parameters))
         hooks = tuple(state.hooks)
@@ -278,14 +278,14 @@ def total() -> dict[str, dict[str, float]]:
         return state.total()
 
 
-def noted() -> tuple[Noted, ...]:
+def noted() -> tuple[MissNote, ...]:
     """Return the look-ups that were no hits since the start of this process, or since they were taken."""
     state = _state()
     with state.lock:
         return tuple(state.noted)
 
 
-def taken() -> Collected:
+def taken() -> Collection:
     """Hand over what was collected, and begin anew."""
     state = _state()
     with state.lock:

@@ -102,7 +102,7 @@ class Process:
                 state.at_exit()
 
 
-class Locked:
+class LockedState:
     """A state with a lock, which its holder may take again, as a signal handler does.
 
     A forked child has a new one: a thread that is not there may hold the old one.

@@ -19,7 +19,7 @@ _MOST = 200_000  # spans of a process
 _END = b"\n]\n"
 
 
-class Switch:
+class SpanSwitch:
     """Whether spans are kept; a forked child goes on."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Trace:
         write()
 
 
-_switch = process.own(Switch)
+_switch = process.own(SpanSwitch)
 _trace = process.own(Trace)
 
 

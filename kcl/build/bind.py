@@ -11,14 +11,14 @@ from kcl.launch import Kernels, Launcher, Play
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build.stage import Program
-    from kcl.code import Ready
+    from kcl.build.stage import BuiltProgram
+    from kcl.code import LaunchableCode
 
 Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 
 
 def launcher_of(
-    ready: Ready, found: Program, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
+    ready: LaunchableCode, found: BuiltProgram, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
 ) -> Launcher:
     """Return what launches the kernels of a program, with kernel objects that nobody else has."""
     kernels = Kernels()

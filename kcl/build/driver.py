@@ -11,7 +11,7 @@ from kcl.cache.entry import Entry
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build.program_key import Slot
+    from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Part
 
 
@@ -22,7 +22,7 @@ class Promise(NamedTuple):
     entry: Entry
 
 
-class Prebuilt(Protocol):
+class ProgramAhead(Protocol):
     """A program that was made of an entry before anybody asked for it."""
 
     entry: Entry
@@ -30,7 +30,7 @@ class Prebuilt(Protocol):
     is_built: bool
 
 
-class Holder(Protocol):
+class ContextHolder(Protocol):
     """The stage of a context, which holds what a driver makes ahead for it."""
 
     ahead: Any
@@ -60,11 +60,11 @@ class Driver:
         """Return a build option that shows the driver's own cache a changed header; `headers` digests them."""
         return ""
 
-    def described(self, _slot: Slot) -> dict[str, Any]:
+    def described(self, _slot: ProgramSlot) -> dict[str, Any]:
         """Return what an entry says for whoever completes it."""
         return {}
 
-    def completed(self, program: cl.Program, slot: Slot, entry: Entry) -> Entry | None:
+    def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
         """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
         import pyopencl as cl
 
@@ -85,16 +85,16 @@ class Driver:
     def loading(self, entry: Entry) -> None:
         """See that the driver will use the binary of an entry, of which a program is about to be made."""
 
-    def loaded(self, slot: Slot, entry: Entry) -> None:
+    def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 
-    def awaited(self, _slot: Slot, _kernel: str, _is_there: bool = False) -> bool:
+    def awaited(self, _slot: ProgramSlot, _kernel: str, _is_there: bool = False) -> bool:
         """Wait for whoever completes the entry of a slot; False where nobody does, or that takes too long.
 
         An entry that `is_there` may lack what was launched later.
         """
         return False
 
-    def prebuilt(self, _holder: Holder, _slots: list[Slot]) -> Prebuilt | None:
+    def prebuilt(self, _holder: ContextHolder, _slots: list[ProgramSlot]) -> ProgramAhead | None:
         """Return a program that was made ahead for these slots, and see that the next ones are."""
         return None

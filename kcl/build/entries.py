@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.build.driver import Driver
-    from kcl.build.program_key import Slot
+    from kcl.build.program_key import ProgramSlot
     from kcl.code import ProgramText
 
 
 def entry_of(
-    text: ProgramText, slot: Slot, log: str, seconds: float, launch: Mapping[str, Any] | None, driver: Driver
+    text: ProgramText, slot: ProgramSlot, log: str, seconds: float, launch: Mapping[str, Any] | None, driver: Driver
 ) -> Entry:
     """Describe a program that was built in `seconds`, for a launch of these shapes; its binary is not in it."""
     metadata = {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEPT_BYTES = 16 << 20
 
 
-class Holder(Protocol):
+class LauncherHolder(Protocol):
     """What keeps launchers, by the digest of their code and by thread."""
 
     launchers: dict[tuple[str, int], Launcher]
@@ -45,7 +45,7 @@ class State:
         self.leases: WeakValueDictionary[str, Lease] = WeakValueDictionary()
         self.dropped: dict[str, None] = {}
         self.bytes: dict[str, int] = {}
-        self.holders: WeakSet[Holder] = WeakSet()
+        self.holders: WeakSet[LauncherHolder] = WeakSet()
 
 
 _state = process.own(State)
@@ -61,7 +61,7 @@ def lease(digest: str) -> Lease:
     return found
 
 
-def bound(holder: Holder, digest: str, size: int) -> None:
+def bound(holder: LauncherHolder, digest: str, size: int) -> None:
     """Note that a holder has a launcher of a code, whose program takes about so many bytes."""
     state = _state()
     state.holders.add(holder)

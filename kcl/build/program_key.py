@@ -26,7 +26,7 @@ _READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "%:",
 _CONTINUED = r"\\[ \t\f\v]*[\r\n]"
 
 
-class Slot(NamedTuple):
+class ProgramSlot(NamedTuple):
     """The place of one program on one device in the binary layer."""
 
     device: cl.Device
@@ -37,7 +37,7 @@ class Slot(NamedTuple):
 
 def slots_of(
     text: ProgramText, options: BuildOptions, devices: Iterable[tuple[cl.Device, str, Sequence[Part]]]
-) -> list[Slot]:
+) -> list[ProgramSlot]:
     """Return the slot of a program for each device, which comes with its name and its identity.
 
     Raises UnknownInput where the headers cannot be known.
@@ -53,7 +53,7 @@ def slots_of(
     shown = first_kernel(text.source) or text.kernel
     for device, name, parts in devices:
         key = Key([*common, *parts])
-        slots.append(Slot(device, key, address(key.digest, name, shown), options))
+        slots.append(ProgramSlot(device, key, address(key.digest, name, shown), options))
     return slots
 
 

@@ -15,9 +15,9 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl.base import events
-from kcl.build.stage import Program, Wanted
+from kcl.build.stage import BuildRequest, BuiltProgram
 from kcl.cache.lookup import disprove
-from kcl.code import Ready
+from kcl.code import LaunchableCode
 from kcl.errors import WrongEntry
 from kcl.launch import Launcher
 
@@ -31,12 +31,12 @@ class _Unknown(Exception):
 
 
 def verified(
-    ready: Ready,
-    found: Program,
-    bind: Callable[[Program], Launcher],
+    ready: LaunchableCode,
+    found: BuiltProgram,
+    bind: Callable[[BuiltProgram], Launcher],
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],
-) -> Program | None:
+) -> BuiltProgram | None:
     """Compare what a stored binary computes; where it is wrong report it and return the program that replaces it.
 
     Says nothing where the arguments cannot be copied or launched, or where the kernel differs from itself.
@@ -62,7 +62,7 @@ def verified(
         return None
     name = ready.code.text.kernel
     error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
-    disprove(found.build, Wanted(ready.code.text), slots, error, time.perf_counter() - started)
+    disprove(found.build, BuildRequest(ready.code.text), slots, error, time.perf_counter() - started)
     return found.build.rebuilt(ready.code.text, found.build.digest(ready.code.text, ready.headers), slots)
 
 

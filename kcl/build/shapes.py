@@ -23,7 +23,7 @@ _PYTHON = (bool, int, float, complex)
 Described = dict[str, dict[str, Any]]
 
 
-class Unknown(Exception):
+class UnknownArgument(Exception):
     """An argument cannot be described, or not be made again; says which."""
 
 
@@ -33,7 +33,7 @@ def described(arguments: Mapping[str, Any] | None) -> Described | None:
         return None
     try:
         return {name: _described(name, value) for name, value in arguments.items() if value is not None}
-    except Unknown:
+    except UnknownArgument:
         return None
 
 
@@ -46,7 +46,7 @@ def made(queue: cl.CommandQueue, arguments: Described) -> dict[str, Any]:
     try:
         return {name: _made(queue, name, about) for name, about in arguments.items()}
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
-        raise Unknown(f"its recorded launch cannot be made again: {error!r}") from error
+        raise UnknownArgument(f"its recorded launch cannot be made again: {error!r}") from error
 
 
 def _described(name: str, value: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _described(name: str, value: Any) -> dict[str, Any]:
         return {"python": repr(value)}
     if isinstance(value, (np.ndarray, cl_array.Array)):
         if value.dtype.hasobject:
-            raise Unknown(f"argument {name} holds objects")
+            raise UnknownArgument(f"argument {name} holds objects")
         shape, strides = ([int(number) for number in numbers] for numbers in (value.shape, value.strides))
         about = {"array": layout_of(value.dtype), "shape": shape, "strides": strides}
         offset = getattr(value, "offset", 0)
@@ -65,7 +65,7 @@ def _described(name: str, value: Any) -> dict[str, Any]:
         return {"python": repr(tuple(int(number) for number in value))}  # the size of a launch
     if isinstance(value, (cl.Buffer, cl.SVMPointer)) and value.size is not None:
         return {"bytes": int(value.size)}
-    raise Unknown(f"argument {name} is a {type(value).__name__}")
+    raise UnknownArgument(f"argument {name} is a {type(value).__name__}")
 
 
 def _made(queue: cl.CommandQueue, name: str, about: dict[str, Any]) -> Any:
@@ -78,7 +78,7 @@ def _made(queue: cl.CommandQueue, name: str, about: dict[str, Any]) -> Any:
     dtype, shape, strides = dtype_from(about["array"]), tuple(about["shape"]), tuple(about["strides"])
     offset = int(about.get("offset", 0))
     if min(strides, default=0) < 0:
-        raise Unknown(f"argument {name} has negative strides")
+        raise UnknownArgument(f"argument {name} has negative strides")
     size = sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True)) + dtype.itemsize
     if 0 in shape:
         return cl_array.zeros(queue, shape, dtype)
@@ -89,7 +89,7 @@ def _made(queue: cl.CommandQueue, name: str, about: dict[str, Any]) -> Any:
 
 def _fits(name: str, size: int) -> int:
     if not 0 < size <= _LONGEST:
-        raise Unknown(f"argument {name} has {size} bytes")
+        raise UnknownArgument(f"argument {name} has {size} bytes")
     return size
 
 

@@ -16,23 +16,23 @@ from kcl.base import process, spans
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options
-from kcl.build.program_key import Slot, header_parts, headers_in, may_read, slots_of
+from kcl.build.program_key import ProgramSlot, header_parts, headers_in, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Made, Stage, obtain
-from kcl.cache.makers import Makers
+from kcl.cache.lookup import Look, Product, Stage, obtain
+from kcl.cache.thread_leads import ThreadLeads
 from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver, Prebuilt, Promise
-    from kcl.cache.layer import Found, Layer
+    from kcl.build.driver import Driver, ProgramAhead, Promise
+    from kcl.cache.layer import Answer, Layer
     from kcl.code import ProgramText
 
 
-class Wanted(NamedTuple):
+class BuildRequest(NamedTuple):
     """A program text that is to be built; a new entry keeps the shapes of the `arguments` of its first launch.
 
     `holder` is pyopencl's program that it is built for, where the user made that: nobody sees its launches.
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     holder: cl.Program | None = None
 
 
-class Program:
+class BuiltProgram:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
     All kernels of one text have one program: `launched` and `compared` name those that were launched, and those whose
@@ -67,7 +67,7 @@ class Program:
         self.build = build
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries that are not complete
-        self.stored: tuple[Slot, ...] = ()  # the entries that it was made of
+        self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
         self.bytes = 0  # of the binaries in them
         self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
         self.compared: frozenset[str] = frozenset()
@@ -108,7 +108,7 @@ class Program:
             self.promises = ()
 
 
-class Build(Stage[Wanted]):
+class Build(Stage[BuildRequest]):
     """The stage of one context, with what is known about it; programs live as long as the user's queues do.
 
     `program` lets one thread at a time ask for one program, results are compared at the first launch
@@ -122,9 +122,9 @@ class Build(Stage[Wanted]):
         self.context = context
         self.driver = driver
         self.ahead: Any = None  # what the driver makes ahead for the context
-        self._programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+        self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; those that need another one do not wait.
-        self._makers = Makers()
+        self._makers = ThreadLeads()
 
     @property
     def layer(self) -> Layer:
@@ -163,7 +163,7 @@ class Build(Stage[Wanted]):
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
         return build_options(self.context, given, self.driver.added_options(), self.driver.quotes_stay)
 
-    def slots(self, text: ProgramText) -> list[Slot]:
+    def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
         devices = [(*device, parts) for device, parts in zip(self.devices, self.identities, strict=True)]
         return slots_of(text, self.options(text.options), devices)
@@ -184,50 +184,50 @@ class Build(Stage[Wanted]):
         beside = f"{text.options!r} {headers} {text.source}"
         return hashlib.sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def program(self, wanted: Wanted, digest: str, lead: Lead) -> Program:
+    def program(self, wanted: BuildRequest, digest: str, lead: Lead) -> BuiltProgram:
         """Return a program: one that lives, one from the binary layer, or a new build.
 
         `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile.
         """
-        with self._makers.turn(digest, wanted.text.kernel, lead.land):
+        with self._makers.turn(digest, wanted.text.kernel, lead.release):
             found = self._programs.get(digest)
             if found is None:
                 found = self._programs[digest] = obtain(self, wanted, lead)
             return found
 
-    def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> Program:
+    def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
         """Build from source; the program is nobody else's and is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         with spans.span("build", text.kernel, self.layer.name):
-            return Program(self, compiler.from_source(self.context, text, mark, holder))
+            return BuiltProgram(self, compiler.from_source(self.context, text, mark, holder))
 
-    def rebuilt(self, text: ProgramText, digest: str, slots: tuple[Slot, ...]) -> Program:
+    def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""
         with self._makers.turn(digest, text.kernel, lambda: None):
-            made = self.make(Wanted(text), Look("error", slots=slots))
+            made = self.make(BuildRequest(text), Look("error", slots=slots))
             for address, entry in made.entries:
                 self.layer.publish(address, entry)
-            found: Program = made.value
+            found: BuiltProgram = made.value
             self._programs[digest] = found
             return found
 
-    def made_of(self, text: ProgramText, slots: Iterable[Slot], entries: Iterable[Entry]) -> Program:
+    def made_of(self, text: ProgramText, slots: Iterable[ProgramSlot], entries: Iterable[Entry]) -> BuiltProgram:
         """Make a program of the entries of its devices; raises what the driver raises for a binary that it refuses."""
         look = Look("hit", slots=tuple(slots), entries=tuple(entries))
-        found: Program = self.load(Wanted(text), look).value
+        found: BuiltProgram = self.load(BuildRequest(text), look).value
         return found
 
     # the verbs of the look-up
 
-    def name(self, wanted: Wanted) -> str:
+    def name(self, wanted: BuildRequest) -> str:
         """The name of the kernel."""
         return wanted.text.kernel
 
-    def together(self, _wanted: Wanted, look: Look) -> str:
+    def together(self, _wanted: BuildRequest, look: Look) -> str:
         """Return the digest of the keys for all devices."""
         return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
 
-    def search(self, wanted: Wanted) -> Generator[Slot, Found, Look]:
+    def search(self, wanted: BuildRequest) -> Generator[ProgramSlot, Answer, Look]:
         """Look for the entry of each device, and before that among what was made ahead."""
         slots = self.slots(wanted.text)
         made = self._made_ahead(slots)
@@ -246,7 +246,7 @@ class Build(Stage[Wanted]):
                 outcome, reason = found.outcome, found.reason
         return _look(slots, entries, outcome, reason)
 
-    def load(self, wanted: Wanted, look: Look) -> Look:
+    def load(self, wanted: BuildRequest, look: Look) -> Look:
         """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
         text, made = wanted.text, look.beside
         silent = look.slots[0].options if self.driver.is_silent else None  # type: ignore[attr-defined]
@@ -258,7 +258,7 @@ class Build(Stage[Wanted]):
             devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
             program = compiler.of_binaries(self.context, devices, look.entries)
         compiler.finish(program, text, look.entries, silent, made is not None and made.is_built)
-        found = Program(self, program, self.kernels(program, text.kernels))
+        found = BuiltProgram(self, program, self.kernels(program, text.kernels))
         found.stored = look.slots  # type: ignore[assignment]
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
         found.logs = tuple([entry.parts.get("build.log", b"") for entry in look.entries])
@@ -270,7 +270,7 @@ class Build(Stage[Wanted]):
         """Say that a stored binary could not be used."""
         return f"the driver refused the binary: {error}"
 
-    def make(self, wanted: Wanted, look: Look) -> Made:
+    def make(self, wanted: BuildRequest, look: Look) -> Product:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
         started = time.perf_counter()
         found = self.from_source(wanted.text, wanted.holder)
@@ -281,12 +281,12 @@ class Build(Stage[Wanted]):
         if wanted.holder is not None:
             promises, found.promises = found.promises, ()
             self.driver.unseen(promises)
-        return Made(found, entries, bool(found.promises))
+        return Product(found, entries, bool(found.promises))
 
     # what making consists of
 
     def _entries(
-        self, wanted: Wanted, program: cl.Program, look: Look, seconds: float
+        self, wanted: BuildRequest, program: cl.Program, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
         from kcl.build import shapes
@@ -312,7 +312,7 @@ class Build(Stage[Wanted]):
                 whole.append((slot.address, complete))
         return whole, tuple(promises)
 
-    def _made_ahead(self, slots: list[Slot]) -> Prebuilt | None:
+    def _made_ahead(self, slots: list[ProgramSlot]) -> ProgramAhead | None:
         layer = self.layer
         if not layer.ahead or len(slots) != 1:
             return None
@@ -334,7 +334,7 @@ class Build(Stage[Wanted]):
             return False
 
 
-def _look(slots: list[Slot], entries: list[Entry], outcome: str, reason: str) -> Look:
+def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: str) -> Look:
     """Return a look whose key is the first of those that have no entry, or the first where all are there."""
     there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
     key = next((slot.key for slot in slots if slot.key.digest not in there), None)
@@ -346,7 +346,7 @@ def _look(slots: list[Slot], entries: list[Entry], outcome: str, reason: str) ->
     return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The stages of the contexts that are in use.
 
     The context of a living Build lives, so its handle is nobody else's: comparing handles is safe here.

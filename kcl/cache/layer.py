@@ -24,8 +24,8 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
-    from kcl.cache.flight import Flight
     from kcl.cache.key import Key
+    from kcl.cache.process_leads import ProcessLead
     from kcl.cache.stores.base import Store
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class CacheWarning(UserWarning):
     """
 
 
-class Found(NamedTuple):
+class Answer(NamedTuple):
     """What a layer holds for a key: an entry, or the reason why there is none."""
 
     entry: Entry | None
@@ -121,30 +121,30 @@ class Layer:
         if note not in self.notes and len(self.notes) < _NOTES:
             self.notes.append(note)
 
-    def look_up(self, address: str, key: Key) -> Found:
+    def look_up(self, address: str, key: Key) -> Answer:
         """Return the verified entry of `key`, from memory or from a store; a bad one is set aside and reported."""
         blob = self.memory.get(address)
         if blob is None:
             faults: list[Exception] = []
             blob = next(self._each("read", lambda store: store.get(address), faults), None)
             if blob is None and faults:
-                return Found(None, "error", str(faults[0]), 0)
+                return Answer(None, "error", str(faults[0]), 0)
             if blob is None:
-                return Found(None, "miss", "not in the cache", 0)
+                return Answer(None, "miss", "not in the cache", 0)
         known = self._unpacked.get(address)
         if known is not None and known[0] is blob and known[1].key == key:
-            return Found(known[1], "hit", "", len(blob))
+            return Answer(known[1], "hit", "", len(blob))
         try:
             entry = entry_at(address, blob, key)
         except Exception as error:
             self.set_aside(address, blob, error)
-            return Found(None, "error", f"damaged entry set aside: {error}", 0)
+            return Answer(None, "error", f"damaged entry set aside: {error}", 0)
         if self._keeps_read:
             self.memory.put(address, blob)
             if len(self._unpacked) >= _UNPACKED:
                 self._unpacked.clear()
             self._unpacked[address] = blob, entry
-        return Found(entry, "hit", "", len(blob))
+        return Answer(entry, "hit", "", len(blob))
 
     def read(self, address: str) -> Entry | None:
         """Return the verified entry at an address, None where there is none; raises DamagedEntry, or as a store does.
@@ -156,18 +156,18 @@ class Layer:
             blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
         return None if blob is None else entry_at(address, blob)
 
-    def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> Flight | None:
+    def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead | None:
         """Wait for the thread or process that is making the entry of a key, or take the lead: look again then.
 
         `before_waiting` is called before a wait, maybe several times. None where others would not see the entry, or
         where waiting fails.
         """
-        from kcl.cache import flight
+        from kcl.cache import process_leads
 
         if not self.stores:
             return None
         try:
-            return flight.join(digest, kernel, before_waiting)
+            return process_leads.join(digest, kernel, before_waiting)
         except _FAULTS as error:
             is_unusable = isinstance(error, UnusableDirectory)
             self.fault("use its directory" if is_unusable else "wait for other processes", error)
@@ -274,7 +274,7 @@ def _cause(error: Exception) -> str:
     return f"{type(error).__name__}: {words}"
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The causes that were warned about."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Files = Directory | Database  # the sorts of stores that keep entries on disk
 
 
-class Row(NamedTuple):
+class LayerRow(NamedTuple):
     """A layer: its name, the cache whose switches hold for it by front end, and its stores.
 
     `stores` returns the stores below memory in their order, and notes on why it is these. `folder` says where the files
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     keeps_read: bool = True
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The layers that were opened."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ def _programs() -> tuple[list[Store], list[str]]:
 
 # By name, in the order of the line.
 TABLE = {
-    settings.GENERATOR: Row(
+    settings.GENERATOR: LayerRow(
         settings.GENERATOR,
         owners={"loopy": "loopy", "opencl": "pyopencl"},
         own=places.ROWS,
@@ -145,7 +145,7 @@ TABLE = {
         stores=_rows,
         on_disk=_rows_on_disk,
     ),
-    settings.BINARY: Row(
+    settings.BINARY: LayerRow(
         settings.BINARY,
         owners={"loopy": "pyopencl", "opencl": "pyopencl"},
         own=places.PROGRAMS,

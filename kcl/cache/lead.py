@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
-    from kcl.cache.flight import Flight
     from kcl.cache.layer import Layer
+    from kcl.cache.process_leads import ProcessLead
 
 
 class Lead:
@@ -21,14 +21,14 @@ class Lead:
     `events` are those of the look-ups so far. `parameters` are those of the recipe, which `shown` writes for people.
     """
 
-    __slots__ = ("_earlier", "_flights", "_kernel", "_shown", "events", "parameters")
+    __slots__ = ("_earlier", "_kernel", "_process_leads", "_shown", "events", "parameters")
 
     def __init__(self, kernel: str, parameters: Mapping[str, Any] = {}, shown: Callable[[Any], str] = repr) -> None:
         self.events: list[Event] = []
         self.parameters = parameters
         self._kernel = kernel
         self._shown = shown
-        self._flights: list[Flight] = []
+        self._process_leads: list[ProcessLead] = []
         self._earlier: tuple[Layer, Callable[[], str]] | None = None
 
     def texts(self) -> dict[str, str]:
@@ -47,32 +47,32 @@ class Lead:
         stage is left to others as soon as it waits, or has the new lead.
         """
         self._follow()
-        flight = layer.join(digest, self._kernel, self.land)
-        self.land()
-        if flight is None:
+        held = layer.join(digest, self._kernel, self.release)
+        self.release()
+        if held is None:
             return ""
-        self._flights.append(flight)
-        return flight.by
+        self._process_leads.append(held)
+        return held.by
 
     def passed(self, layer: Layer, together: Callable[[], str] | None) -> None:
         """Note that the value of a stage is there, and how to get the digest under which others wait for it, if any."""
         self._earlier = (layer, together) if together is not None else None
 
-    def land(self) -> None:
-        """Let the others go on. Landing twice is no error."""
-        while self._flights:
-            self._flights.pop().land()
+    def release(self) -> None:
+        """Let the others go on. A second release is no error."""
+        while self._process_leads:
+            self._process_leads.pop().release()
 
     def _follow(self) -> None:
         """Wait until the maker of the earlier stage's value has the lead for this one, unless it is this thread."""
-        if self._earlier is not None and not self._flights:
+        if self._earlier is not None and not self._process_leads:
             layer, together = self._earlier
-            flight = layer.join(together(), self._kernel)
-            if flight is not None:
-                flight.land()
+            held = layer.join(together(), self._kernel)
+            if held is not None:
+                held.release()
 
     def __enter__(self) -> Lead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.land()
+        self.release()

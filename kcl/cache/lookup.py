@@ -25,7 +25,7 @@ from kcl.launch import MissingArguments
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.key import Key
-    from kcl.cache.layer import Found, Layer
+    from kcl.cache.layer import Answer, Layer
     from kcl.cache.lead import Lead
 
 Job = TypeVar("Job")
@@ -68,7 +68,7 @@ class Look(NamedTuple):
         return frozenset([entry.key.digest for entry in self.entries])
 
 
-class Made(NamedTuple):
+class Product(NamedTuple):
     """What a stage made: the value, the entries to publish by address, and whether others wait on for the next stage.
 
     `refused` says why nothing may be stored of a look-up that could be: it counts as a bypass then.
@@ -80,7 +80,7 @@ class Made(NamedTuple):
     look: Look | None = None
 
 
-Searching = Generator[Slot, "Found", Look]
+Searching = Generator[Slot, "Answer", Look]
 
 
 class Stage(Generic[Job]):
@@ -110,7 +110,7 @@ class Stage(Generic[Job]):
         """Return the look with the value of its entries."""
         raise NotImplementedError
 
-    def make(self, job: Job, look: Look) -> Made:
+    def make(self, job: Job, look: Look) -> Product:
         """Make what was not found."""
         raise NotImplementedError
 
@@ -244,7 +244,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         _emit(stage, job, look, lead, time.perf_counter() - started, stage.texts(look))
         raise
     if not promised:
-        lead.land()
+        lead.release()
     lead.passed(stage.layer, None if look.key is None else partial(stage.together, job, look))
     lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
@@ -257,7 +257,7 @@ def _unstored(stage: Stage[Job], faults: list[Exception]) -> str:
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
 
 
-def _made(stage: Stage[Job], job: Job, look: Look, lead: Lead) -> Made:
+def _made(stage: Stage[Job], job: Job, look: Look, lead: Lead) -> Product:
     from kcl.cache import progress
 
     with progress.making(lead.described()):

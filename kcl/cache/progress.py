@@ -25,7 +25,7 @@ class State:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.line: Line | None = None
+        self.line: ProgressLine | None = None
         self.seconds = 0.0
         self.kernels = 0
         self.last = ""
@@ -39,7 +39,7 @@ class State:
 _state = process.own(State)
 
 
-class Line:
+class ProgressLine:
     """The line of one piece of work, for which `spent` seconds were worked before; for one thread, as a `with` block.
 
     A line within the block of another one says nothing.
@@ -52,7 +52,7 @@ class Line:
         self._timer: threading.Timer | None = None
         self._is_first = False
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> ProgressLine:
         state = _state()
         with state.lock:
             self._is_first = state.line is None
@@ -107,7 +107,7 @@ def making(kernel: str) -> Iterator[None]:
     if kernel != state.last:  # its code, then its program
         state.last, state.kernels = kernel, state.kernels + 1
     try:
-        with Line(state.seconds) as line:
+        with ProgressLine(state.seconds) as line:
             line.say(f"building {kernel} (kernel {state.kernels} of this run)")
             yield
     finally:

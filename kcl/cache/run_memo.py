@@ -24,7 +24,7 @@ KEPT = 64
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
-class Remembered:
+class RunMemo:
     """One such entry, of the runs that have a key: see `read` and `write`. Thread-safe."""
 
     def __init__(self, folder: str, key: Key) -> None:

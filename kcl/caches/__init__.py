@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.settings import trust
-from kcl.caches.table import ROWS, Row
+from kcl.caches.table import ROWS, CacheRow
 
 
 class State(NamedTuple):
@@ -45,7 +45,7 @@ def state(name: str) -> State:
     return State(flipped is None, flipped or "")
 
 
-def switched_off(row: Row, environment: Mapping[str, str]) -> str | None:
+def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str | None:
     """Return the variable that switches a cache off in an environment, and why; None where it is on."""
     for switch in row.switches:
         value = environment.get(switch.variable)
@@ -61,7 +61,7 @@ def place(name: str) -> Place:
     return place_in(ROWS[name], os.environ)
 
 
-def place_in(row: Row, environment: Mapping[str, str]) -> Place:
+def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
     """Return where a cache lies in an environment, and why there."""
     for template in row.places.here:
         found = _filled(template, environment)
@@ -70,7 +70,7 @@ def place_in(row: Row, environment: Mapping[str, str]) -> Place:
     return Place("", "")
 
 
-class First:
+class FirstEnvironment:
     """The environment when kcl first asked for a switch: a layer was used, hence a driver was loaded."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Start:
         self.environment: dict[str, str] = {}
 
 
-_first = process.own(First)
+_first = process.own(FirstEnvironment)
 _start = process.shared(Start)
 
 
@@ -235,7 +235,7 @@ def kcl_switched_loopy_off() -> bool:
     return bool(_loopy_switch().wishes)
 
 
-def _flipped_by_call(row: Row) -> str | None:
+def _flipped_by_call(row: CacheRow) -> str | None:
     if row.flag is None:
         return None
     module, attribute, off_value, words = row.flag

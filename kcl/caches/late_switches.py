@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kcl import caches
-from kcl.caches.table import ROWS, Row
+from kcl.caches.table import ROWS, CacheRow
 
 
-class Late(NamedTuple):
+class LateSwitch(NamedTuple):
     """A change that its owner did not see; `sure` is False where it may have seen it."""
 
     cache: str
@@ -26,7 +26,7 @@ class Late(NamedTuple):
     sure: bool
 
 
-def find() -> list[Late]:
+def find() -> list[LateSwitch]:
     """Return the changes that came too late in this process, by cache."""
     start, first, now = caches.environments()
     if start == first == now:
@@ -44,7 +44,7 @@ def find() -> list[Late]:
     return found
 
 
-def _of_owner(name: str, row: Row, now: Mapping[str, str]) -> Late | None:
+def _of_owner(name: str, row: CacheRow, now: Mapping[str, str]) -> LateSwitch | None:
     """Compare what the environment says now with what the owner's module says that it does."""
     if row.flag is not None:
         module, attribute, off, _words = row.flag
@@ -59,7 +59,9 @@ def _of_owner(name: str, row: Row, now: Mapping[str, str]) -> Late | None:
     return None
 
 
-def _compared(name: str, row: Row, before: Mapping[str, str], now: Mapping[str, str], sure: bool) -> Late | None:
+def _compared(
+    name: str, row: CacheRow, before: Mapping[str, str], now: Mapping[str, str], sure: bool
+) -> LateSwitch | None:
     """Compare what two environments mean for a cache, but for what its owner shows by itself."""
     if row.flag is not None:
         return None
@@ -76,17 +78,17 @@ def _compared(name: str, row: Row, before: Mapping[str, str], now: Mapping[str, 
     return _said(name, row, changed, now, effect, sure)
 
 
-def _said(name: str, row: Row, variable: str, now: Mapping[str, str], effect: str, sure: bool) -> Late:
+def _said(name: str, row: CacheRow, variable: str, now: Mapping[str, str], effect: str, sure: bool) -> LateSwitch:
     value = now.get(variable)
     change = f"{variable} was removed" if value is None else f"{variable}={value} was set"
     if sure:
         words = f"{change} too late for {row.title}, read {row.read}: {effect}"
     else:
         words = f"{change} by the program itself, and {row.title} reads it {row.read}: if that came before, {effect}"
-    return Late(name, variable, value, words, sure)
+    return LateSwitch(name, variable, value, words, sure)
 
 
-def _of_kcl(first: Mapping[str, str], now: Mapping[str, str]) -> list[Late]:
+def _of_kcl(first: Mapping[str, str], now: Mapping[str, str]) -> list[LateSwitch]:
     """Compare the variables of kcl that are read when a layer is first used."""
     found = []
     for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT", "KCL_VERIFY"):
@@ -94,11 +96,11 @@ def _of_kcl(first: Mapping[str, str], now: Mapping[str, str]) -> list[Late]:
         if value != first.get(variable):
             change = f"{variable} was removed" if value is None else f"{variable}={value} was set"
             words = f"{change} too late for kcl, read when a layer is first used: the layers go on as they were"
-            found.append(Late("kcl", variable, value, words, True))
+            found.append(LateSwitch("kcl", variable, value, words, True))
     return found
 
 
-def _in_time(row: Row, start: Mapping[str, str], now: Mapping[str, str], libraries: str) -> bool:
+def _in_time(row: CacheRow, start: Mapping[str, str], now: Mapping[str, str], libraries: str) -> bool:
     """Tell whether the driver has files in the directory that the environment names now."""
     place = caches.place_in(row, now).path
     if not place or place == caches.place_in(row, start).path:
@@ -106,12 +108,12 @@ def _in_time(row: Row, start: Mapping[str, str], now: Mapping[str, str], librari
     return f" {os.path.abspath(place)}{os.sep}" in libraries
 
 
-def _never_came(row: Row, now: Mapping[str, str]) -> bool:
+def _never_came(row: CacheRow, now: Mapping[str, str]) -> bool:
     """Tell whether a driver that makes its directory when it starts has not made the one that is named now."""
     return row.makes and not os.path.isdir(caches.place_in(row, now).path)
 
 
-def _is_loaded(row: Row, libraries: str) -> bool:
+def _is_loaded(row: CacheRow, libraries: str) -> bool:
     return row.module in sys.modules or bool(row.library and f"/{row.library}" in libraries)
 
 

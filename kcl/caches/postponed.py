@@ -21,7 +21,7 @@ from kcl.base import process
 from kcl.caches import with_usable_cache
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The lock: held while a module is executed, and by those who change one; a holder may ask for something.
 
     What a thread had begun that is not in a forked child is done again there.

@@ -21,7 +21,7 @@ _VALUES = ("1", "0")
 _GIVEN = ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "APPDATA", "TEMP")
 
 
-class Wish(NamedTuple):
+class ShellChange(NamedTuple):
     """What to set and to unset, in order, and what the user should know about it."""
 
     set: dict[str, str]
@@ -29,7 +29,7 @@ class Wish(NamedTuple):
     remarks: list[str]
 
 
-def made(off: list[str], on: list[str], directory: str | None) -> Wish:
+def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     """Return what fulfils a wish; raises ValueError for one that no variable can fulfil.
 
     `all` stands for kcl's layers and the caches below them that have a switch; neighbours are meant where they are
@@ -43,7 +43,7 @@ def made(off: list[str], on: list[str], directory: str | None) -> Wish:
     off, on = _named(off), _named(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
-    wish = Wish({}, [], [])
+    wish = ShellChange({}, [], [])
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in off:
         if name not in settings.LAYERS:
@@ -60,7 +60,7 @@ def made(off: list[str], on: list[str], directory: str | None) -> Wish:
     return wish
 
 
-def lines(wish: Wish, shell: str) -> list[str]:
+def lines(wish: ShellChange, shell: str) -> list[str]:
     """Write a wish for a shell."""
     unset = {"sh": "unset {}", "fish": "set -e {}", "powershell": "Remove-Item Env:{} -ErrorAction SilentlyContinue"}
     put = {"sh": "export {}={}", "fish": "set -gx {} {}", "powershell": "$env:{} = {}"}
@@ -69,7 +69,7 @@ def lines(wish: Wish, shell: str) -> list[str]:
     return [*(unset[shell].format(name) for name in wish.unset), *setting]
 
 
-def _own(wish: Wish, off: set[str], on: set[str]) -> None:
+def _own(wish: ShellChange, off: set[str], on: set[str]) -> None:
     """Switch layers of kcl; those that are off already stay so."""
     if not off | on:
         return
@@ -90,7 +90,7 @@ def _named(names: list[str]) -> list[str]:
     return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
 
 
-def _switch_off(wish: Wish, name: str, remarks: bool) -> None:
+def _switch_off(wish: ShellChange, name: str, remarks: bool) -> None:
     for switch in ROWS[name].switches:
         for value in _VALUES:
             if switch.parse(value) is not None and not _is_place(name, switch.variable):
@@ -101,7 +101,7 @@ def _switch_off(wish: Wish, name: str, remarks: bool) -> None:
     raise ValueError(f"{ROWS[name].title}: no variable switches it off")
 
 
-def _switch_on(wish: Wish, name: str) -> None:
+def _switch_on(wish: ShellChange, name: str) -> None:
     for switch in ROWS[name].switches:
         if switch.parse(None) is not None:
             if switch.parse(settings.variable(switch.variable)) is not None:
@@ -114,7 +114,7 @@ def _is_place(name: str, variable: str) -> bool:
     return any(_variable(template) == variable for template in ROWS[name].places.here)
 
 
-def _move(wish: Wish, directory: str) -> None:
+def _move(wish: ShellChange, directory: str) -> None:
     """Move kcl's files and the caches below it, each by a variable that it goes by."""
     wish.set["KCL_CACHE_DIR"] = directory
     wish.set["XDG_CACHE_HOME"] = directory

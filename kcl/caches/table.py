@@ -20,7 +20,7 @@ _FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
 _REJECTED = "a value that its owner rejects counts as off; use 1 or 0"
 
 
-class Switch(NamedTuple):
+class CacheSwitch(NamedTuple):
     """A variable that turns a cache off, and its owner's parser: None is "on", else words about the value."""
 
     variable: str
@@ -46,11 +46,11 @@ class Places(NamedTuple):
         return self.linux if chosen is None else chosen
 
 
-class Row(NamedTuple):
+class CacheRow(NamedTuple):
     """One foreign cache."""
 
     title: str
-    switches: tuple[Switch, ...]
+    switches: tuple[CacheSwitch, ...]
     places: Places
     own: str = ""
     """A regular expression for the names, in the directory, that are this cache's and nobody else's."""
@@ -166,12 +166,12 @@ def _must_be_set(value: str | None) -> str | None:
     return None if value else "not set, and there is no default place"
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, CacheRow] = {
     # ROCm/llvm-project: amd/comgr/src/comgr-env.cpp (getCacheDirectory: "0" alone is off; read once, at the first
     # use), comgr-cache.cpp (localCache); llvm/lib/Support/Caching.cpp (the names), Unix/Path.inc (cache_directory)
-    "comgr": Row(
+    "comgr": CacheRow(
         "AMD comgr",
-        (Switch("AMD_COMGR_CACHE", _any_of("0")),),
+        (CacheSwitch("AMD_COMGR_CACHE", _any_of("0")),),
         Places(
             ("$AMD_COMGR_CACHE_DIR", "$XDG_CACHE_HOME/comgr", "~/.cache/comgr"),
             (),
@@ -187,9 +187,9 @@ ROWS: dict[str, Row] = {
     ),
     # CUDA programming guide, appendix on environment variables. The driver's source is not public: the names below the
     # directory are those that users list, and were not seen here.
-    "cuda": Row(
+    "cuda": CacheRow(
         "NVIDIA ComputeCache",
-        (Switch("CUDA_CACHE_DISABLE", _any_of("1")),),
+        (CacheSwitch("CUDA_CACHE_DISABLE", _any_of("1")),),
         Places(
             ("$CUDA_CACHE_PATH", "~/.nv/ComputeCache"),
             ("$CUDA_CACHE_PATH", "~/Library/Application Support/NVIDIA/ComputeCache"),
@@ -205,9 +205,9 @@ ROWS: dict[str, Row] = {
         limits=("CUDA_CACHE_MAXSIZE",),
     ),
     # cupy/cupy: cupy/cuda/_compiler_cache.py (DiskKernelCacheBackend), compiler.py (_get_bool_env_variable)
-    "cupy": Row(
+    "cupy": CacheRow(
         "CuPy",
-        (Switch("CUPY_CACHE_IN_MEMORY", _integer_is_one),),
+        (CacheSwitch("CUPY_CACHE_IN_MEMORY", _integer_is_one),),
         Places(("$CUPY_CACHE_DIR?", "~/.cupy/kernel_cache")),
         own=r"[0-9a-f]{32,}(_2)?\.(cubin|hsaco|ltoir)(\.cu)?",
         entry=r".*\.(cubin|hsaco|ltoir)",
@@ -218,7 +218,7 @@ ROWS: dict[str, Row] = {
     ),
     # hidet-org/hidet: python/hidet/option.py (cache_dir; no variable, a table in ~/.config/hidet/hidet.toml; in a
     # checkout of its own .hidet_cache there), drivers/build_task.py (ops), ir/module.py (ir_modules)
-    "hidet": Row(
+    "hidet": CacheRow(
         "Hidet",
         (),
         Places(("~/.cache/hidet",)),
@@ -231,7 +231,7 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # The runtime's source is not public: no file of it was seen after runs of the package that is named.
-    "intel": Row(
+    "intel": CacheRow(
         "Intel CPU runtime",
         (),
         Places(()),
@@ -241,11 +241,11 @@ ROWS: dict[str, Row] = {
         code_variables=("CL_CONFIG_CPU_TARGET_ARCH",),
     ),
     # jax-ml/jax: jax/_src/config.py (bool_env, compilation_cache_dir), jax/_src/lru_cache.py (the names)
-    "jax": Row(
+    "jax": CacheRow(
         "JAX compilation cache",
         (
-            Switch("JAX_ENABLE_COMPILATION_CACHE", _enabled),
-            Switch("JAX_COMPILATION_CACHE_DIR", _must_be_set),
+            CacheSwitch("JAX_ENABLE_COMPILATION_CACHE", _enabled),
+            CacheSwitch("JAX_COMPILATION_CACHE_DIR", _must_be_set),
         ),
         Places(("$JAX_COMPILATION_CACHE_DIR",)),
         own=r".*-(cache|atime)|\.lockfile|xla_gpu_.*",
@@ -257,9 +257,9 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # inducer/loopy: loopy/__init__.py (CACHING_ENABLED); inducer/pytools: pytools/persistent_dict.py (the files)
-    "loopy": Row(
+    "loopy": CacheRow(
         "loopy's PersistentDict cache",
-        (Switch("LOOPY_NO_CACHE", _strtobool), Switch("CG_NO_CACHE", _strtobool)),
+        (CacheSwitch("LOOPY_NO_CACHE", _strtobool), CacheSwitch("CG_NO_CACHE", _strtobool)),
         Places(("user:pytools",)),
         own=r"pdict-v\d+-loopy-.*",
         entry="rows",
@@ -271,9 +271,9 @@ ROWS: dict[str, Row] = {
     ),
     # Mesa: src/util/disk_cache_os.c (disk_cache_generate_cache_dir, disk_cache_enabled; nothing on Windows),
     # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the names of old, read where the new ones are unset
-    "mesa": Row(
+    "mesa": CacheRow(
         "Mesa",
-        (Switch("MESA_SHADER_CACHE_DISABLE", _mesa_true), Switch("MESA_GLSL_CACHE_DISABLE", _mesa_true)),
+        (CacheSwitch("MESA_SHADER_CACHE_DISABLE", _mesa_true), CacheSwitch("MESA_GLSL_CACHE_DISABLE", _mesa_true)),
         Places(("$MESA_SHADER_CACHE_DIR", "$MESA_GLSL_CACHE_DIR", "$XDG_CACHE_HOME", "~/.cache"), windows=()),
         own=r"mesa_shader_cache(_db|_sf)?",
         entry=r"[0-9a-f]{30,}|foz_cache\.foz|mesa_cache\.db",
@@ -284,9 +284,9 @@ ROWS: dict[str, Row] = {
     ),
     # intel/compute-runtime: shared/source/compiler_interface/default_cache_config.cpp,
     # {linux,windows}/os_compiler_cache_helper.cpp; shared/source/os_interface/debug_env_reader.cpp (atoll)
-    "neo": Row(
+    "neo": CacheRow(
         "Intel NEO",
-        (Switch("NEO_CACHE_PERSISTENT", _number_is_zero), Switch("NEO_CACHE_DIR", _must_exist)),
+        (CacheSwitch("NEO_CACHE_PERSISTENT", _number_is_zero), CacheSwitch("NEO_CACHE_DIR", _must_exist)),
         Places(
             ("$NEO_CACHE_DIR", "$XDG_CACHE_HOME/neo_compiler_cache", "$HOME/.cache/neo_compiler_cache"),
             (),
@@ -301,7 +301,7 @@ ROWS: dict[str, Row] = {
     ),
     # numba/numba: numba/core/caching.py (the locators: __pycache__ beside the source comes before the user's
     # directory, and is its module's own), numba/core/config.py (CACHE_DIR), numba/misc/appdirs.py
-    "numba": Row(
+    "numba": CacheRow(
         "Numba",
         (),
         Places(
@@ -320,9 +320,9 @@ ROWS: dict[str, Row] = {
     ),
     # pocl/pocl: lib/CL/pocl_cache.c (pocl_cache_init_topdir), lib/CL/pocl_runtime_config.c (pocl_get_bool_option);
     # every path is taken as it is, relative ones included
-    "pocl": Row(
+    "pocl": CacheRow(
         "PoCL's kernel cache",
-        (Switch("POCL_KERNEL_CACHE", _one_starts),),
+        (CacheSwitch("POCL_KERNEL_CACHE", _one_starts),),
         Places(
             ("$POCL_CACHE_DIR", "$XDG_CACHE_HOME/pocl/kcache", "$HOME/.cache/pocl/kcache", "/tmp/pocl/kcache"),
             windows=("$POCL_CACHE_DIR", "$LOCALAPPDATA/pocl", "$TEMP/pocl"),
@@ -344,9 +344,9 @@ ROWS: dict[str, Row] = {
         ),
     ),
     # inducer/pyopencl: pyopencl/__init__.py (_PYOPENCL_NO_CACHE), pyopencl/invoker.py, pyopencl/scan.py
-    "pyopencl": Row(
+    "pyopencl": CacheRow(
         "pyopencl's PersistentDict cache",
-        (Switch("PYOPENCL_NO_CACHE", _strtobool),),
+        (CacheSwitch("PYOPENCL_NO_CACHE", _strtobool),),
         Places(("user:pytools",)),
         own=r"pdict-v\d+-pyopencl-.*",
         entry="rows",
@@ -358,9 +358,9 @@ ROWS: dict[str, Row] = {
     ),
     # inducer/pyopencl: pyopencl/cache.py (_create_built_program_from_source_cached), pyopencl/__init__.py (build: not
     # used where the driver has a cache of its own, PoCL's and NVIDIA's)
-    "pyopencl-binary": Row(
+    "pyopencl-binary": CacheRow(
         "pyopencl's binary cache",
-        (Switch("PYOPENCL_NO_CACHE", _strtobool),),
+        (CacheSwitch("PYOPENCL_NO_CACHE", _strtobool),),
         Places(("user:pyopencl",)),
         own=r"pyopencl-compiler-cache-v\d+-.*",
         inside=r"[0-9a-f]{32}|lock",
@@ -372,9 +372,9 @@ ROWS: dict[str, Row] = {
     ),
     # taichi-dev/taichi: python/taichi/lang/misc.py (_EnvironmentConfigurator), taichi/common/core.cpp (get_repo_dir),
     # taichi/util/offline_cache.h
-    "taichi": Row(
+    "taichi": CacheRow(
         "Taichi offline cache",
-        (Switch("TI_OFFLINE_CACHE", _integer_is_zero),),
+        (CacheSwitch("TI_OFFLINE_CACHE", _integer_is_zero),),
         Places(
             ("$TI_OFFLINE_CACHE_FILE_PATH", "$XDG_CACHE_HOME?/taichi/ticache", "$HOME/.cache/taichi/ticache"),
             windows=("$TI_OFFLINE_CACHE_FILE_PATH", "C:/taichi_cache/ticache"),
@@ -387,9 +387,9 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # tile-ai/tilelang: tilelang/env.py (EnvVar reads the variable at each use), tilelang/cache/kernel_cache.py
-    "tilelang": Row(
+    "tilelang": CacheRow(
         "tilelang",
-        (Switch("TILELANG_DISABLE_CACHE", _is_true),),
+        (CacheSwitch("TILELANG_DISABLE_CACHE", _is_true),),
         Places(("$TILELANG_CACHE_DIR?", "~/.tilelang/cache")),
         own=r"\d.*|tmp|autotuner|[0-9a-f]{64}",
         entry=r"params\.pkl",
@@ -398,7 +398,7 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # NVIDIA/tilus: python/tilus/option.py (in a checkout of its own .cache there), python/tilus/drivers.py
-    "tilus": Row(
+    "tilus": CacheRow(
         "Tilus",
         (),
         Places(("$TILUS_CACHE_DIR?", "~/.cache/tilus")),
@@ -409,9 +409,9 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # tinygrad/tinygrad: tinygrad/helpers.py (CACHEDB, CACHELEVEL, CCACHE, cache_dir); tinygrad/device.py (Compiler)
-    "tinygrad": Row(
+    "tinygrad": CacheRow(
         "tinygrad",
-        (Switch("CACHELEVEL", _integer_below_one), Switch("CCACHE", _integer_is_zero)),
+        (CacheSwitch("CACHELEVEL", _integer_below_one), CacheSwitch("CCACHE", _integer_is_zero)),
         Places(
             ("$CACHEDB", "$XDG_CACHE_HOME?/tinygrad/cache.db", "~/.cache/tinygrad/cache.db"),
             ("$CACHEDB", "$XDG_CACHE_HOME?/tinygrad/cache.db", "~/Library/Caches/tinygrad/cache.db"),
@@ -425,11 +425,11 @@ ROWS: dict[str, Row] = {
     ),
     # pytorch/pytorch: torch/_inductor/runtime/cache_dir_utils.py, torch/_inductor/config.py (fx_graph_cache,
     # force_disable_caches), torch/_inductor/codecache.py (_HEADER_DIR), torch/utils/_config_module.py
-    "torch": Row(
+    "torch": CacheRow(
         "torch inductor",
         (
-            Switch("TORCHINDUCTOR_FORCE_DISABLE_CACHES", _set_unless_zero),
-            Switch("TORCHINDUCTOR_FX_GRAPH_CACHE", _any_of("0")),
+            CacheSwitch("TORCHINDUCTOR_FORCE_DISABLE_CACHES", _set_unless_zero),
+            CacheSwitch("TORCHINDUCTOR_FX_GRAPH_CACHE", _any_of("0")),
         ),
         Places(("$TORCHINDUCTOR_CACHE_DIR?", "tmp:torchinductor_")),
         own=r"[a-z0-9]{2}|fxgraph|aotautograd|triton|locks|autotune|.*\.lock|precompiled_headers|tmp\w+",
@@ -442,9 +442,9 @@ ROWS: dict[str, Row] = {
     ),
     # triton-lang/triton: python/triton/knobs.py (cache_knobs, compilation_knobs; read at each use),
     # python/triton/runtime/cache.py (the names)
-    "triton": Row(
+    "triton": CacheRow(
         "Triton",
-        (Switch("TRITON_ALWAYS_COMPILE", _is_true),),
+        (CacheSwitch("TRITON_ALWAYS_COMPILE", _is_true),),
         Places(("$TRITON_CACHE_DIR", "$TRITON_HOME/.triton/cache", "~/.triton/cache")),
         own=r"[A-Z2-7]{40,}|[0-9a-f]{32,}",
         entry=r"__grp__.*\.json",
@@ -453,7 +453,7 @@ ROWS: dict[str, Row] = {
         neighbour=True,
     ),
     # NVIDIA/warp: warp/_src/build.py (init_kernel_cache: a directory per version), warp/_src/thirdparty/appdirs.py
-    "warp": Row(
+    "warp": CacheRow(
         "Warp",
         (),
         Places(

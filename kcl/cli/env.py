@@ -35,7 +35,7 @@ _HEAD = (
 _UNSET = (Column("not set, read by", 0, "names"), Column("variables", 0, "names"))
 
 
-class Line(NamedTuple):
+class VariableLine(NamedTuple):
     """A variable: its value, None where it is not set, the names of its readers, and what it does now."""
 
     variable: str
@@ -115,7 +115,7 @@ def _show(as_json: bool) -> None:
         output.say(text)
 
 
-def _lines() -> list[Line]:
+def _lines() -> list[VariableLine]:
     """Return a line for each variable: kcl's own, then those of the other caches, then what nobody reads."""
     found = [_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
@@ -126,25 +126,26 @@ def _lines() -> list[Line]:
         variables.pop(variable, None)  # everybody reads them
     found += [_foreign(variable, names) for variable, names in variables.items()]
     found += [
-        Line(variable, settings.variable(variable), (reader,), effect) for variable, (reader, effect) in OTHERS.items()
+        VariableLine(variable, settings.variable(variable), (reader,), effect)
+        for variable, (reader, effect) in OTHERS.items()
     ]
     known = {line.variable for line in found}
     unknown = [name for name in settings.environment() if name.startswith("KCL_") and name not in known]
-    return found + [Line(name, settings.variable(name), (), "nobody reads it") for name in sorted(unknown)]
+    return found + [VariableLine(name, settings.variable(name), (), "nobody reads it") for name in sorted(unknown)]
 
 
-def _own(setting: settings.Setting) -> Line:
+def _own(setting: settings.Setting) -> VariableLine:
     value = settings.variable(setting.variable)
     if value is None and setting.key in settings.from_file():
         value, source = settings.from_file()[setting.key], " (settings file)"
     else:
         source = ""
-    return Line(
+    return VariableLine(
         setting.variable, value, ("kcl",), setting.effect.partition(";")[0].partition(". ")[0].rstrip(".") + source
     )
 
 
-def _foreign(variable: str, names: list[str]) -> Line:
+def _foreign(variable: str, names: list[str]) -> VariableLine:
     value = settings.variable(variable)
     said: dict[str, list[str]] = {}
     for name in names:
@@ -157,7 +158,7 @@ def _foreign(variable: str, names: list[str]) -> Line:
     words = [f"{', '.join(those)}: {effect}" if len(said) > 1 else effect for effect, those in said.items()]
     if value is not None:
         words += [EFFECTS[name] for name in names if name in EFFECTS and _is_off(variable, value, name)]
-    return Line(variable, value, readers, "; ".join(words))
+    return VariableLine(variable, value, readers, "; ".join(words))
 
 
 def _counts(variable: str, names: list[str]) -> bool:

@@ -13,7 +13,7 @@ from kcl.errors import meant
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import Missed
+from kcl.inspect.history.journal import JournalMiss
 
 
 @click.command()
@@ -51,7 +51,7 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     raise SystemExit(output.FOUND if kernel is not None and not found else output.FINE)
 
 
-def hits(asked: Sequence[Missed], kernel: str | None) -> list[str]:
+def hits(asked: Sequence[JournalMiss], kernel: str | None) -> list[str]:
     """Say that the last run missed nothing, where the look-ups to explain are those of an earlier one."""
     run = journal.last_run()
     looked_up = {name for one in run for _layer, name in one.tallies}

@@ -10,7 +10,7 @@ from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.cli import output
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect import report
 
 
@@ -49,7 +49,7 @@ def wait(timeout: float) -> None:
     if left:
         client.idle(places.own(), timeout)
         left = _left()
-    has_helper = not left or Queue(places.own()).has_helper()
+    has_helper = not left or JobQueue(places.own()).has_helper()
     click.echo(_said(left) + ("" if has_helper else " (kcl flush starts a helper)"))
     raise SystemExit(output.FOUND if left else output.FINE)
 
@@ -63,4 +63,4 @@ def _left() -> int:
     """Count the programs that wait for a helper on this machine, or that it works on."""
     if not os.path.isdir(places.own(places.PENDING)):
         return 0
-    return len(Queue(places.own()).jobs())
+    return len(JobQueue(places.own()).jobs())

@@ -8,7 +8,7 @@ from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.inspect import purge, space
-from kcl.inspect.removal import Item, Rows
+from kcl.inspect.purge_items import RemovalItem, RemovalRows
 
 _PROGRAMS = "programs in PoCL's own cache that entries hold"
 
@@ -47,7 +47,7 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
     programs = list(purge.superfluous(gone.refusals)) if beside else []
     if not dry_run:
         purge.take_away(gone)
-        purge.take_away(gone._replace(items=old, rows=Rows((), 0)))
+        purge.take_away(gone._replace(items=old, rows=RemovalRows((), 0)))
         purge.take_programs(programs, gone.refusals)
     verb = "would be removed: this is a dry run" if dry_run else "{} removed"
     removed = (
@@ -67,5 +67,5 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
     raise SystemExit(output.FOUND if gone.refusals else output.FINE)
 
 
-def _size(items: list[Item]) -> int:
+def _size(items: list[RemovalItem]) -> int:
     return sum(item.size for item in items)

@@ -80,7 +80,7 @@ def _make(checkout: str, folder: str) -> None:
 
 
 def _undo() -> None:
-    from kcl.inspect import removal
+    from kcl.inspect import purge_items
 
     recorded = _recorded()
     checkout = next((place for place in _above() if place in recorded), None)
@@ -88,10 +88,10 @@ def _undo() -> None:
         raise ValueError(f"no checkout that is recorded in {settings.settings_file()} lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        removal.quiet(os.path.join(folder, places.KCL))
-        item = removal.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
+        purge_items.quiet(os.path.join(folder, places.KCL))
+        item = purge_items.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
         if item is not None:
-            removal.remove(item)
+            purge_items.remove(item)
             output.say(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
     elif os.path.lexists(folder):
         output.complain(f"{folder} is left alone: it is not the one that was recorded")

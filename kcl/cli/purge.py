@@ -12,7 +12,7 @@ from kcl.base.text.tables import Column
 from kcl.cli import completion, output
 from kcl.inspect import purge as removing
 from kcl.inspect.purge import Removal
-from kcl.inspect.removal import Item
+from kcl.inspect.purge_items import RemovalItem
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 
@@ -67,7 +67,7 @@ def purge(
 
 def _show(found: Removal) -> None:
     """Print a line for each directory, or for each item where it is one in its directory."""
-    groups: dict[tuple[str, str], list[Item]] = {}
+    groups: dict[tuple[str, str], list[RemovalItem]] = {}
     for item in found.items:
         groups.setdefault((item.cache, item.folder), []).append(item)
     cells = []

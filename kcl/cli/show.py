@@ -27,7 +27,7 @@ _OF_CODE = {"source", "options", "invoker"}  # what generated code says for all 
 _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
 
 
-class Shown(NamedTuple):
+class ShownEntry(NamedTuple):
     """An entry with its place, and with what the catalogue says of it."""
 
     summary: Summary
@@ -62,7 +62,7 @@ def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
     catalogue = Catalogue(faults)
     summaries = chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
     described = zip(summaries, catalogue.described(summaries), strict=True)
-    found = [Shown(summary, line, _read(summary)) for summary, line in described]
+    found = [ShownEntry(summary, line, _read(summary)) for summary, line in described]
     if binary:
         _write(binary, found[0])
     if as_json:
@@ -95,7 +95,7 @@ def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[F
     return pair[-1:] if wanted else pair
 
 
-def about(shown: Shown) -> str:
+def about(shown: ShownEntry) -> str:
     """Describe an entry in lines of a name and a value."""
     summary, line, metadata = shown.summary, shown.line, shown.entry.metadata
     sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items())
@@ -127,7 +127,7 @@ def about(shown: Shown) -> str:
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
 
-def in_full(shown: Shown, wanted: Sequence[str]) -> dict[str, Any]:
+def in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
     """Write an entry as JSON."""
     summary, entry = shown.summary, shown.entry
     return {
@@ -140,7 +140,7 @@ def in_full(shown: Shown, wanted: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _piece(shown: Shown, name: str) -> str:
+def _piece(shown: ShownEntry, name: str) -> str:
     entry = shown.entry
     if name == "parts":
         return "\n".join(f"{part.name} = {part.value}" for part in entry.key.parts)
@@ -158,14 +158,14 @@ def _piece(shown: Shown, name: str) -> str:
     return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
 
 
-def _part(shown: Shown, name: str) -> bytes:
+def _part(shown: ShownEntry, name: str) -> bytes:
     part = shown.entry.parts.get(name)
     if part is None:
         _fail(f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}")
     return part
 
 
-def _write(path: str, shown: Shown) -> None:
+def _write(path: str, shown: ShownEntry) -> None:
     try:
         with click.open_file(path, "wb") as stream:
             stream.write(_part(shown, "binary"))

@@ -11,7 +11,7 @@ from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.errors import CacheFault, meant
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import Row
+from kcl.inspect.history.journal import DayRow
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
@@ -61,7 +61,7 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
         raise SystemExit(output.FOUND)
 
 
-def added(rows: Iterable[Row], names: list[str]) -> dict[tuple[str, ...], Counters]:
+def added(rows: Iterable[DayRow], names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
     found = merged({tuple(str(getattr(row, name)) for name in names): row.counters} for row in rows)
     return dict(sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))

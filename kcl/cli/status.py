@@ -16,7 +16,7 @@ from kcl.cache import layers, places
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.errors import CacheFault
 from kcl.inspect import pins
 from kcl.inspect.history import journal
@@ -128,7 +128,7 @@ def _fault(directory: str) -> str:
 
 def _pending() -> dict[str, Any]:
     """Say how many programs wait for their entry to be completed, since when, and whether a helper is at it."""
-    queue = Queue(places.own())
+    queue = JobQueue(places.own())
     try:
         jobs = queue.jobs()
         return {"programs": len(jobs), "since": jobs[0].written if jobs else 0.0, "helper": queue.has_helper()}

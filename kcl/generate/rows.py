@@ -21,9 +21,9 @@ from kcl.base import process
 from kcl.base.dtypes import dtype_text
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.code import Argument, Code, Invoker, Packed, ProgramText, Ready, file_name, instantiate, made_ready
+from kcl.code import Argument, Code, Invoker, LaunchableCode, Packed, ProgramText, file_name, instantiate, made_ready
 from kcl.errors import DamagedEntry
-from kcl.generate.frontends import Open
+from kcl.generate.frontends import OpenArguments
 from kcl.record.evidence import PARAMETER, Evidence
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Dtypes = Mapping[str, "np.dtype[Any]"]
 
 
-class Outcome(NamedTuple):
+class RecipeOutcome(NamedTuple):
     """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
 
     result: frontends.Result
@@ -46,10 +46,10 @@ class Outcome(NamedTuple):
     refused: str
 
 
-class Base(NamedTuple):
+class RecipeFacts(NamedTuple):
     """What must be known of a recipe's result before the dtypes of a call can be looked at."""
 
-    open: Open
+    open: OpenArguments
     reads: tuple[Read, ...]
 
 
@@ -61,17 +61,19 @@ class State:
     """What was made ready of the entries that memory holds: a recipe that is called for every launch finds it again."""
 
     def __init__(self) -> None:
-        self.readied: dict[str, tuple[Entry, str, Ready]] = {}
+        self.readied: dict[str, tuple[Entry, str, LaunchableCode]] = {}
 
 
 _state = process.own(State)
 
 
-def base_of(entry: Entry) -> Base:
+def base_of(entry: Entry) -> RecipeFacts:
     """Read the base from any row; raises KeyError or TypeError where it is not there."""
     base = entry.metadata["base"]
-    opened = Open(tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), _packed_of(base["packed"]))
-    return Base(opened, _reads(base["reads"]) if base["reads"] else ())
+    opened = OpenArguments(
+        tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), _packed_of(base["packed"])
+    )
+    return RecipeFacts(opened, _reads(base["reads"]) if base["reads"] else ())
 
 
 def is_whole(entry: Entry) -> bool:
@@ -84,7 +86,7 @@ def belongs_elsewhere(entry: Entry, directory: str) -> bool:
     return entry.metadata.get("directory", "") not in ("", directory)
 
 
-def ready(entry: Entry, directory: str) -> Ready:
+def ready(entry: Entry, directory: str) -> LaunchableCode:
     """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
     readied = _state().readied
     known = readied.get(entry.key.digest)
@@ -100,7 +102,7 @@ def ready(entry: Entry, directory: str) -> Ready:
     return found
 
 
-def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
+def special_keys(direct: Key, base: RecipeFacts, dtypes: Dtypes) -> list[Key]:
     """Return the keys of the rows to look at: by what decides, then by everything that was given.
 
     Where nothing is open and nothing was read there is one row, that of the generator key itself.
@@ -120,13 +122,13 @@ def special_keys(direct: Key, base: Base, dtypes: Dtypes) -> list[Key]:
     return keys
 
 
-def fits(entry: Entry, base: Base, dtypes: Dtypes) -> bool:
+def fits(entry: Entry, base: RecipeFacts, dtypes: Dtypes) -> bool:
     """Tell whether the dtypes of a call are those that the row was generated for."""
     chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
     return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
 
 
-def difference(stored: Base, base: Base, dtypes: Dtypes) -> str:
+def difference(stored: RecipeFacts, base: RecipeFacts, dtypes: Dtypes) -> str:
     """Say why no row fits: what was read has changed, or these dtypes are new."""
     for before, now in zip(stored.reads, base.reads, strict=True):
         if before.digest != now.digest:
@@ -179,7 +181,7 @@ def unit_entry(unit: Key, code: Code, seconds: float) -> tuple[str, Entry]:
 def entries(
     direct: Key,
     evidence: Evidence,
-    base: Base,
+    base: RecipeFacts,
     code: Code,
     used: Dtypes,
     unit: Key | None,
@@ -226,7 +228,7 @@ def _reads(described: list[list[str]]) -> tuple[Read, ...]:
     return tuple(Read(*fields) for fields in described)
 
 
-def _described(base: Base) -> dict[str, Any]:
+def _described(base: RecipeFacts) -> dict[str, Any]:
     opened = base.open
     return {
         "open": list(opened.names),

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.generate import frontends
-from kcl.generate.rows import Outcome, dtype_parts
+from kcl.generate.rows import RecipeOutcome, dtype_parts
 from kcl.record import beside, manifest, observe, recorder
 from kcl.record.callables import distributions
-from kcl.record.declarations import NOTHING, Declared, Task
+from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 from kcl.record.evidence import Evidence
 from kcl.record.manifest import Read
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Code
-    from kcl.record.callables.reach import Reached
+    from kcl.record.callables.reach import Reach
 
 
-def run(task: Task, reached: Reached | None) -> Outcome:
+def run(task: RecipeCall, reached: Reach | None) -> RecipeOutcome:
     """Run the recipe; what it reads is described as of now."""
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
@@ -41,11 +41,11 @@ def run(task: Task, reached: Reached | None) -> Outcome:
         files = [path for path in files if path not in touched]
     elif touched:
         refused = refused or "a file that the recipe reads changed while it ran"
-    return Outcome(result, _reads(task.declared, files, observed, place), refused)
+    return RecipeOutcome(result, _reads(task.declared, files, observed, place), refused)
 
 
 def generate(
-    name: str, declared: Declared, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
+    name: str, declared: Declarations, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
 ) -> tuple[Code, str, bool]:
     """Generate code for one choice of dtypes: (Code, why it must not be stored, whether the result decides it).
 
@@ -72,7 +72,7 @@ def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> K
     return Key([*beside_it, Part("result", identity), *dtype_parts(dtypes)])
 
 
-def place_of(reached: Reached | None) -> Evidence:
+def place_of(reached: Reach | None) -> Evidence:
     """Return where a recipe stands."""
     if reached is None:
         return Evidence("", {}, False)
@@ -80,7 +80,9 @@ def place_of(reached: Reached | None) -> Evidence:
     return Evidence(reached.directory, reached.texts(), reached.placed, reached.origins(), values)
 
 
-def _reads(declared: Declared, files: list[str], observed: observe.Observed, place: Evidence) -> tuple[Read, ...]:
+def _reads(
+    declared: Declarations, files: list[str], observed: observe.Observations, place: Evidence
+) -> tuple[Read, ...]:
     texts = place.written
     return (
         *manifest.files([path for path in files if not declared.covers(path, place.directory)], place.directory, texts),
@@ -91,7 +93,7 @@ def _reads(declared: Declared, files: list[str], observed: observe.Observed, pla
     )
 
 
-def _watched(task: Task, front_end: str) -> tuple[frontends.Result, observe.Observed]:
+def _watched(task: RecipeCall, front_end: str) -> tuple[frontends.Result, observe.Observations]:
     with recorder.silent(), observe.observing() as observed, _quiet(front_end):
         value = task.function(**task.arguments)
     result = frontends.accept(value, task.name)
@@ -106,7 +108,7 @@ def _has_loopy() -> bool:
     return "loopy" in sys.modules or find_spec("loopy") is not None
 
 
-def _seen_in_generating(declared: Declared, observed: observe.Observed) -> str:
+def _seen_in_generating(declared: Declarations, observed: observe.Observations) -> str:
     """Say what keeps a row from being stored: what the user's code, a preamble generator say, did meanwhile."""
     refused = declared.refused(observed, "", "generating {}")
     if refused or declared.version is not None:

@@ -12,11 +12,11 @@ from kcl.base.dtypes import dtype_text
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Made, Stage
-from kcl.code import Code, Packed, Ready, made_ready
+from kcl.cache.lookup import Look, Product, Stage
+from kcl.code import Code, LaunchableCode, Packed, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
-from kcl.generate.rows import Base, Dtypes, Outcome
+from kcl.generate.rows import Dtypes, RecipeFacts, RecipeOutcome
 from kcl.launch import MissingArguments, unpack
 from kcl.record import proofs
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kcl.cache.layer import Found, Layer
-    from kcl.generate.frontends import Open
+    from kcl.cache.layer import Answer, Layer
+    from kcl.generate.frontends import OpenArguments
     from kcl.generate.origins import Origin
     from kcl.record.evidence import Evidence
 
@@ -34,7 +34,7 @@ _VERIFIED = "verified"
 _REUSED = "same translation unit as before: generated code reused"
 
 
-class Given(NamedTuple):
+class CallValues(NamedTuple):
     """What one call gives to the stage: arguments by name, or dtypes in their place.
 
     Where it is a `launch` every required array must be there, and what is made is built at once.
@@ -44,7 +44,7 @@ class Given(NamedTuple):
     launch: bool = False
 
 
-class Row(NamedTuple):
+class RowSlot(NamedTuple):
     """The place of a row in the generator layer."""
 
     key: Key
@@ -55,7 +55,7 @@ class Row(NamedTuple):
         return self.key.digest
 
 
-class Stored(NamedTuple):
+class NewRow(NamedTuple):
     """A row that was stored now, for whoever asks later why a run of the same recipe misses."""
 
     recipe: str
@@ -66,19 +66,19 @@ class Stored(NamedTuple):
     record: Mapping[str, Any]
 
 
-class Generate(Stage[Given]):
+class Generate(Stage[CallValues]):
     """The stage of one Kernel: what is known of it so far. Thread-safe; the key is that of the first look-up."""
 
     verb = "generated"
 
     def __init__(self, origin: Origin) -> None:
-        self.base: Base | None = None
-        self.stored: Stored | None = None  # by the last look-up, until somebody takes it
+        self.base: RecipeFacts | None = None
+        self.stored: NewRow | None = None  # by the last look-up, until somebody takes it
         self._origin = origin
         self._lock = threading.RLock()
         self._unknown = ""
         self._key: Key | None = None
-        self._outcome: Outcome | None = None
+        self._outcome: RecipeOutcome | None = None
 
     @property
     def layer(self) -> Layer:
@@ -120,11 +120,11 @@ class Generate(Stage[Given]):
 
     # the verbs of the look-up
 
-    def name(self, _given: Given) -> str:
+    def name(self, _given: CallValues) -> str:
         """The name of the kernel."""
         return self._origin.name
 
-    def off(self, _given: Given) -> str:
+    def off(self, _given: CallValues) -> str:
         """Return why the layer is off for the recipe: what it returns may say which switches count."""
         known = self._origin.front_ends
         kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
@@ -133,17 +133,17 @@ class Generate(Stage[Given]):
         self.key()
         return self.layer.off(self._origin.front_ends)
 
-    def guard(self, _given: Given) -> threading.RLock:
+    def guard(self, _given: CallValues) -> threading.RLock:
         """Let one thread at a time work at this Kernel."""
         return self._lock
 
-    def together(self, given: Given, _look: Look) -> str:
+    def together(self, given: CallValues, _look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
         assert self._key is not None
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(given.values).items())
         return Key([Part("generator key", self._key.digest), *dtypes]).digest
 
-    def search(self, given: Given) -> Generator[Row, Found, Look]:
+    def search(self, given: CallValues) -> Generator[RowSlot, Answer, Look]:
         """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
         key = self.key()
         if key is None:
@@ -153,8 +153,8 @@ class Generate(Stage[Given]):
             _require(self.base.open, given.values)
         return look._replace(digest=key.digest)
 
-    def _rows(self, key: Key, given: Given) -> Generator[Row, Found, Look]:
-        found = yield Row(key)
+    def _rows(self, key: Key, given: CallValues) -> Generator[RowSlot, Answer, Look]:
+        found = yield RowSlot(key)
         entry, size = found.entry, found.size
         if entry is None:
             return Look(found.outcome, found.reason, key)
@@ -168,7 +168,7 @@ class Generate(Stage[Given]):
         dtypes = dtypes_of(given.values, base.open.packed)
         keys = rows.special_keys(key, base, dtypes)
         for special in keys:
-            found = yield Row(special)
+            found = yield RowSlot(special)
             entry = found.entry
             if entry is not None and not rows.belongs_elsewhere(entry, directory) and rows.fits(entry, base, dtypes):
                 return _hit(entry, size + found.size)
@@ -176,7 +176,7 @@ class Generate(Stage[Given]):
                 return Look("error", found.reason, special)
         return Look("miss", rows.difference(stored, base, dtypes), keys[0])
 
-    def load(self, given: Given, look: Look) -> Look:
+    def load(self, given: CallValues, look: Look) -> Look:
         """Make stored code ready to launch."""
         (entry,) = look.entries
         ready = rows.ready(entry, self._origin.directory)
@@ -187,7 +187,7 @@ class Generate(Stage[Given]):
         """Say that stored code could not be used."""
         return f"the stored code could not be used: {error}"
 
-    def checked(self, given: Given, look: Look) -> Look:
+    def checked(self, given: CallValues, look: Look) -> Look:
         """Under `KCL_VERIFY` compare a hit with what the recipe generates."""
         self._origin.remark = ""  # it belongs to this look-up
         if not self._is_chosen() or self.base is None:
@@ -200,7 +200,7 @@ class Generate(Stage[Given]):
         self.base = None
         raise wrong
 
-    def make(self, given: Given, look: Look) -> Made:
+    def make(self, given: CallValues, look: Look) -> Product:
         """Make the result and generate, or take what was generated from an equal result."""
         started = time.perf_counter()
         self._origin.remark = ""
@@ -225,7 +225,7 @@ class Generate(Stage[Given]):
         key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
         promised = given.launch and look.outcome == "miss" and bool(entries)
         ready = self._of_this_run(made_ready(code), given)
-        return Made(ready, entries, promised, look._replace(key=key or look.key))
+        return Product(ready, entries, promised, look._replace(key=key or look.key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return the recipe's texts and calls; nothing where they cannot be described."""
@@ -246,7 +246,7 @@ class Generate(Stage[Given]):
 
         return check.chosen(self.layer.verify, self._key.digest if self._key else "")
 
-    def _made(self, given: Given) -> tuple[Outcome, Dtypes]:
+    def _made(self, given: CallValues) -> tuple[RecipeOutcome, Dtypes]:
         """Make the result, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
         if self._outcome is not None and self.base is not None:
             made = self._outcome._replace(reads=self.base.reads)
@@ -255,7 +255,7 @@ class Generate(Stage[Given]):
             self._outcome = None if made.refused else made
         dtypes = dtypes_of(given.values, made.result.packed)
         if self.base is None or self.base.reads != made.reads:
-            self.base = Base(made.result.open(dtypes), made.reads)
+            self.base = RecipeFacts(made.result.open(dtypes), made.reads)
         if given.launch:
             _require(self.base.open, given.values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
@@ -269,11 +269,11 @@ class Generate(Stage[Given]):
         code: CodeType | None = rows.from_entry(entry)[1] if entry is not None else None
         return check.check(self._origin.name, self._origin.anew, stored, used, code)
 
-    def _off(self, made: Outcome) -> str:
+    def _off(self, made: RecipeOutcome) -> str:
         off = self.layer.off(frozenset({made.result.front_end}))
         return f"off: {off}" if off else ""
 
-    def _code(self, made: Outcome, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
+    def _code(self, made: RecipeOutcome, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
         """Generate, or take what was generated from an equal result; `lone` code looks for no other.
 
         Returns the code, why it must not be stored, the key of the result, whether the code is that of an equal
@@ -290,7 +290,7 @@ class Generate(Stage[Given]):
         code, unfit, alone = self._origin.generate(used)
         return code, made.refused or unfit, unit if alone else None, False, fault
 
-    def _of_this_run(self, ready: Ready, given: Given) -> Ready:
+    def _of_this_run(self, ready: LaunchableCode, given: CallValues) -> LaunchableCode:
         """Return code with the build options that this run decides, and with the dtypes that the call chose."""
         options = self._origin.options()
         if options not in (None, ready.code.text.options):
@@ -314,7 +314,7 @@ class Generate(Stage[Given]):
             key, entries = rows.entries(self._key, evidence, self.base, code, used, unit, seconds)
             if self._origin.recipe and evidence.record is not None:
                 places = [self._key.digest, key.digest, *([unit.digest] if unit else [])]
-                self.stored = Stored(
+                self.stored = NewRow(
                     self._origin.recipe,
                     self._origin.name,
                     evidence.parameters,
@@ -345,11 +345,11 @@ def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[s
 
 
 def _hit(entry: Entry, size: int) -> Look:
-    slots, spared = (Row(entry.key),), recorded_seconds(entry)
+    slots, spared = (RowSlot(entry.key),), recorded_seconds(entry)
     return Look("hit", "", entry.key, slots=slots, entries=(entry,), size=size, spared=spared)
 
 
-def _require(opened: Open, values: Mapping[str, Any]) -> None:
+def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
     missing = sorted(
         name
         for name in opened.required

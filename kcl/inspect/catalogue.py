@@ -14,12 +14,12 @@ from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.history.runs import Used
+from kcl.inspect.history.runs import EntryUse
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
 
 # By what can be sorted: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[Summary, Callable[[Summary], Used]], Any]] = {
+SORTS: dict[str, Callable[[Summary, Callable[[Summary], EntryUse]], Any]] = {
     "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
     "layer": lambda one, _used: (one.layer, one.kernel, one.device),
     "device": lambda one, _used: (one.device, one.kernel, one.layer),
@@ -89,7 +89,7 @@ class Catalogue:
         ]
         return sorted(found, key=lambda one: (order(one, self._used), one.digest))
 
-    def _used(self, one: Summary) -> Used:
+    def _used(self, one: Summary) -> EntryUse:
         return journal.use(self._uses, one.digest)
 
     def kernels(self) -> set[str]:

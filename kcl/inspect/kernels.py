@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcl.base import events, settings
-from kcl.base.events import Asked, Kept
+from kcl.base.events import Consumer, Kept
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
@@ -21,9 +21,9 @@ from kcl.cache.entry import Entry
 from kcl.cache.run_memo import driver_name
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.history.journal import Missed
+from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.history.records import DIGITS
-from kcl.inspect.history.runs import Ran
+from kcl.inspect.history.runs import RunRecord
 from kcl.inspect.inventory.listing import Summary
 from kcl.record.evidence import PARAMETER
 
@@ -32,7 +32,7 @@ _MACRO = re.compile(r"-D *(\S+)")
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
 
-class Look(NamedTuple):
+class LookSummary(NamedTuple):
     """Look-ups of one kernel in one layer with the same end; `moment` is when the last one ended.
 
     `digest` is that of the entry, empty where it is not known. `seconds` and `saved` are those of all of them.
@@ -51,7 +51,7 @@ class Look(NamedTuple):
     parameters: tuple[tuple[str, str], ...] | None = None
 
 
-class Stored(NamedTuple):
+class KernelEntry(NamedTuple):
     """What lies in the cache of a look-up: the entry, and a digest of its OpenCL C and macros."""
 
     summary: Summary
@@ -61,12 +61,12 @@ class Stored(NamedTuple):
     dtypes: Mapping[str, str]
 
 
-class Row(NamedTuple):
+class KernelRow(NamedTuple):
     """A kernel with its parameters and dtypes: its look-ups, and what lies in the cache of it, layer by layer."""
 
     kernel: str
-    looks: tuple[Look, ...]
-    stored: tuple[Stored, ...]
+    looks: tuple[LookSummary, ...]
+    stored: tuple[KernelEntry, ...]
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -93,7 +93,7 @@ class Row(NamedTuple):
         """What its hits saved."""
         return sum(look.saved for look in self.looks)
 
-    def of(self, layer: str) -> list[Look]:
+    def of(self, layer: str) -> list[LookSummary]:
         """Return the look-ups in a layer."""
         return [look for look in self.looks if look.layer == layer]
 
@@ -117,20 +117,20 @@ class Entries:
         self._listed: dict[str, list[Summary]] = {}
         for one in inventory.rows([]):
             self._listed.setdefault(one.digest[:DIGITS], []).append(one)
-        self._known: dict[str, Stored | None] = {}
+        self._known: dict[str, KernelEntry | None] = {}
 
-    def get(self, digest: str) -> Stored | None:
+    def get(self, digest: str) -> KernelEntry | None:
         """Return what lies under a digest; None where that is nothing, or nothing that can be read."""
         start = digest[:DIGITS]
         if start not in self._known:
             self._known[start] = self._read(self._listed.get(start, ()))
         return self._known[start]
 
-    def _read(self, listed: Sequence[Summary]) -> Stored | None:
+    def _read(self, listed: Sequence[Summary]) -> KernelEntry | None:
         for summary in listed:
             try:
                 entry = inventory.read(summary.layer, summary.address)
-                return Stored(summary, entry, _source(entry), self._parameters(entry), _dtypes(entry))
+                return KernelEntry(summary, entry, _source(entry), self._parameters(entry), _dtypes(entry))
             except _FAULTS:
                 continue
         return None
@@ -162,10 +162,12 @@ def _dtypes(entry: Entry) -> dict[str, str]:
     return {name: dtype(known.get(name) or text) for name, text in listed}
 
 
-def of_process(kept: Iterable[Kept]) -> list[Look]:
+def of_process(kept: Iterable[Kept]) -> list[LookSummary]:
     """Return what this process looked up."""
     return _added(
-        Look(*one[:2], one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters))
+        LookSummary(
+            *one[:2], one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters)
+        )
         for moment, one, digest, parameters in kept
     )
 
@@ -174,7 +176,7 @@ def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] 
     return None if parameters is None else tuple((name, of_value(text)) for name, text in parameters.items())
 
 
-def of_this_process() -> list[Row]:
+def of_this_process() -> list[KernelRow]:
     """Return what this process looked up, kernel by kernel, if it was told to keep that (`kcl.base.events.keep`)."""
     return rows(of_process(events.kept()), Entries())
 
@@ -189,12 +191,12 @@ def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
         stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: others add lines, too
 
 
-def of_run(run: Iterable[Ran], missed: Iterable[Missed], entries: Entries) -> list[Look]:
+def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:
     """Return what the processes of a run looked up; the hits of entries that are no longer there have no digest."""
     run = list(run)
     names = {one.name for one in run}
     looks = [
-        Look(*one[2:6], one.key.digest if one.key else "", 1, one.time, one.seconds, 0.0, _texts(one.parameters))
+        LookSummary(*one[2:6], one.key.digest if one.key else "", 1, one.time, one.seconds, 0.0, _texts(one.parameters))
         for one in missed
         if one.process in names
     ]
@@ -203,11 +205,13 @@ def of_run(run: Iterable[Ran], missed: Iterable[Missed], entries: Entries) -> li
             stored = entries.get(digest)
             if stored is not None:
                 kernel, parameters = _asked(one.asked.get(digest), stored)
-                looks.append(Look(stored.summary.layer, kernel, "hit", "", stored.entry.key.digest, *used, parameters))
+                looks.append(
+                    LookSummary(stored.summary.layer, kernel, "hit", "", stored.entry.key.digest, *used, parameters)
+                )
     return _added(looks) + _untold(run, looks)
 
 
-def _asked(by: Asked | None, stored: Stored) -> tuple[str, tuple[tuple[str, str], ...] | None]:
+def _asked(by: Consumer | None, stored: KernelEntry) -> tuple[str, tuple[tuple[str, str], ...] | None]:
     """Return the kernel that an entry was used for, with the parameters that are stored, if it is the one stored.
 
     None stands for parameters that are not known: those of a program, and those of another recipe.
@@ -221,7 +225,7 @@ def _asked(by: Asked | None, stored: Stored) -> tuple[str, tuple[tuple[str, str]
     return by.kernel, held if held and is_stored else None
 
 
-def _untold(run: Iterable[Ran], looks: Iterable[Look]) -> list[Look]:
+def _untold(run: Iterable[RunRecord], looks: Iterable[LookSummary]) -> list[LookSummary]:
     """Return the hits that the counters of a run have, and its entries do not tell."""
     left: dict[tuple[str, str], list[float]] = {}
     for one in run:
@@ -233,15 +237,15 @@ def _untold(run: Iterable[Ran], looks: Iterable[Look]) -> list[Look]:
         hits = look.times if look.outcome == "hit" else 0
         sums[:] = sums[0] - hits, sums[1] - look.seconds, sums[2] - look.saved
     return [
-        Look(*place, "hit", "", "", int(count), 0.0, max(0.0, seconds), max(0.0, saved))
+        LookSummary(*place, "hit", "", "", int(count), 0.0, max(0.0, seconds), max(0.0, saved))
         for place, (count, seconds, saved) in left.items()
         if count > 0
     ]
 
 
-def _added(looks: Iterable[Look]) -> list[Look]:
+def _added(looks: Iterable[LookSummary]) -> list[LookSummary]:
     """Add up look-ups of the same entry with the same end."""
-    found: dict[tuple[Any, ...], Look] = {}
+    found: dict[tuple[Any, ...], LookSummary] = {}
     for look in looks:
         same = *look[:5], look.parameters
         before = found.setdefault(same, look)
@@ -252,9 +256,9 @@ def _added(looks: Iterable[Look]) -> list[Look]:
     return list(found.values())
 
 
-def rows(looks: Iterable[Look], entries: Entries) -> list[Row]:
+def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
     """Put look-ups together, kernel by kernel: a program belongs to the code that has the same OpenCL C."""
-    made: list[tuple[str, list[Look], list[Stored]]] = []
+    made: list[tuple[str, list[LookSummary], list[KernelEntry]]] = []
     for look in sorted(looks, key=lambda one: settings.LAYERS.index(one.layer)):
         stored = entries.get(look.digest) if look.digest else None
         place = next((one for one in made if _is_akin(one, look, stored)), None)
@@ -264,11 +268,13 @@ def rows(looks: Iterable[Look], entries: Entries) -> list[Row]:
         place[1].append(look)
         if stored is not None and stored not in place[2]:
             place[2].append(stored)
-    found = [Row(kernel, tuple(of_row), tuple(stored)) for kernel, of_row, stored in made]
+    found = [KernelRow(kernel, tuple(of_row), tuple(stored)) for kernel, of_row, stored in made]
     return sorted(found, key=lambda row: min(look.moment - look.seconds for look in row.looks))
 
 
-def _is_akin(row: tuple[str, list[Look], list[Stored]], look: Look, stored: Stored | None) -> bool:
+def _is_akin(
+    row: tuple[str, list[LookSummary], list[KernelEntry]], look: LookSummary, stored: KernelEntry | None
+) -> bool:
     """Tell whether a look-up belongs to the look-ups of a row."""
     kernel, looks, held = row
     same = look.layer, look.kernel, look.digest, look.parameters
@@ -285,7 +291,7 @@ def _is_akin(row: tuple[str, list[Look], list[Stored]], look: Look, stored: Stor
     return kernel == look.kernel and not (held and look.layer in {one.layer for one in looks})
 
 
-def lines(found: Sequence[Row]) -> list[str]:
+def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
     cells = [
         (
@@ -299,7 +305,7 @@ def lines(found: Sequence[Row]) -> list[str]:
     return tables.lines(HEAD, cells, WIDTH)
 
 
-def labels(found: Sequence[Row]) -> list[str]:
+def labels(found: Sequence[KernelRow]) -> list[str]:
     """Name rows: kernel and parameters, and the dtypes that the caller chose where these do not tell rows apart."""
     plain = [row.label for row in found]
     return [
@@ -307,12 +313,12 @@ def labels(found: Sequence[Row]) -> list[str]:
     ]
 
 
-def _distinct(row: Row) -> str:
+def _distinct(row: KernelRow) -> str:
     chosen = {name: text for one in row.stored for name, text in (one.entry.metadata.get("chosen") or {}).items()}
     return f" {', '.join(f'{name}: {dtype(text)}' for name, text in chosen.items())}" if chosen else ""
 
 
-def outcome(looks: Iterable[Look]) -> str:
+def outcome(looks: Iterable[LookSummary]) -> str:
     """Write how look-ups ended: "hit", "miss, hit x2"; "-" where there are none."""
     counted: dict[str, int] = {}
     for look in looks:
@@ -320,7 +326,7 @@ def outcome(looks: Iterable[Look]) -> str:
     return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items()) or "-"
 
 
-def described(row: Row) -> dict[str, Any]:
+def described(row: KernelRow) -> dict[str, Any]:
     """Write a row as JSON."""
     return {
         "kernel": row.kernel,
@@ -332,7 +338,7 @@ def described(row: Row) -> dict[str, Any]:
     }
 
 
-def _described(look: Look) -> dict[str, Any]:
+def _described(look: LookSummary) -> dict[str, Any]:
     return {
         "layer": look.layer,
         "outcome": look.outcome,

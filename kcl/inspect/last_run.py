@@ -11,14 +11,14 @@ from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS
-from kcl.inspect.history.runs import Ran
+from kcl.inspect.history.runs import RunRecord
 from kcl.inspect.inventory import tally
-from kcl.inspect.kernels import Entries, Row
+from kcl.inspect.kernels import Entries, KernelRow
 
 EXPLAINED = 40  # misses of a run
 
 
-class Held(NamedTuple):
+class LayerContents(NamedTuple):
     """What lies in a layer: how many entries of how many kernels, all bytes, and when the entries were made."""
 
     layer: str
@@ -43,11 +43,11 @@ class Run(NamedTuple):
     began: float
     ended: float
     layers: tuple[dict[str, Any], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[KernelRow, ...]
     told: tuple[Miss, ...]
     untold: int
     remarks: tuple[str, ...]
-    held: tuple[Held, ...]
+    held: tuple[LayerContents, ...]
     over: float = 0.0
 
     def total(self, column: str) -> float:
@@ -87,17 +87,17 @@ def last_run(driver: str | None = None) -> Run | None:
     )
 
 
-def _counted(run: Iterable[Ran], held: Held) -> dict[str, Any]:
+def _counted(run: Iterable[RunRecord], held: LayerContents) -> dict[str, Any]:
     """Add up the counters of a layer over the processes of a run."""
     rows = [row for one in run for (layer, _kernel), row in one.tallies.items() if layer == held.layer]
     sums = {name: sum(row[name] for row in rows) for name in COUNTERS}
     return {"layer": held.layer, **sums, "files": ", ".join(held.places)}
 
 
-def _held(layer: str) -> Held:
+def _held(layer: str) -> LayerContents:
     found = list(inventory.summaries(layer))
     built = [one.built for one in found]
-    return Held(
+    return LayerContents(
         layer,
         tuple(store.location for store in inventory.stores(layer, [])),
         len(found),

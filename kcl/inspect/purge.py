@@ -20,8 +20,8 @@ from kcl.caches.table import ROWS
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.private import ACCESSED
 from kcl.errors import CacheFault, meant
-from kcl.inspect import inventory, removal
-from kcl.inspect.removal import Item, Refusal, Rows
+from kcl.inspect import inventory, purge_items
+from kcl.inspect.purge_items import Refusal, RemovalItem, RemovalRows
 
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 POCL = "pocl"
@@ -42,8 +42,8 @@ class Removal(NamedTuple):
     (1, True, [])
     """
 
-    items: list[Item]
-    rows: Rows
+    items: list[RemovalItem]
+    rows: RemovalRows
     refusals: list[Refusal]
     remarks: list[str]
 
@@ -103,13 +103,13 @@ def planned(layers: tuple[str, ...], everything: bool, older: float | None, kern
     names = _names(layers, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in names if name in settings.LAYERS]
-    found = Removal([], Rows((), 0), [], [])
+    found = Removal([], RemovalRows((), 0), [], [])
     if own and (kernel is not None or before is not None):
-        items, rows = removal.entries(own, kernel, before, found.refusals)
+        items, rows = purge_items.entries(own, kernel, before, found.refusals)
         found = found._replace(items=items, rows=rows)
         names = [name for name in names if name not in own]
     for name in names:
-        found.items.extend(removal.items(name, found.refusals, before))
+        found.items.extend(purge_items.items(name, found.refusals, before))
     return found
 
 
@@ -119,14 +119,14 @@ def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
     `plan` is asked once more when the work has ended, since a helper may have stored something meanwhile. What could
     not be removed becomes a refusal.
     """
-    if found.rows.addresses or any(item.cache in removal.own() for item in found.items):
-        if not removal.quiet(places.own()):
+    if found.rows.addresses or any(item.cache in purge_items.own() for item in found.items):
+        if not purge_items.quiet(places.own()):
             found.remarks.append("kcl's helper process still works: what it makes may reappear")
-        for machine in removal.elsewhere():
+        for machine in purge_items.elsewhere():
             found.remarks.append(f"jobs of the machine {machine} are removed; its helper may still write what it makes")
         found = plan()._replace(remarks=found.remarks)
     take_away(found)
-    removal.sweep()
+    purge_items.sweep()
     return found
 
 
@@ -134,17 +134,17 @@ def take_away(found: Removal) -> None:
     """Remove items and rows; what could not be removed is added to the refusals."""
     for item in found.items:
         try:
-            removal.remove(item)
+            purge_items.remove(item)
         except OSError as error:
             found.refusals.append(Refusal(item.cache, item.path, str(error)))
     if found.rows.addresses:
         try:
-            removal.remove_rows(found.rows)
+            purge_items.remove_rows(found.rows)
         except (OSError, sqlite3.Error, CacheFault) as error:
             found.refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
 
 
-def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[Item]:
+def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
     """Yield the programs in PoCL's own cache that entries hold whole, and that nobody has built for an hour.
 
     PoCL notes each build of a program in its directory. A process that built one earlier keeps the code that it loaded,
@@ -152,36 +152,36 @@ def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[I
     """
     old = (time.time() if now is None else now) - _HOUR
     known = {one.metadata["place"]: one for one in inventory.entries(settings.BINARY) if one.metadata.get("complete")}
-    for letters in removal.items(POCL, refusals):
+    for letters in purge_items.items(POCL, refusals):
         for place in [place for place in known if os.path.dirname(place) == letters.name]:
-            item = removal.measured(POCL, letters.path, os.path.basename(place))
+            item = purge_items.measured(POCL, letters.path, os.path.basename(place))
             if item is None or os.path.islink(item.path) or item.newest >= old:
                 continue
             if _files_in(item.path) <= _held(known[place], place):
                 yield item
 
 
-def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[Item]:
+def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
     """Yield the stores of both layers that an earlier kcl wrote and nobody has touched for a week: this one reads none.
 
     Those of a later kcl stay.
     """
     old = (time.time() if now is None else now) - _WEEK
     for layer in settings.LAYERS:
-        for item in removal.items(layer, refusals, before=old):
+        for item in purge_items.items(layer, refusals, before=old):
             if any(int(number) < int(_CURRENT[of]) for of, number in _VERSION.findall(item.name)):
                 yield item
 
 
-def take_programs(items: Iterable[Item], refusals: list[Refusal]) -> None:
+def take_programs(items: Iterable[RemovalItem], refusals: list[Refusal]) -> None:
     """Remove programs from PoCL's own cache that nobody has built since they were found.
 
     Each is moved away first: PoCL finds all of its files or none, and ends the process where it finds a part.
     """
     for item in items:
         try:
-            if removal.measured(item.cache, item.folder, item.name) == item:
-                removal.remove(item, aside=f"tempfile_{os.urandom(8).hex()}")
+            if purge_items.measured(item.cache, item.folder, item.name) == item:
+                purge_items.remove(item, aside=f"tempfile_{os.urandom(8).hex()}")
         except OSError as error:
             refusals.append(Refusal(item.cache, item.path, str(error)))
 
@@ -192,7 +192,7 @@ def _files_in(folder: str) -> set[str]:
     return found - {f"/{ACCESSED}"}
 
 
-def _held(listed: inventory.Listed, place: str) -> set[str]:
+def _held(listed: inventory.ListedEntry, place: str) -> set[str]:
     """Return the paths of the files that a verified entry holds for a program; nothing where it cannot be read."""
     try:
         container = poclbin.read(inventory.read(listed.layer, listed.address).parts["binary"])
@@ -210,5 +210,5 @@ def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> lis
         if everything or not set(layers) <= set(settings.LAYERS):
             raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")
         return list(layers or settings.LAYERS)
-    wanted = [*(removal.everything() if everything else ()), *(layers or (() if everything else (OWN,)))]
-    return list(dict.fromkeys(own for name in wanted for own in (removal.own() if name == OWN else (name,))))
+    wanted = [*(purge_items.everything() if everything else ()), *(layers or (() if everything else (OWN,)))]
+    return list(dict.fromkeys(own for name in wanted for own in (purge_items.own() if name == OWN else (name,))))

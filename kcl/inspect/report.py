@@ -14,7 +14,7 @@ from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 
 if TYPE_CHECKING:
-    from kcl.caches.late_switches import Late
+    from kcl.caches.late_switches import LateSwitch
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
@@ -94,7 +94,7 @@ def _place(state: str, column: int) -> str:
     return (shortened(path, WIDTH - column) if os.path.isabs(state) else path) + space + rest
 
 
-class Asked:
+class ReportRequest:
     """What `KCL_REPORT` asks for: it is read once."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Journal:
     before_change = at_exit
 
 
-class Explanation:
+class ExitExplanation:
     """The misses are explained at exit, and before the journal takes them to the place of the files."""
 
     def at_exit(self) -> None:
@@ -138,10 +138,10 @@ class Explanation:
             _print(_explained)
 
 
-_asked = process.own(Asked)
+_asked = process.own(ReportRequest)
 _table = process.own(Table)
 _journal = process.own(Journal)
-_explanation = process.own(Explanation)
+_explanation = process.own(ExitExplanation)
 
 
 def at_exit() -> None:
@@ -227,9 +227,9 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     [('binary', 'doubled')]
     """
     _write_journal()
-    from kcl.drivers.pocl import completing
+    from kcl.drivers.pocl import completion
 
-    return completing.flush(seconds, progress)
+    return completion.flush(seconds, progress)
 
 
 def _write_journal() -> None:
@@ -238,7 +238,7 @@ def _write_journal() -> None:
         from kcl.inspect.history import journal
 
         journal.fold()
-    orders = sys.modules.get("kcl.drivers.pocl.orders")
+    orders = sys.modules.get("kcl.drivers.pocl.program_order")
     if orders is not None:  # else there is nothing to be written
         orders.write()
     is_on = any(not layer.state.startswith("off: ") for layer in layers.opened().values())
@@ -308,7 +308,7 @@ def _remarks() -> list[str]:
     return remarks
 
 
-def _late() -> list[Late]:
+def _late() -> list[LateSwitch]:
     """Return the switches that came too late in this process."""
     if not caches.changed():
         return []

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from kcl.base import events, process, settings
 from kcl.cache import growth
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, removal
+from kcl.inspect import inventory, pins, purge, purge_items
 from kcl.inspect.history import journal
-from kcl.inspect.history.runs import Used
-from kcl.inspect.inventory import Listed, tally
+from kcl.inspect.history.runs import EntryUse
+from kcl.inspect.inventory import ListedEntry, tally
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0
@@ -48,10 +48,10 @@ class Limits(NamedTuple):
         return not (0 < self.size * share < size or 0 < self.entries * share < entries)
 
 
-class Whole(NamedTuple):
+class StoredKernel(NamedTuple):
     """The code of a kernel and the programs of that code: when it was used last, and how long it took to make."""
 
-    parts: tuple[Listed, ...]
+    parts: tuple[ListedEntry, ...]
     last: float
     seconds: float
     pinned: bool
@@ -115,14 +115,14 @@ def chosen(bounds: Limits, now: float | None = None) -> Choice:
     parts = [part for one in gone for part in one.parts]
     count = len(parts)
     parts += _leading_nowhere(listed, parts, now) if parts else []
-    refusals = [removal.Refusal(*fault) for fault in faults]
-    return Choice(purge.Removal(*removal.of_entries(parts), refusals, []), count, before)
+    refusals = [purge_items.Refusal(*fault) for fault in faults]
+    return Choice(purge.Removal(*purge_items.of_entries(parts), refusals, []), count, before)
 
 
-def wholes(listed: Iterable[Listed]) -> list[Whole]:
+def wholes(listed: Iterable[ListedEntry]) -> list[StoredKernel]:
     """Put the code of each kernel and the programs that were built of it together."""
     uses, pinned = journal.uses(), pins.read()
-    parts: dict[tuple[str, object], list[Listed]] = {}
+    parts: dict[tuple[str, object], list[ListedEntry]] = {}
     for one in listed:  # an earlier kcl did not say which OpenCL C it is: two of one length go together, to no harm
         program = one.metadata.get("program") or one.sizes.get("source.cl", 0)
         parts.setdefault((one.kernel, program), []).append(one)
@@ -168,19 +168,19 @@ def _is_due(bounds: Limits, now: float) -> bool:
     return bool(bounds.size) and found.size > bounds.size
 
 
-def _whole(held: list[Listed], uses: Mapping[str, Used], pinned: list[str]) -> Whole:
+def _whole(held: list[ListedEntry], uses: Mapping[str, EntryUse], pinned: list[str]) -> StoredKernel:
     last = max(max(one.modified, journal.use(uses, one.digest).last) for one in held)
     seconds = sum({one.kind: one.summary.seconds for one in held}.values())
-    return Whole(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
+    return StoredKernel(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
 
 
-def _old(kernels: list[Whole], age: float, now: float) -> list[Whole]:
+def _old(kernels: list[StoredKernel], age: float, now: float) -> list[StoredKernel]:
     """Return the kernels that were not used for so long, the oldest first, and not too many of them."""
     found = sorted([one for one in kernels if age and not one.pinned and now - one.last > age], key=_LAST)
     return found[: max(1, int(len(kernels) * _AT_ONCE))]
 
 
-def _above(kernels: list[Whole], bounds: Limits, size: int, now: float) -> list[Whole]:
+def _above(kernels: list[StoredKernel], bounds: Limits, size: int, now: float) -> list[StoredKernel]:
     """Return the kernels that go so that the others, which take `size` bytes now, keep within the bounds."""
     count = sum(len(one.parts) for one in kernels)
     if bounds.hold(size, count):
@@ -195,7 +195,7 @@ def _above(kernels: list[Whole], bounds: Limits, size: int, now: float) -> list[
     return gone
 
 
-def _movable(kernels: list[Whole], bounds: Limits) -> Iterator[Whole]:
+def _movable(kernels: list[StoredKernel], bounds: Limits) -> Iterator[StoredKernel]:
     """Yield the kernels that may go: not those that are pinned, and not those that were used last."""
     newest = 0
     for one in sorted(kernels, key=_LAST, reverse=True):
@@ -204,7 +204,7 @@ def _movable(kernels: list[Whole], bounds: Limits) -> Iterator[Whole]:
             yield one
 
 
-def _leading_nowhere(listed: Iterable[Listed], gone: Iterable[Listed], now: float) -> list[Listed]:
+def _leading_nowhere(listed: Iterable[ListedEntry], gone: Iterable[ListedEntry], now: float) -> list[ListedEntry]:
     """Return the rows that lead to code that goes, or to none and have for an hour."""
     going = set(map(id, gone))
     code = [one for one in listed if one.kind == inventory.CODE]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from kcl.base import process
 
 
-class Row(NamedTuple):
+class PackageRow(NamedTuple):
     """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
 
     The module has `NEEDED`, the dotted names that have to be there, and `replacements(package)`: what is put in place,
@@ -37,12 +37,12 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row("pyopencl", "kcl.integrations.programs", ((2026, 1), (2027,))),
-    Row("loopy", "kcl.integrations.units", ((2025, 2), (2026,)), early=True),
+    PackageRow("pyopencl", "kcl.integrations.programs", ((2026, 1), (2027,))),
+    PackageRow("loopy", "kcl.integrations.units", ((2025, 2), (2026,)), early=True),
 )
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """How often the integrations were installed, what they replaced, and what waits for the import of its package."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def is_installed() -> bool:
     return _state().depth > 0
 
 
-def _run(row: Row, package: Any, loader: Any) -> None:
+def _run(row: PackageRow, package: Any, loader: Any) -> None:
     """Run a package's own code, and put the functions of its row in place.
 
     A package that opens its caches meanwhile gets a private directory where it cannot use the user's.
@@ -136,7 +136,7 @@ def _run(row: Row, package: Any, loader: Any) -> None:
     _put(row, package)
 
 
-def _put(row: Row, package: Any) -> None:
+def _put(row: PackageRow, package: Any) -> None:
     """Put the functions of a row in place, unless the package is not what kcl knows; raises nothing.
 
     The lock is not held while something is imported: another thread may hold the lock of that import, and want ours.
@@ -161,7 +161,7 @@ def _put(row: Row, package: Any) -> None:
                 setattr(holder, name, now)
 
 
-def _check(row: Row, package: Any, needed: tuple[str, ...]) -> None:
+def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
     """Raise for a package whose version is not known, or that lacks a name."""
     version = importlib.import_module(f"{row.package}.version")
     if not row.knows(version.VERSION_TEXT):
@@ -174,7 +174,7 @@ def _check(row: Row, package: Any, needed: tuple[str, ...]) -> None:
             holder = getattr(holder, name)
 
 
-def refuse(row: Row, error: Exception) -> None:
+def refuse(row: PackageRow, error: Exception) -> None:
     """Say once that a package stays as it is."""
     from kcl.cache.layer import warn_once
 

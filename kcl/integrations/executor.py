@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import Any
 
-from kcl.generate.origins.recorded import Recorded
+from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.handle import kernel_of
 from kcl.inspect import report
 from kcl.record import conditions, recorder, unmade
@@ -92,7 +92,7 @@ def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
     """
     record = unmade.record_of(unit)
     assert record is not None
-    found = kernel_of(Recorded.of_record(record, entrypoint))
+    found = kernel_of(RecordedOrigin.of_record(record, entrypoint))
     if record.is_made or not found.is_stored():
         own = recorder.make(record)
         if entrypoint not in own.entrypoints and (entrypoint is not None or len(own.entrypoints) != 1):

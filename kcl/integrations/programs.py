@@ -1,4 +1,4 @@
-"""pyopencl's programs through the binary layer: what `Program.build` does while the integrations are installed.
+"""pyopencl's programs through the binary layer: what `BuiltProgram.build` does while the integrations are installed.
 
 A program that was made of a source text, and was not looked into before it is built, is built by the second stage of
 the line. Any other program, and any other way to build, is pyopencl's own business: binaries, intermediate language,
@@ -18,7 +18,7 @@ import pyopencl as cl
 
 from kcl import caches, drivers
 from kcl.build.program_key import first_kernel
-from kcl.build.stage import Build, Program, Wanted, build_of, is_current
+from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.cache.lead import Lead
@@ -42,12 +42,12 @@ _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the con
 _SERVED = "_kcl_served"  # on a program: what kcl gave it
 
 
-class Served:
+class ServedProgram:
     """What a program was given: kcl's own program, the source, and the options as the driver gets them."""
 
     __slots__ = ("options", "program", "source")
 
-    def __init__(self, program: Program, source: str, options: str) -> None:
+    def __init__(self, program: BuiltProgram, source: str, options: str) -> None:
         self.program = program
         self.source = source
         self.options = options
@@ -87,7 +87,7 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
 def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_info(self: Any, arg: Any) -> Any:
-        served: Served | None = vars(self).get(_SERVED)
+        served: ServedProgram | None = vars(self).get(_SERVED)
         if served is not None and arg == cl.program_info.SOURCE:
             return served.source
         return original(self, arg)
@@ -98,7 +98,7 @@ def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
 def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_build_info(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        served: Served | None = vars(self).get(_SERVED)
+        served: ServedProgram | None = vars(self).get(_SERVED)
         if served is None or keywords or len(arguments) != 2:
             return original(self, *arguments, **keywords)
         device, asked = arguments
@@ -154,7 +154,7 @@ def _serve(program: Any, text: ProgramText) -> bool:
         program._prg = None
         layers.binary().fault("build a program", error)
         return False
-    setattr(program, _SERVED, Served(found, text.source, options))
+    setattr(program, _SERVED, ServedProgram(found, text.source, options))
     program._prg = found.program._get_prg()
     seconds = time.perf_counter() - started
     how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"
@@ -162,7 +162,7 @@ def _serve(program: Any, text: ProgramText) -> bool:
     return True
 
 
-def _program(holder: Any, text: ProgramText) -> tuple[Program, str]:
+def _program(holder: Any, text: ProgramText) -> tuple[BuiltProgram, str]:
     """Return the program of a text for the context of pyopencl's program, and the options as the driver gets them."""
     build = _stage(holder._context)
     given, _path = holder._process_build_options(holder._context, text.options)
@@ -170,7 +170,7 @@ def _program(holder: Any, text: ProgramText) -> tuple[Program, str]:
     hasher = hashlib.sha256(f"{len(options)} {options} {build.headers_digest(text)} ".encode())
     hasher.update(text.source.encode("utf-8"))
     with Lead(text.kernel) as lead:
-        return build.program(Wanted(text, None, holder), hasher.hexdigest(), lead), options
+        return build.program(BuildRequest(text, None, holder), hasher.hexdigest(), lead), options
 
 
 def _stage(context: cl.Context) -> Build:

@@ -15,7 +15,7 @@ from kcl.base import process, settings
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 
 
-class Program(NamedTuple):
+class Target(NamedTuple):
     """What is to be run: a script, a module or a text, as `kind` says, and its arguments."""
 
     kind: str
@@ -23,10 +23,10 @@ class Program(NamedTuple):
     arguments: tuple[str, ...]
 
 
-class Wanted(NamedTuple):
+class RunRequest(NamedTuple):
     """What a command line asks for."""
 
-    program: Program
+    program: Target
     off: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     trace: str = ""
 
 
-class Fresh:
+class FreshCaches:
     """The empty caches of this run."""
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class Fresh:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_fresh = process.shared(Fresh)
+_fresh = process.shared(FreshCaches)
 
 
-def parsed(arguments: list[str]) -> Wanted | None:
+def parsed(arguments: list[str]) -> RunRequest | None:
     """Return what a command line asks for, None for one that needs an answer: help, or what is wrong with it."""
-    wanted = Wanted(Program("", "", ()))
+    wanted = RunRequest(Target("", "", ()))
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -84,8 +84,8 @@ def parsed(arguments: list[str]) -> Wanted | None:
     return None
 
 
-def _with(wanted: Wanted, kind: str, rest: list[str]) -> Wanted | None:
-    return wanted._replace(program=Program(kind, rest[0], tuple(rest[1:]))) if rest else None
+def _with(wanted: RunRequest, kind: str, rest: list[str]) -> RunRequest | None:
+    return wanted._replace(program=Target(kind, rest[0], tuple(rest[1:]))) if rest else None
 
 
 def main(arguments: list[str]) -> bool:
@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> bool:
     return True
 
 
-def _set_variables(wanted: Wanted) -> None:
+def _set_variables(wanted: RunRequest) -> None:
     """Set the variables that the options stand for; children inherit them."""
     for word in wanted.strict:
         if word not in ("hit", "fault"):
@@ -141,7 +141,7 @@ def _set_variables(wanted: Wanted) -> None:
         caches.begin()
 
 
-def _as_main(program: Program) -> None:
+def _as_main(program: Target) -> None:
     """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
     main = ModuleType("__main__")
     vars(main).update(__builtins__=sys.modules["builtins"], __annotations__={})
@@ -164,7 +164,7 @@ def _show(error: BaseException) -> None:
     sys.excepthook = lambda *_said: None
 
 
-def _script(program: Program, main: ModuleType) -> None:
+def _script(program: Target, main: ModuleType) -> None:
     if program.name == "-":
         vars(main).update(__file__="<stdin>", __cached__=None)
         return _text(program._replace(name=sys.stdin.read()), main, "<stdin>", "-")
@@ -209,7 +209,7 @@ def _code(path: str) -> Any:
     return code
 
 
-def _module(program: Program, _main: ModuleType) -> None:
+def _module(program: Target, _main: ModuleType) -> None:
     import runpy
 
     sys.argv = ["-m", *program.arguments]
@@ -217,7 +217,7 @@ def _module(program: Program, _main: ModuleType) -> None:
     runpy._run_module_as_main(program.name)  # type: ignore[attr-defined]
 
 
-def _text(program: Program, main: ModuleType, file: str = "<string>", given: str = "-c") -> None:
+def _text(program: Target, main: ModuleType, file: str = "<string>", given: str = "-c") -> None:
     from importlib.machinery import BuiltinImporter
 
     sys.argv = [given, *program.arguments]

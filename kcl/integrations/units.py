@@ -25,7 +25,7 @@ _KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
 _OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
 
 
-class Kernels:
+class UnitKernels:
     """The kernels of a unit by entry point, None for one that is loopy's to launch; a copy of a unit has none.
 
     A unit was `taken` where kcl launches it though the generator layer is off.
@@ -36,7 +36,7 @@ class Kernels:
         self.taken = False
 
     def __reduce__(self) -> Any:
-        return Kernels, ()
+        return UnitKernels, ()
 
 
 def installed(row: Any) -> None:
@@ -137,14 +137,14 @@ def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> 
 
 
 def _is_taken(unit: Any) -> bool:
-    kernels: Kernels | None = vars(unit).get(_KERNELS)
+    kernels: UnitKernels | None = vars(unit).get(_KERNELS)
     return kernels is not None and kernels.taken
 
 
-def _kernels(unit: Any) -> Kernels:
+def _kernels(unit: Any) -> UnitKernels:
     """Return what is kept on a unit."""
     names = vars(unit)
-    kernels: Kernels = names.get(_KERNELS) or names.setdefault(_KERNELS, Kernels())
+    kernels: UnitKernels = names.get(_KERNELS) or names.setdefault(_KERNELS, UnitKernels())
     return kernels
 
 
@@ -159,14 +159,14 @@ def _kernel(unit: Any, entrypoint: str) -> Any:
 
 def _new(unit: Any, entrypoint: str) -> Any:
     from kcl.cache import layers
-    from kcl.generate.origins.recorded import Recorded
+    from kcl.generate.origins.recorded import RecordedOrigin
     from kcl.handle import kernel_of
 
     off = layers.generator().off(_LOOPY)
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
         return None
     try:
-        made = Recorded.of_unit(unit, entrypoint)
+        made = RecordedOrigin.of_unit(unit, entrypoint)
         if not off:
             made.key()
     except Exception as error:

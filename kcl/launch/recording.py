@@ -2,7 +2,7 @@
 
 An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it is given stand-ins:
 for an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's
-functions something that takes notes. Whatever an invoker does beyond that is `Unusual`, and is left to it.
+functions something that takes notes. Whatever an invoker does beyond that is `NotPlayable`, and is left to it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
-from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
+from kcl.launch.placeholders import Allocation, Allocator, Mark, NotPlayable, QueueMark
 
 # The setters that take several arguments in one tuple, with the number of items that each argument has there.
 WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}
 _CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None))
 
 
-class Made(NamedTuple):
+class AllocatedOutput(NamedTuple):
     """An output array that is allocated in each call, with the arguments of its constructor.
 
     `found` are the attributes that its constructor would find, where it does nothing else but allocate so many bytes.
@@ -54,7 +54,7 @@ class Recording(NamedTuple):
     returned: a tuple of names, or a dictionary of them. `names` is what the expressions of Marks use.
     """
 
-    made: list[Made]
+    made: list[AllocatedOutput]
     steps: list[Step]
     waited: list[str]
     written: list[str]
@@ -74,10 +74,10 @@ def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], 
         else (Mark(name) if name in passed else value)
         for name, value in values.items()
     }
-    queue = Queue("_kcl_queue")
+    queue = QueueMark("_kcl_queue")
     event, outputs = _on_stand_ins(invoke, notes, passed)(_Kernels(kernels), queue, None, None, None, **given)
     if event is not notes.last or event is None:
-        raise Unusual("the event of another launch is returned")
+        raise NotPlayable("the event of another launch is returned")
     named: tuple[str, ...] | dict[str, str]
     if isinstance(outputs, dict):
         named = {key: _name(value) for key, value in outputs.items()}
@@ -94,7 +94,7 @@ class _Notes:
     """What is noted while one call is recorded."""
 
     def __init__(self) -> None:
-        self.made: list[Made] = []
+        self.made: list[AllocatedOutput] = []
         self.steps: list[Step] = []
         self.waited: list[str] = []
         self.written: list[str] = []
@@ -105,13 +105,13 @@ class _Notes:
         self, queue: Any, kernel: Any, size: Any, local: Any, offset: Any = None, wait_for: Any = None, *flags: Any
     ) -> _Event:
         waited = [self.last] if self.last else []
-        if not isinstance(queue, Queue) or not isinstance(kernel, _Kernel) or list(wait_for or ()) != waited:
-            raise Unusual("enqueues in another way")
+        if not isinstance(queue, QueueMark) or not isinstance(kernel, _Kernel) or list(wait_for or ()) != waited:
+            raise NotPlayable("enqueues in another way")
         plain = all(isinstance(part, (int, np.integer)) for sizes in (size, local, offset) for part in sizes or ())
         if not plain or not all(flag in (None, False, True) for flag in flags):
-            raise Unusual("sizes or flags are no numbers")
+            raise NotPlayable("sizes or flags are no numbers")
         if len(kernel.noted) != kernel.num_args or any(step.kernel == kernel.name for step in self.steps):
-            raise Unusual("sets arguments in another way")
+            raise NotPlayable("sets arguments in another way")
         self.steps.append(Step(kernel.name, kernel.noted, (size, local, offset), flags))
         self.last = _Event()
         return self.last
@@ -122,9 +122,9 @@ class _Notes:
         strides, data, size = (keywords.get(name) for name in ("strides", "data", "_size"))
         numbers = (*shape, *(strides or ()), size or 0, data.size if isinstance(data, Allocation) else 0)
         if not {*keywords} <= _ARRAY_KEYWORDS or not all(isinstance(one, (int, np.integer)) for one in numbers):
-            raise Unusual("allocates in another way")
+            raise NotPlayable("allocates in another way")
         found, size = _constructed(positional, keywords)
-        made = Made(f"_kcl_made{len(self.made)}", positional, keywords, found, size)
+        made = AllocatedOutput(f"_kcl_made{len(self.made)}", positional, keywords, found, size)
         self.made.append(made)
         return _Layout(self, made.name, shape, strides, 0, dtype, strides is None)
 
@@ -154,7 +154,7 @@ def _constructed(positional: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
     array = cl_array.Array(None, shape, dtype, data=memory, **passed)
     attributes = vars(array)
     plain = attributes.keys() == _GIVEN | _FOUND and array.base_data is memory and array.events == []
-    by_us = isinstance(keywords.get("_queue", queue), Queue)
+    by_us = isinstance(keywords.get("_queue", queue), QueueMark)
     size = data.size if isinstance(data, Allocation) else array.nbytes
     if not (plain and by_us and isinstance(keywords.get("allocator"), Allocator) and size > 0):
         return {}, 0
@@ -183,7 +183,7 @@ class _Layout:
 
     def add_event(self, event: Any) -> None:
         if event is not self._notes.last:
-            raise Unusual("adds another event")
+            raise NotPlayable("adds another event")
         self._notes.written.append(self.name)
 
 
@@ -214,7 +214,7 @@ class _Kernel:
     def __getattr__(self, setter: str) -> Callable[[tuple[Any, ...]], None]:
         width = WIDTH.get(setter)
         if width is None:
-            raise Unusual(f"calls {setter} of a kernel")
+            raise NotPlayable(f"calls {setter} of a kernel")
 
         def noted(items: tuple[Any, ...]) -> None:
             for start in range(0, len(items), width):
@@ -230,7 +230,7 @@ class _Kernel:
 
     def _note(self, index: int, setter: str, items: tuple[Any, ...]) -> None:
         if not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
-            raise Unusual("sets an argument of another kind")
+            raise NotPlayable("sets an argument of another kind")
         self.noted[index] = (setter, items)
 
 
@@ -241,7 +241,7 @@ class _Module:
         self.__dict__.update(members)
 
     def __getattr__(self, name: str) -> Any:
-        raise Unusual(f"uses {name}")
+        raise NotPlayable(f"uses {name}")
 
 
 class _Dtype:
@@ -290,5 +290,5 @@ def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[s
 
 def _name(value: Any) -> str:
     if not isinstance(value, _Layout):
-        raise Unusual("returns something else than arrays")
+        raise NotPlayable("returns something else than arrays")
     return value.name

@@ -33,7 +33,7 @@ _SHAPES = re.compile(r"shape mismatch on argument '\w+' \(got: (\(.*?\)), expect
 _NUMBERED = re.compile(r"INVALID_ARG_SIZE - when processing arg#(\d+) \(1-based\)")
 
 
-class Known(Protocol):
+class ArgumentFacts(Protocol):
     """What is known of an argument of a kernel."""
 
     @property
@@ -49,7 +49,7 @@ class Known(Protocol):
         """Its dtype, as numpy writes it."""
 
 
-class Call(NamedTuple):
+class FailedCall(NamedTuple):
     """A call that failed: its kernel, what it gave, and the error.
 
     `known` lists the arguments of the kernel, nothing where its code is not known. Arguments that are `packed` are
@@ -60,7 +60,7 @@ class Call(NamedTuple):
     kernel: str
     given: Mapping[str, Any]
     error: Exception
-    known: Sequence[Known] = ()
+    known: Sequence[ArgumentFacts] = ()
     packed: Container[str] = ()
     sized: bool = False
     queue: Any = None
@@ -69,7 +69,7 @@ class Call(NamedTuple):
     undeclared: Container[str] = ()
 
 
-def at_fault(call: Call) -> str:
+def at_fault(call: FailedCall) -> str:
     """Name the first argument of a call that no call takes; empty where none is at fault."""
     arguments = given_in_calls(call.known)
     for name, value in call.given.items():
@@ -94,7 +94,7 @@ def at_fault(call: Call) -> str:
     return f"kernel {call.kernel!r}: {said}" if said else ""
 
 
-def unlike(call: Call) -> str:
+def unlike(call: FailedCall) -> str:
     """Name the parameter that has another size in the text of a program than it is declared with; empty for others."""
     found = _NUMBERED.search(str(call.error))
     if not (call.sized and found and isinstance(call.error, cl.LogicError)):
@@ -107,7 +107,7 @@ def unlike(call: Call) -> str:
     return f"kernel {call.kernel!r}: {says} in its place; declare the arguments as the OpenCL text does"
 
 
-def given_in_calls(known: Iterable[Known]) -> dict[str, Known]:
+def given_in_calls(known: Iterable[ArgumentFacts]) -> dict[str, ArgumentFacts]:
     """Return the arguments that a call gives, by name: all but local memory."""
     return {argument.name: argument for argument in known if argument.kind != "Local"}
 
@@ -134,7 +134,7 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
                 raise TypeError(f"kernel {kernel!r}: argument {name!r} has the dtype {unknown_dtype(value)}") from None
 
 
-def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known], is_source: bool) -> None:
+def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[ArgumentFacts], is_source: bool) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of another dtype than it takes."""
     arguments = given_in_calls(known)
     for name, value in given.items():
@@ -151,7 +151,7 @@ def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Known],
             raise TypeError(f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}")
 
 
-def named(call: Call) -> Exception | None:
+def named(call: FailedCall) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None where something else has raised it."""
     if not _is_of_invoker(call.error):
         return None
@@ -218,7 +218,7 @@ def _why_misfit(kernel: Any, device: Any, whole: tuple[int, ...], local: tuple[i
     return next((f"{n} is no multiple of {m}" for n, m in zip(whole, local, strict=True) if m and n % m), "")
 
 
-def untyped(call: Call, names: Iterable[str]) -> Exception | None:
+def untyped(call: FailedCall, names: Iterable[str]) -> Exception | None:
     """Return the error of code that cannot be generated since the dtype of an open argument is not known."""
     for name in names:
         value = call.given.get(name)
@@ -275,7 +275,7 @@ def _unknown(kernel: str, name: str, known: Iterable[str]) -> str:
     return f"kernel {kernel!r} takes no argument {name!r}{meant(name, known)}"
 
 
-def _wrong(call: Call, name: str, value: Any, argument: Known | None) -> str:
+def _wrong(call: FailedCall, name: str, value: Any, argument: ArgumentFacts | None) -> str:
     kind = argument.kind if argument is not None else ""
     if argument is not None and kind in _SCALARS:
         dtype = np.dtype(argument.dtype)
@@ -292,7 +292,7 @@ def _wrong(call: Call, name: str, value: Any, argument: Known | None) -> str:
     return _wrong_array(call, name, value) if is_array else ""
 
 
-def _wrong_array(call: Call, name: str, value: Any) -> str:
+def _wrong_array(call: FailedCall, name: str, value: Any) -> str:
     if value.dtype.kind in _NO_ARGUMENTS:
         return f"is an array of dtype {value.dtype}, which no kernel takes"
     if isinstance(value, np.ndarray):
@@ -317,7 +317,7 @@ def _wrong_size(name: str, value: Any) -> str:
     return f"{name} is a number of work-items, {least} or more, or a tuple of at most three, not {_shown(value)}"
 
 
-def _wrong_beside(call: Call) -> str:
+def _wrong_beside(call: FailedCall) -> str:
     if call.allocator is not None and not callable(call.allocator):
         return f"allocator is a function from bytes to a buffer, not {_shown(call.allocator)}"
     events = call.wait_for

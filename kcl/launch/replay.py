@@ -20,10 +20,10 @@ import pyopencl as cl
 from pyopencl.array import Array
 from pyopencl.tools import DeferredAllocator
 
-from kcl.launch import waiting
-from kcl.launch.marks import Unusual
+from kcl.launch import events
+from kcl.launch.placeholders import NotPlayable
 from kcl.launch.recording import WIDTH, record
-from kcl.launch.script import Form, Script, script
+from kcl.launch.write import Form, Script, script
 
 if TYPE_CHECKING:
     from kcl.launch import Launcher
@@ -49,7 +49,7 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
     play: Callable[..., Any] | None = None
     try:
         play = _function(launcher, queue, values, None)
-    except Unusual:
+    except NotPlayable:
         pass
     except Exception:
         # Most likely the invoker refuses it. Else it is no use to try again and again.
@@ -71,7 +71,7 @@ def bind(
     slow = _unmanaged(launcher, queue, frozenset(values), refused)
     try:
         return _function(launcher, queue, values, slow) if _suits(values) else slow
-    except Unusual:
+    except NotPlayable:
         return slow
 
 
@@ -86,11 +86,11 @@ def _function(
     else:
         context = queue.context
         names.update(
-            _kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_mask=waiting.RECENT - 1
+            _kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_mask=events.RECENT - 1
         )
-        names["_kcl_waits"] = lambda queue, lists: waiting.waits(own, queue, lists)
-        names["_kcl_leave"] = lambda array, event: waiting.leave(own, array, event)
-        names["_kcl_trim"] = waiting.trim
+        names["_kcl_waits"] = lambda queue, lists: events.waits(own, queue, lists)
+        names["_kcl_leave"] = lambda array, event: events.leave(own, array, event)
+        names["_kcl_trim"] = events.trim
     exec(_compiled(signatures.text), names)
     # Taken out, so that function and names are no circle: what they hold is released with the launcher.
     return names.pop("launch")  # type: ignore[no-any-return]
@@ -108,7 +108,7 @@ class _Signatures:
         sizes = tuple(name for name in deciding if type(values[name]) is tuple)
         others = [values[name] for name in deciding if name not in sizes]
         if not arrays or not all(isinstance(value, (int, np.integer, type(None))) for value in others):
-            raise Unusual("no array is given, or something else than layouts and integers decides")
+            raise NotPlayable("no array is given, or something else than layouts and integers decides")
         _check_plain([values[name] for name in arrays])
         in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         passed = tuple(name for name in values if name in self._passed)
@@ -120,7 +120,7 @@ class _Signatures:
         self._known: dict[tuple[Any, ...], Script | None] = {}
         for name, setter in self._first.setters:
             if not hasattr(self._kernels[name], setter):
-                raise Unusual(f"this pyopencl has no {setter}")
+                raise NotPlayable(f"this pyopencl has no {setter}")
 
     @property
     def text(self) -> str:
@@ -137,7 +137,7 @@ class _Signatures:
             **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
             **{
                 f"_kcl_{one.__name__}": one
-                for one in (Array, Exception, IndexError, Unusual, globals, index, len, map, type)
+                for one in (Array, Exception, IndexError, NotPlayable, globals, index, len, map, type)
             },
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,
@@ -155,14 +155,14 @@ class _Signatures:
         """Make the signature of a call the current one; raises Unusual, or what the invoker raises."""
         layouts = [(array.shape, array.strides, array.offset) for array in arrays]
         if any(type(value) is tuple and not _is_size(value) for value in deciding):
-            raise Unusual  # (4.0,) equals (4,), and is no size
+            raise NotPlayable  # (4.0,) equals (4,), and is no size
         key = (*layouts, *((type(value), value) for value in deciding))
         try:
             found = self._known[key]
         except KeyError:
             found = self._learned(key, arrays, deciding)
         if found is None:
-            raise Unusual
+            raise NotPlayable
         names["_kcl_s0"] = None  # should anything go wrong on the way, none is current
         for kernel, setter, items in found.constants:
             getattr(self._kernels[kernel], setter)(items)
@@ -216,7 +216,7 @@ def _check_plain(arrays: Sequence[Array]) -> None:
     # An integer of numpy equals Python's, but what is computed with it can wrap around.
     for array in arrays:
         if not all(type(number) is int for number in (*array.shape, *array.strides, array.offset)):
-            raise Unusual("a layout of numpy's integers")
+            raise NotPlayable("a layout of numpy's integers")
 
 
 class _Silent:

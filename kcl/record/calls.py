@@ -85,9 +85,9 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     """Call loopy's own function with loopy's own objects."""
 
     def own(value: Any) -> Any:
-        if type(value) is texts.Consumed:
-            value = texts.Consumed([texts.mapped(item, own) for item in value.items], value.rest)
-        if issubclass(type(value), texts.Standing):
+        if type(value) is texts.IteratorItems:
+            value = texts.IteratorItems([texts.mapped(item, own) for item in value.items], value.rest)
+        if issubclass(type(value), texts.StandIn):
             return value.real()
         return unmade.asked(value, name) if type(value) in unmade.KINDS else value
 

@@ -11,10 +11,10 @@ from kcl.cache.key import Part
 
 if TYPE_CHECKING:
     from kcl.record.manifest import Read
-    from kcl.record.observe import Observed
+    from kcl.record.observe import Observations
 
 
-class Declared(NamedTuple):
+class Declarations(NamedTuple):
     """The declarations of one recipe, as `kcl.kernel` takes them.
 
     `pure` chooses how the recipe is keyed. The other fields are inputs; they apply to a pure recipe, `version` to all.
@@ -60,7 +60,7 @@ class Declared(NamedTuple):
         path = os.path.abspath(path)
         return any(manifest.covers(os.path.abspath(os.path.join(directory, read)), path) for read in self.reads)
 
-    def refused(self, observed: Observed, directory: str, sentence: str) -> str:
+    def refused(self, observed: Observations, directory: str, sentence: str) -> str:
         """Say in `sentence` what was seen that no key can hold and no declaration cures, with what would cure it."""
         for refusal in observed.refusals:
             if self.version is not None or (refusal.cure == "env" and self.env):
@@ -73,8 +73,8 @@ class Declared(NamedTuple):
 
 
 _INPUTS = ("reads", "env", "depends", "version")
-NOTHING = Declared()
-PURE = Declared(pure=True)
+NOTHING = Declarations()
+PURE = Declarations(pure=True)
 _CURES = {
     "reads": "declare it with @kcl.kernel(reads=[...])",
     "env": "declare the variables that count with @kcl.kernel(env=[...])",
@@ -82,13 +82,13 @@ _CURES = {
 }
 
 
-class Task(NamedTuple):
+class RecipeCall(NamedTuple):
     """A recipe with its parameters and what its user declared."""
 
     name: str
     function: Callable[..., object]
     arguments: dict[str, Any]
-    declared: Declared
+    declared: Declarations
 
     @property
     def written(self) -> FunctionType:
@@ -110,7 +110,7 @@ def declare(
     depends: Iterable[Any],
     version: str | None,
     pure: bool,
-) -> Declared:
+) -> Declarations:
     """Check and keep declarations; raises TypeError where one cannot be meant."""
     for name, value in (("reads", reads), ("env", env), ("depends", depends)):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
@@ -119,7 +119,7 @@ def declare(
         raise TypeError(f"@kcl.kernel(version=...) takes a text, not {version!r}")
     if not isinstance(pure, bool):
         raise TypeError(f"@kcl.kernel(pure=...) takes True or False, not {pure!r}")
-    return Declared(
+    return Declarations(
         tuple(_text("reads", os.fspath(read)) for read in reads),
         tuple(_text("env", name) for name in env),
         tuple(depends),

@@ -8,7 +8,7 @@ from typing import Any
 
 from kcl.cache.key import Key
 from kcl.record import unmade
-from kcl.record.declarations import Task
+from kcl.record.declarations import RecipeCall
 from kcl.record.evidence import Evidence, site_of
 from kcl.record.record import Record
 from kcl.record.table import CONSTRUCTORS
@@ -17,7 +17,7 @@ _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_opt
 _CONTENT = frozenset({"record", "unit", "source"})
 
 
-def place(record: Record | None, value: Any, task: Task | None, key: Key | None) -> Evidence:
+def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key | None) -> Evidence:
     """Describe a record, or what a recipe returned beside one, with the text of the recipe and its parameters."""
     described = record.described(_parameters) if record is not None else _of_value(value)
     beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []

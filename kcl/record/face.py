@@ -53,7 +53,7 @@ class Function:
 _ABSENT = ("dtype", "__array_interface__", "__array_struct__", "dotted")
 
 
-class Thing(texts.Standing):
+class Thing(texts.StandIn):
     """A class or a member of an enumeration of loopy's, by its dotted name."""
 
     __slots__ = ("__weakref__", "dotted")

@@ -23,7 +23,7 @@ FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
 _import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The lock of those who replace functions, the loopy whose functions are replaced, and what is asked for.
 
     `faces` is set once a program has named kcl.loopy or a recipe: its own modules get the face for good. `own` is set

@@ -36,7 +36,7 @@ _UNKNOWABLE = {
 }
 
 
-class Refusal(NamedTuple):
+class ReadRefusal(NamedTuple):
     """Something that no key can hold, the declaration that would cure it, and the path that it was about."""
 
     what: str
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
     path: str
 
 
-class Observed:
+class Observations:
     """What one recipe did while it ran."""
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class Observed:
         self.links: dict[str, None] = {}
         self.variables: dict[str, None] = {}
         self.working_directory = False
-        self.refusals: dict[Refusal, None] = {}
-        self.threads: list[Observed] = []
+        self.refusals: dict[ReadRefusal, None] = {}
+        self.threads: list[Observations] = []
 
     def refuse(self, what: str, cure: str = "version", path: Any = "") -> None:
         """Note something that no key can hold."""
         text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
-        self.refusals[Refusal(what, cure, text)] = None
+        self.refusals[ReadRefusal(what, cure, text)] = None
 
     def gather(self) -> None:
         """Add what the threads did until now. Copies are read, because a thread may go on."""
@@ -71,7 +71,7 @@ class Observed:
             self.working_directory |= thread.working_directory
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """What kcl did to the interpreter: whether the audit hook is there, and the functions that are wrapped now."""
 
     def __init__(self) -> None:
@@ -86,13 +86,13 @@ _state = threading.local()
 
 
 @contextmanager
-def observing() -> Iterator[Observed]:
+def observing() -> Iterator[Observations]:
     """Collect what this thread does until the block ends, and what the threads do that it starts."""
     patches = _patches()
     if not patches.installed:
         patches.installed = True
         sys.addaudithook(_hook)
-    observed = Observed()
+    observed = Observations()
     try:
         with _collecting(observed), _watching(patches):
             yield observed
@@ -106,7 +106,7 @@ def unobserved() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _collecting(observed: Observed | None) -> Iterator[None]:
+def _collecting(observed: Observations | None) -> Iterator[None]:
     """Collect what this thread does in `observed`, nothing where that is None."""
     before = getattr(_state, "observed", None)
     _state.observed = observed
@@ -229,9 +229,9 @@ _STARTS = frozenset({"_thread.start_new_thread", "_thread.start_joinable_thread"
 class _Observed:
     """The function of a thread that a recipe starts; it is observed for the recipe."""
 
-    def __init__(self, function: Callable[..., object], observed: Observed) -> None:
+    def __init__(self, function: Callable[..., object], observed: Observations) -> None:
         self.function = function
-        self.observed = Observed()
+        self.observed = Observations()
         observed.threads.append(self.observed)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> object:
@@ -258,17 +258,17 @@ def _observing(start: Callable[..., Any]) -> Callable[..., Any]:
     def starting(function: Callable[..., object], *arguments: Any, **keywords: Any) -> Any:
         observed = getattr(_state, "observed", None)
         if observed is not None:
-            function = _Observed(function, Observed() if _is_started_by_kcl() else observed)
+            function = _Observed(function, Observations() if _is_started_by_kcl() else observed)
         return start(function, *arguments, **keywords)
 
     return starting
 
 
-def _saw_working_directory(observed: Observed, *_arguments: object) -> None:
+def _saw_working_directory(observed: Observations, *_arguments: object) -> None:
     observed.working_directory = True
 
 
-def _saw_status(observed: Observed, path: object = None, *_arguments: object) -> None:
+def _saw_status(observed: Observations, path: object = None, *_arguments: object) -> None:
     # Resolving a path asks of every step whether it is a link; what is behind one is seen by itself.
     for frame, _name in islice(_callers(sys._getframe(2)), 3):
         if frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
@@ -276,7 +276,7 @@ def _saw_status(observed: Observed, path: object = None, *_arguments: object) ->
     observed.refuse("looked whether a file is there", "reads", path)
 
 
-def _saw_link(observed: Observed, path: Any, *_arguments: object) -> None:
+def _saw_link(observed: Observations, path: Any, *_arguments: object) -> None:
     observed.links[os.fsdecode(path)] = None
 
 
@@ -287,11 +287,11 @@ _FUNCTIONS: dict[str, Callable[..., None]] = {
 }
 
 
-def _saw_variable(observed: Observed, _environ: object, name: Any = None) -> None:
+def _saw_variable(observed: Observations, _environ: object, name: Any = None) -> None:
     observed.variables[os.fsdecode(name) if isinstance(name, bytes) else str(name)] = None
 
 
-def _saw_environment(observed: Observed, *_arguments: object) -> None:
+def _saw_environment(observed: Observations, *_arguments: object) -> None:
     observed.refuse("listed the environment", "env")
 
 

@@ -19,7 +19,7 @@ from kcl.record import beside
 LIMIT = 4096  # proofs in a row
 
 
-class Warned(NamedTuple):
+class WarningFact(NamedTuple):
     """A warning that loopy gave: the category's module and name, the text, and where, empty for the user's own line."""
 
     module: str
@@ -33,12 +33,12 @@ _TYPES = [str, str, str, str, int]  # of a warning's fields
 _LOOPY = frozenset({"loopy"})
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The proofs that this process read and made, by the digest of the record, and their groups by name."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.proven: dict[str, tuple[Warned, ...]] = {}
+        self.proven: dict[str, tuple[WarningFact, ...]] = {}
         self.groups: dict[str, Group] = {}
 
     def on_change(self) -> None:
@@ -46,7 +46,7 @@ class State(process.Locked):
         self.groups.clear()
 
 
-class Unwritten:
+class UnwrittenProofs:
     """There are proofs to write at exit."""
 
     def at_exit(self) -> None:
@@ -56,7 +56,7 @@ class Unwritten:
 
 
 _state = process.own(State)
-_unwritten = process.own(Unwritten)
+_unwritten = process.own(UnwrittenProofs)
 
 
 class Group:
@@ -66,7 +66,7 @@ class Group:
         self._name = name
         self._key = Key((Part("proofs", name), *beside.parts(True)))
         self._before: dict[str, Any] | None = None
-        self._new: dict[str, tuple[Warned, ...]] = {}
+        self._new: dict[str, tuple[WarningFact, ...]] = {}
         self.has_new = False  # this process carried out calls that no earlier run proved
 
     def read(self) -> None:
@@ -74,7 +74,7 @@ class Group:
         if self._before is None:
             self._before = self._stored()
             _state().proven.update(
-                {digest: tuple([Warned(*one) for one in said]) for digest, said in self._before.items()}
+                {digest: tuple([WarningFact(*one) for one in said]) for digest, said in self._before.items()}
             )
 
     def _stored(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Group:
             return {}
         return proven
 
-    def add(self, digest: str, warned: tuple[Warned, ...]) -> None:
+    def add(self, digest: str, warned: tuple[WarningFact, ...]) -> None:
         """Note that a record was carried out."""
         if digest not in (self._before or {}):
             self._new[digest] = warned
@@ -112,7 +112,7 @@ def group(file: str) -> Group:
     return groups.get(name) or groups.setdefault(name, Group(name))
 
 
-def find(digest: str, where: Group) -> tuple[Warned, ...] | None:
+def find(digest: str, where: Group) -> tuple[WarningFact, ...] | None:
     """Return the warnings of a record that was carried out without an error, None where that is not proven."""
     found = known(digest)
     if found is None:
@@ -121,12 +121,12 @@ def find(digest: str, where: Group) -> tuple[Warned, ...] | None:
     return found
 
 
-def known(digest: str) -> tuple[Warned, ...] | None:
+def known(digest: str) -> tuple[WarningFact, ...] | None:
     """Return the warnings of a record that this process knows to be proven, None for another one."""
     return _state().proven.get(digest)
 
 
-def add(digest: str, warned: tuple[Warned, ...], where: Group) -> None:
+def add(digest: str, warned: tuple[WarningFact, ...], where: Group) -> None:
     """Note that a record was carried out without an error."""
     _unwritten()
     _state().proven[digest] = warned

@@ -16,7 +16,7 @@ from typing import Any
 
 from kcl.record import texts
 from kcl.record.table import CONSTRUCTORS
-from kcl.record.texts import Standing, Taken
+from kcl.record.texts import ArgumentParts, StandIn
 
 _NOTHING = object()
 
@@ -49,7 +49,7 @@ class CallSite:
         return f"{self.file.rpartition('/')[2]}:{self.line}"
 
 
-class Record(Standing):
+class Record(StandIn):
     """One call into loopy: a function's name, its arguments and where it stands. Thread-safe.
 
     In the arguments of another record it stands for what it gives.
@@ -82,7 +82,7 @@ class Record(Standing):
         self.function = function
         self.place = place
         self.state = state
-        taken = Taken()
+        taken = ArgumentParts()
         self._take(arguments, keywords, taken)
         self.inputs = taken.inputs  # the records that the arguments come from, in their order
         self.kept = taken.kept
@@ -103,7 +103,7 @@ class Record(Standing):
         if any(record.exposed for record in shared):
             self.exposed = True
 
-    def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: Taken) -> None:
+    def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts) -> None:
         digested = [self.function, self.state, str(len(arguments))]
         copies = []
         for value in arguments:

@@ -129,7 +129,7 @@ def begin(record: Record) -> bool:
     return True
 
 
-def _proof(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
+def _proof(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | None:
     try:
         return proofs.find(record.digest, group)
     except Exception as error:
@@ -137,7 +137,7 @@ def _proof(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
         return None
 
 
-def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.Warned, ...] | None:
+def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | None:
     """Carry a record out, which is a proof for later ones; where another thread was first, return its proof instead."""
     from kcl.record import warned
 

@@ -31,7 +31,7 @@ PLAIN: set[type] = {str, *SIMPLE}
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
-class Standing:
+class StandIn:
     """An object that stands for a thing of loopy's: it has a text, and `real` gives the thing itself."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class Standing:
         raise NotImplementedError
 
 
-class Taken:
+class ArgumentParts:
     """What was found in the arguments of one call.
 
     `inputs` has the records that they come from, in their order, and `kept` the things that loopy keeps by reference
@@ -59,7 +59,7 @@ class Taken:
         self.kept: list[tuple[Any, str]] = []
 
 
-class Consumed(Standing):
+class IteratorItems(StandIn):
     """What an iterator of Python gave when a call was made with it; loopy gets an iterator over that.
 
     `rest` goes on where that is not all: it raises what the iterator raised, or there are very many.
@@ -83,7 +83,7 @@ def real(value: Any) -> Any:
         return kind([real(item) for item in value])
     if kind is dict:
         return {real(key): real(item) for key, item in value.items()}
-    return value.real() if issubclass(kind, Standing) else value
+    return value.real() if issubclass(kind, StandIn) else value
 
 
 def consumed(value: Any) -> Any:
@@ -95,8 +95,8 @@ def consumed(value: Any) -> Any:
     try:
         items += islice(value, _MANY)
     except Exception as error:
-        return Consumed(items, _raising(error))
-    return Consumed(items, value if len(items) == _MANY else None)
+        return IteratorItems(items, _raising(error))
+    return IteratorItems(items, value if len(items) == _MANY else None)
 
 
 def _raising(error: Exception) -> Iterator[Any]:
@@ -105,7 +105,7 @@ def _raising(error: Exception) -> Iterator[Any]:
     yield
 
 
-def take(value: Any, taken: Taken) -> tuple[str, Any]:
+def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
     kind = type(value)
     simple = _SIMPLE.get(kind)
@@ -141,7 +141,7 @@ def calls_user(value: Any) -> bool:
         return any(map(calls_user, value))
     if kind is dict:
         return any(map(calls_user, value.values()))
-    if not callable(value) or issubclass(kind, Standing):
+    if not callable(value) or issubclass(kind, StandIn):
         return False
     owner = value if isinstance(value, type) else kind
     return kind in _FUNCTIONS or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
@@ -155,8 +155,8 @@ def digest(texts: list[str]) -> str:
 
 def _items(
     make: Callable[[Any], Any], opening: str, closing: str, order: Callable[[list[str]], list[str]] = list
-) -> Callable[[Any, Taken], tuple[str, Any]]:
-    def write(value: Any, taken: Taken) -> tuple[str, Any]:
+) -> Callable[[Any, ArgumentParts], tuple[str, Any]]:
+    def write(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
         pairs = [take(item, taken) for item in value]
         texts = order([text for text, _ in pairs])
         return f"{opening}{', '.join(texts)}{closing}", make([copied for _, copied in pairs])
@@ -164,13 +164,13 @@ def _items(
     return write
 
 
-def _dictionary(value: Mapping[Any, Any], taken: Taken) -> tuple[str, Any]:
+def _dictionary(value: Mapping[Any, Any], taken: ArgumentParts) -> tuple[str, Any]:
     pairs = [(take(key, taken), take(item, taken)) for key, item in value.items()]
     text = ", ".join([f"{key}: {item}" for (key, _), (item, _) in pairs])
     return f"{{{text}}}", {key: item for (_, key), (_, item) in pairs}
 
 
-_CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
+_CONTAINERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {
     tuple: _items(tuple, "(", ",)"),
     list: _items(list, "[", "]"),
     dict: _dictionary,
@@ -179,19 +179,19 @@ _CONTAINERS: dict[type, Callable[[Any, Taken], tuple[str, Any]]] = {
 }
 
 
-def know(kind: type, write: Callable[[Any, Taken], tuple[str, Any]]) -> None:
+def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]]) -> None:
     """Have objects of a class count by what `write` returns: a text and a copy."""
     _CONTAINERS[kind] = write
     PLAIN.add(kind)
 
 
-def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
-    if kind is Consumed:
+def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
+    if kind is IteratorItems:
         if value.rest is not None:
             raise UnknownInput("an iterator raises an error, or does not end")
         text, items = take(value.items, taken)
-        return f"iter({text})", Consumed(items)
-    if issubclass(kind, Standing):
+        return f"iter({text})", IteratorItems(items)
+    if issubclass(kind, StandIn):
         return value.text(), value
     if hasattr(kind, "__next__"):
         raise UnknownInput("what an iterator gives is not known before it was asked")
@@ -206,7 +206,7 @@ def _other(value: Any, kind: type, taken: Taken) -> tuple[str, Any]:
     return _walked(value, taken)
 
 
-def _class(value: type, taken: Taken) -> tuple[str, Any]:
+def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:
     named = _public_name(value)
     return _walked(value, taken) if named is None else (named, value)
 
@@ -214,7 +214,7 @@ def _class(value: type, taken: Taken) -> tuple[str, Any]:
 _CONTAINERS[type] = _class
 
 
-def _walked(value: Any, taken: Taken) -> tuple[str, Any]:
+def _walked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     text = walked(value)
     taken.kept.append((value, text))
     return text, value

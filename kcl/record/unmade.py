@@ -201,7 +201,7 @@ def _become(value: Any, record: Record, made: Any) -> None:
         del names["record"]
 
 
-def _write(value: Any, taken: texts.Taken) -> tuple[str, Any]:
+def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
     """Return the text and a copy of an object: what waits counts by its record, all else by its content."""
     record = record_of(value)
     if record is None or record.exposed:

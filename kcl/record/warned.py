@@ -14,13 +14,13 @@ from typing import Any
 from kcl.base import process
 from kcl.base.settings import PACKAGE
 from kcl.record import conditions
-from kcl.record.proofs import Warned
+from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
 _OWN = PACKAGE + os.sep
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """What kcl did to the functions that show warnings, and which warnings it gave again."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:
         _give(_described(one), place, one.category, one.filename)
 
 
-def again(warned: tuple[Warned, ...], place: CallSite) -> None:
+def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
     """Give the warnings of an earlier run again, under the user's filters."""
     for one in warned:
         category = _category(one)
@@ -113,7 +113,7 @@ def again(warned: tuple[Warned, ...], place: CallSite) -> None:
             _give(one, place, category, one.file)
 
 
-def kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
+def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
     """Describe warnings for later runs; None where one cannot be given again without the code that made it."""
     described = tuple([_described(one) for one in found])
     if any(_category(one) is None or os.path.isabs(one.file) for one in described):
@@ -121,10 +121,10 @@ def kept(found: list[warnings.WarningMessage]) -> tuple[Warned, ...] | None:
     return described
 
 
-def _described(one: warnings.WarningMessage) -> Warned:
+def _described(one: warnings.WarningMessage) -> WarningFact:
     file = os.path.abspath(one.filename)
     inside = "" if file.startswith(_OWN) else _below_loopy(file)
-    return Warned(one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno)
+    return WarningFact(one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno)
 
 
 def _below_loopy(file: str) -> str:
@@ -134,7 +134,7 @@ def _below_loopy(file: str) -> str:
     return inside.replace(os.sep, "/") if inside != file else file
 
 
-def _give(one: Warned, place: CallSite, category: type[Warning], file: str) -> None:
+def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
     if one.file:
         line, module = one.line, one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         registry = _state().registries.setdefault(module, {})
@@ -147,7 +147,7 @@ def _give(one: Warned, place: CallSite, category: type[Warning], file: str) -> N
     warnings.warn_explicit(one.text, category, file, line, module, registry)
 
 
-def _category(one: Warned) -> type[Warning] | None:
+def _category(one: WarningFact) -> type[Warning] | None:
     """Return the class of a warning without importing anything; None for one that is not known."""
     module = builtins if one.module == "builtins" else sys.modules.get(one.module)
     found = getattr(module, one.category, None)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, settings
 from kcl.base.settings import option
-from kcl.drivers.pocl import completing
-from kcl.workers.item import Item
+from kcl.drivers.pocl import completion
+from kcl.workers.item import PreparationItem
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 _VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_PROMOTE": "background", "KCL_REPORT": ""}
 
 
-class Task(NamedTuple):
+class WorkerTask(NamedTuple):
     """What a worker is to prepare, and the bytes of it that are sent."""
 
-    item: Item
+    item: PreparationItem
     blob: bytes
 
 
@@ -69,18 +69,18 @@ class Worker:
                 pass_fds=[theirs.fileno()],
                 env={**settings.environment(), **_VARIABLES},
             )
-        self.task: Task | None = None
+        self.task: WorkerTask | None = None
         self.is_dead = False
         with suppress(OSError):
             self.socket.send(tuple(setup))
 
-    def give(self, task: Task | None) -> None:
+    def give(self, task: WorkerTask | None) -> None:
         """Give the worker its next task; None ends it."""
         self.task = task
         with suppress(OSError):  # it has died: nobody answers
             self.socket.send_bytes(task.blob if task is not None else b"")
 
-    def answer(self) -> tuple[Task, str]:
+    def answer(self) -> tuple[WorkerTask, str]:
         """Return the task that was given, and why it was not done, empty where it was."""
         assert self.task is not None
         try:
@@ -97,8 +97,8 @@ class Worker:
 
 
 def work(
-    items: list[Item], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
-) -> list[Item]:
+    items: list[PreparationItem], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
+) -> list[PreparationItem]:
     """Let `count` workers prepare the items, and wait for them; returns those that they did not prepare.
 
     All are returned where no worker can be started for this context. Why is logged.
@@ -120,7 +120,7 @@ def work(
     finally:
         for worker in workers:
             worker.end()
-        completing.start()  # now, since it would have shared the processors with the workers
+        completion.start()  # now, since it would have shared the processors with the workers
     return [item._replace(fault=faults.get(id(item), "")) for item in items if faults.get(id(item), "not sent")]
 
 
@@ -137,7 +137,7 @@ def _setup(devices: list[tuple[int, int, str]]) -> Setup:
     )
 
 
-def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, str], object]) -> dict[int, str]:
+def _hand_out(tasks: deque[WorkerTask], workers: list[Worker], said: Callable[[int, str], object]) -> dict[int, str]:
     """Give a task to each worker as soon as it is free, until all are done; returns the fault of each item, or none."""
     faults: dict[int, str] = {}
     for worker in workers:
@@ -158,11 +158,11 @@ def _hand_out(tasks: deque[Task], workers: list[Worker], said: Callable[[int, st
     return faults
 
 
-def _task(item: Item) -> Task | None:
+def _task(item: PreparationItem) -> WorkerTask | None:
     """Return the task of an item, None where its kernel cannot be sent."""
     dtypes = {name: _dtypes(value) for name, value in item.values.items()}
     try:
-        return Task(item, bytes(reduction.ForkingPickler.dumps((item.kernel, dtypes))))
+        return WorkerTask(item, bytes(reduction.ForkingPickler.dumps((item.kernel, dtypes))))
     except Exception as error:
         events.logger().info("kernel %s is prepared in this process: %s", item.label, error)
         return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kcl.handle import Kernel, described
 
 
-class Item(NamedTuple):
+class PreparationItem(NamedTuple):
     """A kernel, and what a call would give: dtypes, types, arrays or scalars by name.
 
     `fault` says why a worker could not prepare it; it is empty where none tried.
@@ -24,11 +24,11 @@ class Item(NamedTuple):
         return described(self.kernel)
 
 
-def item(one: Any) -> Item:
+def item(one: Any) -> PreparationItem:
     """Return what an element of the list of `kcl.prepare` stands for; raises TypeError for another one."""
     if isinstance(one, Kernel):
-        return Item(one, {})
+        return PreparationItem(one, {})
     if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
-        return Item(one[0], dict(one[1]))
+        return PreparationItem(one[0], dict(one[1]))
     cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
     raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")

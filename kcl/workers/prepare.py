@@ -16,7 +16,7 @@ from kcl.cache import layer, layers, progress
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, is_stored_for, prepare_only
 from kcl.inspect import report
-from kcl.workers.item import Item, item
+from kcl.workers.item import PreparationItem, item
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -69,7 +69,7 @@ def prepare(
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
     if _state().is_worker:
         return
-    with progress.Line() as line:
+    with progress.ProgressLine() as line:
         missing = _missing(items, context)
         said = _said(line, len(missing))
         left = _in_workers(missing, context, processes, said)
@@ -91,12 +91,12 @@ def _warn(faults: list[str]) -> None:
         )
 
 
-def _said(line: progress.Line, total: int) -> Callable[[int, str], object]:
+def _said(line: progress.ProgressLine, total: int) -> Callable[[int, str], object]:
     return lambda done, kernel: line.say(f"building {done}/{total} {kernel}")
 
 
 def _here(
-    items: list[Item], context: cl.Context | cl.CommandQueue, done: int, said: Callable[[int, str], object]
+    items: list[PreparationItem], context: cl.Context | cl.CommandQueue, done: int, said: Callable[[int, str], object]
 ) -> list[tuple[str, Exception]]:
     """Prepare in this process; returns what failed, by the description of the kernel."""
     failed = []
@@ -112,11 +112,11 @@ def _here(
 
 
 def _in_workers(
-    items: list[Item],
+    items: list[PreparationItem],
     context: cl.Context | cl.CommandQueue,
     processes: int | None,
     said: Callable[[int, str], object],
-) -> list[Item]:
+) -> list[PreparationItem]:
     """Let workers prepare the items; returns what they leave to this process."""
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
@@ -127,7 +127,7 @@ def _in_workers(
     return crew.work(items, context, count, said)
 
 
-def _missing(items: list[Item], context: cl.Context | cl.CommandQueue) -> list[Item]:
+def _missing(items: list[PreparationItem], context: cl.Context | cl.CommandQueue) -> list[PreparationItem]:
     """Return the items from the first one on that is not stored: where that is so, a recipe is slow to run."""
     for number, one in enumerate(items):
         if not _is_stored(one, context):
@@ -135,7 +135,7 @@ def _missing(items: list[Item], context: cl.Context | cl.CommandQueue) -> list[I
     return []
 
 
-def _is_stored(one: Item, context: cl.Context | cl.CommandQueue) -> bool:
+def _is_stored(one: PreparationItem, context: cl.Context | cl.CommandQueue) -> bool:
     try:
         return is_stored_for(one.kernel, context, one.values)
     except Exception:  # it is said when it is prepared here

@@ -6,13 +6,13 @@ import json
 import re
 
 import click
-import late
+import late_switching
 import pytest
 from click.testing import CliRunner
 from printed import SCHEMA, differs
 
 from kcl import cli, option
-from kcl.caches.late_switches import Late
+from kcl.caches.late_switches import LateSwitch
 
 pytestmark = pytest.mark.one_platform
 
@@ -45,7 +45,7 @@ class TestSchema:
     def test_filled(self, warm):
         """What the commands print of a cache that was used, damaged and told of late switches."""
         option.cache_dir(warm.child.cache)
-        late.leave(Late("pocl", "POCL_KERNEL_CACHE", None, "too late", True))
+        late_switching.leave(LateSwitch("pocl", "POCL_KERNEL_CACHE", None, "too late", True))
         address, entry = warm.binary_of("typed")
         assert differs("status", said := printed("status")) == []
         assert {row["kind"] for row in said["layers"]} == {"kcl", "below", "neighbour"}

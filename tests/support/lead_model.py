@@ -7,23 +7,23 @@ state without a next one is one in which nobody will ever do anything again.
 
     operation       of kcl                                results
     find key        Layer.look_up, through lookup.find    hit, job, miss; torn must never be
-    lead key        Makers.lead                           True, False
-    aim key         Maker.wait, until it waits            wait, circle, gone
-    await key       Maker.wait                            landed, left
-    open place      flight._join                          the file
-    lock place      flight._lock                          True, False
-    wait place      flight.Waiting.until_locked           True, left
-    at place        flight._is_at                         True, False
-    close place     flight._close
-    unlink, unlock  Flight._release
-    landed key      Maker.land
+    lead key        ThreadLeads.lead                           True, False
+    aim key         ThreadLead.wait, until it waits            wait, circle, gone
+    await key       ThreadLead.wait                            released, left
+    open place      process_leads._join                          the file
+    lock place      process_leads._lock                          True, False
+    wait place      process_leads.Wait.until_locked           True, left
+    at place        process_leads._is_at                         True, False
+    close place     process_leads._close
+    unlink, unlock  ProcessLead._unlock
+    released key      ThreadLead.release
     living key      Build.program: whether a thread of this process has the program; lives key: it has it now
     make key        Stage.make
     create, write, write, rename     stores.directory.publish
     request key     drivers.pocl.client.request
     helper key      drivers.pocl.client.wait              done, left
 
-A place is a key with the number of the heir. `tests/truth/test_lead_model.py` compares the steps of real launches.
+A place is a key with the number of the successor. `tests/truth/test_lead_model.py` compares the steps of real launches.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Steps = Generator[Op, Any, Any]
 CODE, PROGRAM = "code", "program"
 WHOLE = 2  # writes until an entry is whole
 PRIVATE = frozenset({"make", "create", "write", "close"})  # nobody else sees these, and a kill undoes them
-MEMORY = frozenset({"lead", "aim", "landed", "living", "lives"})  # nor these, where a process has one thread
+MEMORY = frozenset({"lead", "aim", "released", "living", "lives"})  # nor these, where a process has one thread
 
 
 @dataclass
-class Flight:
-    """`kcl.cache.flight.Flight`: the place of the lock that is held, or -1, and whether threads wait."""
+class ProcessLead:
+    """`kcl.cache.process_leads.ProcessLead`: the place of the lock that is held, or -1, and whether threads wait."""
 
     key: str
     place: int = -1
@@ -54,7 +54,7 @@ class Flight:
 class Lead:
     """`kcl.cache.lead.Lead`."""
 
-    flights: list[Flight] = field(default_factory=list)
+    process_leads: list[ProcessLead] = field(default_factory=list)
     earlier: str = ""
 
 
@@ -62,7 +62,7 @@ class Lead:
 class Rules:
     """What the agents do, and what happens to them; the last four are errors that the checker has to find."""
 
-    heirs: int = 1
+    successors: int = 1
     kernels: tuple[str, ...] = ("",)  # what each agent launches, one after the other
     helper: bool = False  # programs are completed by a helper process, as PoCL's are
     kills: int = 0
@@ -80,15 +80,15 @@ def launch(rules: Rules, kernels: tuple[str, ...]) -> Steps:
         lead = Lead()
         yield from obtain(rules, lead, CODE + kernel, False)
         yield from program(rules, lead, PROGRAM + kernel)
-        yield from land(lead)  # as the block of the lead ends
+        yield from release(lead)  # as the block of the lead ends
 
 
 def program(rules: Rules, lead: Lead, key: str) -> Steps:
-    """`kcl.build.stage.Build.program`, with `Makers.turn`: one thread of a process at a time asks for a program."""
+    """`kcl.build.stage.Build.program`, with `ThreadLeads.turn`: one thread of a process asks for a program."""
     turn = f"turn {key}"
     mine = yield "lead", turn
     if not mine and not rules.keeps_lead:
-        yield from land(lead)
+        yield from release(lead)
     while not mine:
         waits = yield "aim", turn
         if waits == "circle" or (waits == "wait" and (yield "await", turn) == "left"):
@@ -99,7 +99,7 @@ def program(rules: Rules, lead: Lead, key: str) -> Steps:
         promised = yield from obtain(rules, lead, key, rules.helper)
         yield "lives", key
     if mine:
-        yield "landed", turn
+        yield "released", turn
     if promised:  # Program.note_launch
         yield "request", key
 
@@ -115,7 +115,7 @@ def obtain(rules: Rules, lead: Lead, key: str, promises: bool) -> Steps:
         if not promises:
             yield from publish(rules, key)
     if found == "hit" or not (promises or key.startswith(CODE)):
-        yield from land(lead)
+        yield from release(lead)
     lead.earlier = key
     return promises and found != "hit"
 
@@ -131,52 +131,52 @@ def find(key: str) -> Steps:
 
 def take(rules: Rules, lead: Lead, key: str) -> Steps:
     """`kcl.cache.lead.Lead.take`."""
-    if lead.earlier and not lead.flights:  # Lead._follow
-        flight = yield from join(rules, lead.earlier, Lead())
-        yield from land_one(flight)
-    flight = yield from join(rules, key, Lead() if rules.keeps_lead else lead)
-    yield from land(lead)
-    lead.flights.append(flight)
+    if lead.earlier and not lead.process_leads:  # Lead._follow
+        held = yield from join(rules, lead.earlier, Lead())
+        yield from release_one(held)
+    held = yield from join(rules, key, Lead() if rules.keeps_lead else lead)
+    yield from release(lead)
+    lead.process_leads.append(held)
 
 
-def land(lead: Lead) -> Steps:
-    """`kcl.cache.lead.Lead.land`."""
-    while lead.flights:
-        yield from land_one(lead.flights.pop())
+def release(lead: Lead) -> Steps:
+    """`kcl.cache.lead.Lead.release`."""
+    while lead.process_leads:
+        yield from release_one(lead.process_leads.pop())
 
 
-def land_one(flight: Flight) -> Steps:
-    """`kcl.cache.flight.Flight.land`."""
-    if flight.place >= 0:
-        yield "unlink", flight.key, flight.place
-        yield "unlock", flight.key, flight.place
-    if flight.makes:
-        yield "landed", flight.key
+def release_one(held: ProcessLead) -> Steps:
+    """`kcl.cache.process_leads.ProcessLead.release`."""
+    if held.place >= 0:
+        yield "unlink", held.key, held.place
+        yield "unlock", held.key, held.place
+    if held.makes:
+        yield "released", held.key
 
 
 def join(rules: Rules, key: str, lead: Lead) -> Steps:
-    """`kcl.cache.flight.join`; the lead is what `before_waiting` lets go of."""
+    """`kcl.cache.process_leads.join`; the lead is what `before_waiting` lets go of."""
     if not (yield "lead", key):
-        yield from land(lead)
+        yield from release(lead)
         if (yield "aim", key) == "wait":
             yield "await", key
-        return Flight(key)
-    for place in range(1 + rules.heirs):  # flight._among_processes
+        return ProcessLead(key)
+    for place in range(1 + rules.successors):  # process_leads._among_processes
         held, left = yield from lock(key, place, lead)
         if held or not left:
             break
-    return Flight(key, place if held else -1, True)
+    return ProcessLead(key, place if held else -1, True)
 
 
 def lock(key: str, place: int, lead: Lead) -> Steps:
-    """`kcl.cache.flight._join`: whether the lock is held, and whether its holder was left behind."""
+    """`kcl.cache.process_leads._join`: whether the lock is held, and whether its holder was left behind."""
     waited = False
     while True:
         yield "open", key, place
         got = yield "lock", key, place
         if not got:
             waited = True
-            yield from land(lead)
+            yield from release(lead)
             got = (yield "wait", key, place) is True
         if got and (yield "at", key, place):
             return True, False
@@ -256,7 +256,7 @@ class State(NamedTuple):
     opened: tuple[tuple[tuple[int, Op], int], ...] = ()  # the inode that an agent has open for a place
     held: tuple[tuple[int, int], ...] = ()  # the agent that holds the lock of an inode
     makers: tuple[tuple[tuple[int, str], int], ...] = ()  # the agent that makes, by process and key
-    awaited: tuple[tuple[int, int], ...] = ()  # the agent that an agent waits for in memory; -1: it landed
+    awaited: tuple[tuple[int, int], ...] = ()  # the agent that an agent waits for in memory; -1: it was released
     living: frozenset[tuple[int, str]] = frozenset()  # programs by process
     jobs: frozenset[str] = frozenset()
     made: tuple[tuple[str, int], ...] = ()  # how often each key was made
@@ -383,8 +383,8 @@ class Model:
             yield me in state.living, state
         elif name == "lives":
             yield None, state._replace(living=state.living | {me})
-        elif name == "landed":
-            yield None, _landed(state, me, agent)
+        elif name == "released":
+            yield None, _released(state, me, agent)
         else:
             yield from self._made(state, agent, name, key)
 
@@ -403,7 +403,7 @@ class Model:
     def _await(self, state: State, agent: int, me: Any) -> Iterator[tuple[Any, State]]:
         maker, after = dict(state.awaited)[agent], state._replace(awaited=put(state.awaited, agent, None))
         if maker < 0:
-            yield "landed", after
+            yield "released", after
         elif self.rules.impatient:
             mine = dict(state.makers).get(me) == maker
             yield "left", after._replace(makers=put(after.makers, me, None)) if mine else after
@@ -478,8 +478,8 @@ def _comes_back(waits: dict[int, int], agent: int) -> bool:
     return False
 
 
-def _landed(state: State, me: Any, agent: int) -> State:
-    """Return the state when a maker has landed: its row is free, and those that wait for it go on."""
+def _released(state: State, me: Any, agent: int) -> State:
+    """Return the state when a maker has released: its row is free, and those that wait for it go on."""
     makers = put(state.makers, me, None) if dict(state.makers).get(me) == agent else state.makers
     awaited = tuple((who, -1 if maker == agent else maker) for who, maker in state.awaited)
     return state._replace(makers=makers, awaited=awaited)

@@ -14,7 +14,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 
 SUPPORT = pathlib.Path(__file__).parent
 ROOT = SUPPORT.parents[1]
@@ -116,7 +116,7 @@ class Project:
         """Wait until the helper has done its work and has ended: nothing below the cache changes by itself then."""
         kcl, end = str(self.child.cache / "kcl"), time.monotonic() + 120
         assert client.idle(kcl, 120)
-        while Queue(kcl).has_helper():
+        while JobQueue(kcl).has_helper():
             assert time.monotonic() < end, "the helper does not end"
             client.dismiss(kcl)
 

@@ -23,7 +23,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import STATES, Queue
+from kcl.drivers.pocl.jobs import STATES, JobQueue
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = b"#define PART 5\n"
@@ -106,7 +106,7 @@ class Bench:
         self.user = user
         self.root = root
         self.folder = str(root / "kcl")
-        self.queue = Queue(self.folder)
+        self.queue = JobQueue(self.folder)
         self.store = Directory(str(root / "binaries"))
 
     def key(self, number: int) -> Key:

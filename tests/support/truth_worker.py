@@ -18,9 +18,9 @@ import numpy as np
 import kcl
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.generate.stage import Generate, Given
+from kcl.generate.stage import CallValues, Generate
 from kcl.handle import origin_of
-from kcl.record.declarations import Task
+from kcl.record.declarations import RecipeCall
 
 
 def main(how: str) -> None:
@@ -47,8 +47,8 @@ def main(how: str) -> None:
         answer["text"] = kernel.source(context)
         kcl.flush()
     else:
-        task = Task(kernel.name, program.build.function, {}, program.build.declared)
-        ready = obtain(Generate(origin_of(task)), Given({}), Lead(kernel.name))
+        task = RecipeCall(kernel.name, program.build.function, {}, program.build.declared)
+        ready = obtain(Generate(origin_of(task)), CallValues({}), Lead(kernel.name))
         answer["text"] = ready.code.text.source
     answer["outcomes"] = outcomes
     answer["ran"] = len(program.RAN)

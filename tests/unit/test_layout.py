@@ -90,7 +90,7 @@ ASKING = {
     "cache.lookup": "the look-up",
     "build.stage": "an entry that was found wrong after the look-up is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",
-    "drivers.pocl.completing": "sees whether the helper has completed an entry",
+    "drivers.pocl.completion": "sees whether the helper has completed an entry",
     "generate.rows": "code of an equal result is found by the key of that result, inside of a miss",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
     "handle": "tells kcl.prepare whether a program is there",
@@ -106,7 +106,7 @@ DIRECTORIES = {
     "inspect.inventory": "whether a store has a file for each entry",
     "inspect.inventory.listing": "summaries",
     "inspect.pins": "pinned kernels",
-    "inspect.removal": "whether a store has a file for each entry",
+    "inspect.purge_items": "whether a store has a file for each entry",
 }
 
 
@@ -161,7 +161,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a command, a report or a worker process": {
         *(("cli.completion", of) for of in ("base.settings", "caches.table")),
-        *((f"inspect.{of}", "drivers.pocl.completing") for of in ("report", "explain.misses")),
+        *((f"inspect.{of}", "drivers.pocl.completion") for of in ("report", "explain.misses")),
         ("inspect.doctor.system", "cache.stores.persistentdict"),
         *(("workers.worker", of) for of in ("handle", "inspect.report")),
     },

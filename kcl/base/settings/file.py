@@ -22,7 +22,7 @@ SIZE_LIMIT = 1 << 20
 CHECKOUT = "checkout"
 
 
-class File(NamedTuple):
+class SettingsText(NamedTuple):
     """What a settings file says: the text of each variable, the token of each checkout, and what is wrong with it."""
 
     values: dict[str, str]
@@ -30,16 +30,16 @@ class File(NamedTuple):
     faults: tuple[str, ...]
 
 
-NOTHING = File({}, {}, ())
+NOTHING = SettingsText({}, {}, ())
 
 
-def load(path: str, keys: Iterable[str]) -> File:
+def load(path: str, keys: Iterable[str]) -> SettingsText:
     """Read a settings file whose settings are named `keys`; one that cannot be used is a fault, and says nothing."""
     try:
         text = _trusted_text(path)
         return NOTHING if text is None else _understood(path, _parsed(text), frozenset(keys))
     except (OSError, ValueError, ImportError, RecursionError) as error:
-        return File({}, {}, (f"the settings file {path} is ignored: {error}",))
+        return SettingsText({}, {}, (f"the settings file {path} is ignored: {error}",))
 
 
 def record(path: str, checkout: str, token: str) -> None:
@@ -109,7 +109,7 @@ def _parsed(text: str) -> dict[str, Any]:
     return data
 
 
-def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> File:
+def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> SettingsText:
     values, faults = {}, []
     for key, value in data.items():
         if key == CHECKOUT:
@@ -121,7 +121,7 @@ def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> File:
             faults.append(f"{path}: {key} cannot be {value!r} and is ignored")
         else:
             values[key] = text
-    return File(values, _checkouts(data), tuple(faults))
+    return SettingsText(values, _checkouts(data), tuple(faults))
 
 
 def _as_text(value: object) -> str | None:

@@ -131,7 +131,7 @@ def __getattr__(name: str) -> NoReturn:
 sys.modules[__name__].__class__ = Option
 
 
-class State(process.Locked):
+class State(process.LockedState):
     """The roots that calls chose."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from kcl.cli.page import code, style, timeline
 from kcl.inspect import kernels
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
-from kcl.inspect.kernels import Look, Row, Stored
+from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary
 from kcl.inspect.last_run import Run
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -108,11 +108,11 @@ def _kernels(run: Run) -> Html:
         ]
         for number, (row, label) in enumerate(labelled, 1)
     ]
-    shown = code.Shown()
+    shown = code.PageTexts()
     return join([table(head, rows), [_kernel(number, *one, shown) for number, one in enumerate(labelled, 1)]])
 
 
-def _kernel(number: int, row: Row, label: str, shown: code.Shown) -> Html:
+def _kernel(number: int, row: KernelRow, label: str, shown: code.PageTexts) -> Html:
     devices = dict.fromkeys(one.summary.device for one in row.stored if one.summary.device)
     facts: list[tuple[str, Content]] = [
         ("parameters", _listed(row.parameters.items(), " = ")),
@@ -139,18 +139,18 @@ def _separated(listed: Iterable[Html]) -> Html:
     return join([[", ", one] if number else one for number, one in enumerate(listed)])
 
 
-def _looked(look: Look) -> Html:
+def _looked(look: LookSummary) -> Html:
     saved = f", saved {seconds(look.saved)}" if look.saved else ""
     reason = f": {look.reason}" if look.reason and look.outcome != "hit" else ""
     return join([_outcomes([look]), f" in {seconds(look.seconds)}{saved}{reason}"])
 
 
-def _entry(one: Stored) -> Html:
+def _entry(one: KernelEntry) -> Html:
     words = f", {size(one.summary.size)}, made {date(one.summary.built)} in {seconds(one.summary.seconds)}"
     return join([element("code", one.entry.key.digest[:12]), words])
 
 
-def _outcomes(looks: Sequence[Look]) -> Html:
+def _outcomes(looks: Sequence[LookSummary]) -> Html:
     """Write how look-ups ended, as words, and in colours beside."""
     if not looks:
         return element("span", "none", class_="quiet")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kcl.base.text.markup import Content, Html, element, join, text
 from kcl.cli.assembly import NoAssembly, assembly
-from kcl.inspect.kernels import Row, Stored
+from kcl.inspect.kernels import KernelEntry, KernelRow
 
 _LINES = 1000  # of one text
 _ASSEMBLED = 50  # programs of a page: each takes a run of objdump
@@ -14,13 +14,13 @@ _QUALIFIERS = frozenset(f"{dash}{word}" for dash in ("", "__") for word in ("ker
 _MARKS = {"-": "del", "+": "ins"}
 
 
-class Shown:
+class PageTexts:
     """The texts of the kernels of a page; a program that several kernels share is shown once."""
 
     def __init__(self) -> None:
         self._assembled: set[str] = set()
 
-    def source(self, row: Row) -> Html:
+    def source(self, row: KernelRow) -> Html:
         """Return the OpenCL C of a kernel; empty where it is not in the cache."""
         held = next((one for one in row.stored if "source.cl" in one.entry.parts), None)
         if held is None:
@@ -28,11 +28,11 @@ class Shown:
         source = held.entry.parts["source.cl"].decode("utf-8", "replace")
         return _folded("OpenCL C", coloured(_cut(source, held)))
 
-    def assembly(self, row: Row) -> Html:
+    def assembly(self, row: KernelRow) -> Html:
         """Return the assembly of a kernel's programs; empty where there is none."""
         return join([self._assembly(one) for one in row.stored if one.entry.parts.get("binary")])
 
-    def _assembly(self, held: Stored) -> Html:
+    def _assembly(self, held: KernelEntry) -> Html:
         key = held.entry.key.digest
         if key in self._assembled:
             return element("p", "Its assembly is shown above.", class_="quiet")
@@ -52,7 +52,7 @@ def _folded(title: str, content: Content) -> Html:
     return element("details", element("summary", title), element("pre", element("code", content), tabindex="0"))
 
 
-def _cut(long: str, held: Stored) -> str:
+def _cut(long: str, held: KernelEntry) -> str:
     lines = long.splitlines()
     if len(lines) <= _LINES:
         return long

@@ -9,7 +9,7 @@ from kcl.base.events import OUTCOMES
 from kcl.base.text.markup import Html, element, join
 from kcl.cli.output import seconds
 from kcl.inspect import kernels
-from kcl.inspect.kernels import Look, Row
+from kcl.inspect.kernels import KernelRow, LookSummary
 from kcl.inspect.last_run import Run
 
 _LANES = 200
@@ -36,13 +36,13 @@ def _legend(run: Run) -> Html:
     return element("p", [element("span", one) for one in told], element("span", places), class_="legend")
 
 
-def _lane(number: int, row: Row, name: str, began: float, length: float) -> Html:
+def _lane(number: int, row: KernelRow, name: str, began: float, length: float) -> Html:
     label = element("a", name, href=f"#kernel-{number}", title=name, class_="label")
     bars = [_bar(look, began, length) for look in row.looks if look.moment]
     return element("li", label, element("div", bars, class_="track"))
 
 
-def _bar(look: Look, began: float, length: float) -> Html:
+def _bar(look: LookSummary, began: float, length: float) -> Html:
     """Draw the last look-up of those that ended alike."""
     took = look.seconds / look.times
     start = min(max(look.moment - took - began, 0.0), length)

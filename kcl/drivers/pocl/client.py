@@ -16,7 +16,7 @@ from kcl.base import process, settings
 from kcl.cache import entry
 from kcl.cache.entry import Entry
 from kcl.cache.patience import Patience, Signs, signs_of
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 
 # a helper that was started takes a moment to hold its lock
 _START_SECONDS = 1.0
@@ -38,7 +38,7 @@ class State:
         self.gave_up = False
         self.starts = True
         self.last_starts: dict[str, float] = {}
-        self.queues: dict[str, Queue] = {}  # each remembers that its directory was checked
+        self.queues: dict[str, JobQueue] = {}  # each remembers that its directory was checked
 
 
 _state = process.own(State)
@@ -134,7 +134,7 @@ def idle(
 class _Progress:
     """Tells how many jobs have gone, whenever that changes."""
 
-    def __init__(self, queue: Queue, tell: Callable[[int, int], object] | None) -> None:
+    def __init__(self, queue: JobQueue, tell: Callable[[int, int], object] | None) -> None:
         self._queue = queue
         self._tell = tell
         self._total = 0
@@ -173,7 +173,7 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _signs(queue: Queue, digest: str, folder: str) -> Signs | None:
+def _signs(queue: JobQueue, digest: str, folder: str) -> Signs | None:
     """Return the signs of the helper, those of a process at work where one was just started; None where none lives."""
     if queue.has_helper():
         return signs_of(str(queue.holder()))
@@ -191,12 +191,12 @@ def _directory() -> str:
         return "/"
 
 
-def _queue(folder: str) -> Queue:
+def _queue(folder: str) -> JobQueue:
     queues = _state().queues
-    return queues.get(folder) or queues.setdefault(folder, Queue(folder))
+    return queues.get(folder) or queues.setdefault(folder, JobQueue(folder))
 
 
-def _start(queue: Queue, folder: str) -> None:
+def _start(queue: JobQueue, folder: str) -> None:
     """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
     if not _state().starts or _started_lately(queue) or queue.has_helper():
         return
@@ -206,7 +206,7 @@ def _start(queue: Queue, folder: str) -> None:
         _spawn(command)
 
 
-def _started_lately(queue: Queue) -> bool:
+def _started_lately(queue: JobQueue) -> bool:
     return time.monotonic() - _state().last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
 
 

@@ -26,7 +26,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.damage import BITCODE
-from kcl.drivers.pocl.private import PrivateCache, sizes_by_kernel, specialised_files, specialised_paths
+from kcl.drivers.pocl.private import WorkCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
 
 # what a job says to the helper only: paths and processes are in no entry
@@ -38,7 +38,7 @@ _COMPILE_SECONDS = 20.0  # while the process lives and nothing at all is there y
 _SEED_SECONDS = 60.0
 
 
-class Task(NamedTuple):
+class CompletionTask(NamedTuple):
     """A job as read from the queue, and where its program lies in PoCL's caches once that is known."""
 
     entry: Entry
@@ -66,18 +66,18 @@ class Task(NamedTuple):
         return str(self.entry.metadata["build_options"])
 
 
-class Hopeless(Exception):
+class HopelessJob(Exception):
     """A job that cannot be done here, whatever the way."""
 
 
 class Workshop:
     """Makes entries complete, one after the other, with one private PoCL cache."""
 
-    def __init__(self, cache: PrivateCache) -> None:
+    def __init__(self, cache: WorkCache) -> None:
         self._cache = cache
         self._contexts: dict[str, cl.Context] = {}
 
-    def is_ready(self, task: Task) -> bool:
+    def is_ready(self, task: CompletionTask) -> bool:
         """Tell whether the code of every launched kernel is there, or is no longer waited for."""
         if task.user_cache is None or task.place is None:
             return True
@@ -91,7 +91,7 @@ class Workshop:
         built = os.path.exists(f"{task.user_cache}/{task.place}/{BITCODE}")
         return age > (_COMPILE_SECONDS if lives and built and not there else _LAUNCH_SECONDS)
 
-    def make(self, task: Task, short_cut: bool = True) -> Task | None:
+    def make(self, task: CompletionTask, short_cut: bool = True) -> CompletionTask | None:
         """Publish the entry and return ``None``; or the task with its place if it should be tried again later.
 
         Raises whatever hinders it: the job is hopeless then.
@@ -111,14 +111,14 @@ class Workshop:
                     raise
                 self._cache.wipe()
                 made = self._make(context, task, before, False)
-        if isinstance(made, Task):
+        if isinstance(made, CompletionTask):
             return made
         _publish(layer, task.entry, before, *made)
         return None
 
     def _make(
-        self, context: cl.Context, task: Task, before: Entry | None, short_cut: bool
-    ) -> Task | tuple[bytes, str, dict[str, bytes]]:
+        self, context: cl.Context, task: CompletionTask, before: Entry | None, short_cut: bool
+    ) -> CompletionTask | tuple[bytes, str, dict[str, bytes]]:
         """Return the proven binary, its place and the specialised code in it, or the task if it is too early."""
         try:
             program = self._build(context, task, short_cut)
@@ -155,11 +155,11 @@ class Workshop:
             devices = [device for platform in platforms for device in platform.get_devices()]
             fitting = [device for device in devices if facts_of(device) == wanted]
             if not fitting:
-                raise Hopeless(f"there is no device {wanted} here")
+                raise HopelessJob(f"there is no device {wanted} here")
             self._contexts[name] = cl.Context(fitting[:1])
         return self._contexts[name]
 
-    def _build(self, context: cl.Context, task: Task, short_cut: bool) -> cl.Program:
+    def _build(self, context: cl.Context, task: CompletionTask, short_cut: bool) -> cl.Program:
         """Build from source, helped by the user's bitcode."""
         if short_cut and task.user_cache is not None:
             if task.place is not None:
@@ -169,18 +169,18 @@ class Workshop:
         source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
         return _built(cl.Program(cl._cl._Program(context, source)), task)
 
-    def _files(self, task: Task, place: str, before: Entry | None) -> dict[str, bytes]:
+    def _files(self, task: CompletionTask, place: str, before: Entry | None) -> dict[str, bytes]:
         """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
         files = {} if before is None else _code_in(before, place)
         if task.user_cache is not None:
             files.update(specialised_files(task.user_cache, place))
         return {path: traces.overwritten(content, self._directories(task)) for path, content in files.items()}
 
-    def _directories(self, task: Task) -> list[str]:
+    def _directories(self, task: CompletionTask) -> list[str]:
         """Return the directories in which the code of a program may have been compiled."""
         return [self._cache.path] if task.user_cache is None else [self._cache.path, task.user_cache]
 
-    def _without_traces(self, task: Task, blob: bytes, short_cut: bool) -> bytes:
+    def _without_traces(self, task: CompletionTask, blob: bytes, short_cut: bool) -> bytes:
         """Return a binary that does not say where it was built; raises ValueError where a user's bitcode still does."""
         blob = traces.overwritten(blob, self._directories(task))
         if short_cut and not task.has_debug_information and traces.are_left(blob):
@@ -188,7 +188,7 @@ class Workshop:
         return blob
 
 
-def _built(program: cl.Program, task: Task) -> cl.Program:
+def _built(program: cl.Program, task: CompletionTask) -> cl.Program:
     if not compiler.built_silently(program, options.BuildOptions(task.options)):
         raise ValueError("OpenCL does not build the program")
     return program
@@ -202,7 +202,7 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
 
 
 @contextmanager
-def _with_its_headers(task: Task) -> Iterator[None]:
+def _with_its_headers(task: CompletionTask) -> Iterator[None]:
     """Make sure that the program's headers are those of its key, before and after the block that builds it."""
     source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
@@ -217,13 +217,13 @@ def _with_its_headers(task: Task) -> Iterator[None]:
         os.chdir("/")
 
 
-def _check_headers(task: Task, source: str, found: options.BuildOptions) -> None:
+def _check_headers(task: CompletionTask, source: str, found: options.BuildOptions) -> None:
     try:
         now = header_parts(source, found)
     except UnknownInput as error:
-        raise Hopeless(str(error)) from error
+        raise HopelessJob(str(error)) from error
     if set(now) != set(headers_in(task.entry.key)):
-        raise Hopeless("a header has changed since the program was built")
+        raise HopelessJob("a header has changed since the program was built")
 
 
 def _published(layer: Layer, entry: Entry) -> Entry | None:
@@ -235,7 +235,7 @@ def _published(layer: Layer, entry: Entry) -> Entry | None:
     return found if found is not None and found.key == entry.key and "binary" in found.parts else None
 
 
-def _holds_all(before: Entry, task: Task) -> bool:
+def _holds_all(before: Entry, task: CompletionTask) -> bool:
     """Tell whether a published entry leaves nothing to do."""
     if not before.metadata.get("complete"):
         return False

@@ -23,14 +23,14 @@ _ENTER_BLOCK = 1
 _NEEDED = {8, 23}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
 
 
-class Damaged(NamedTuple):
+class DamagedFile(NamedTuple):
     """A file of PoCL's, and what is wrong with it."""
 
     path: str
     reason: str
 
 
-def damaged(folders: Iterable[str]) -> Iterator[Damaged]:
+def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
     """Yield the damaged files below folders of PoCL's cache, as `kcl.caches.files` names them; others' are left out."""
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
@@ -38,7 +38,7 @@ def damaged(folders: Iterable[str]) -> Iterator[Damaged]:
                 if name == BITCODE or name.endswith(_LIBRARY):
                     reason = _fault(os.path.join(place, name))
                     if reason:
-                        yield Damaged(os.path.join(place, name), reason)
+                        yield DamagedFile(os.path.join(place, name), reason)
 
 
 def library_fault(content: bytes) -> str:

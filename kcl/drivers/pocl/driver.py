@@ -13,15 +13,15 @@ from kcl.base import process
 from kcl.base.settings import option
 from kcl.build.driver import Driver
 from kcl.cache import layers, places
-from kcl.drivers.pocl import completing
+from kcl.drivers.pocl import completion
 from kcl.drivers.pocl.repair import repair
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build.driver import Holder, Prebuilt, Promise
-    from kcl.build.program_key import Slot
+    from kcl.build.driver import ContextHolder, ProgramAhead, Promise
+    from kcl.build.program_key import ProgramSlot
     from kcl.cache.entry import Entry
 
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
@@ -70,12 +70,12 @@ class Pocl(Driver):
         """Return what `POCL_EXTRA_BUILD_FLAGS` adds."""
         return dict(caches.code_variables()).get(_EXTRA, "")
 
-    def described(self, slot: Slot) -> dict[str, Any]:
+    def described(self, slot: ProgramSlot) -> dict[str, Any]:
         """Return what the helper needs: the store, the options, and PoCL's own cache."""
         folder = os.path.abspath(caches.directory_in_use("pocl")) if caches.state("pocl").on else None
         return {"binaries": layers.binary().place, "build_options": slot.options.text, "pocl_cache": folder}
 
-    def completed(self, _program: cl.Program, _slot: Slot, _entry: Entry) -> Entry | None:
+    def completed(self, _program: cl.Program, _slot: ProgramSlot, _entry: Entry) -> Entry | None:
         """Return nothing: the helper asks for the binary."""
         return None
 
@@ -85,21 +85,21 @@ class Pocl(Driver):
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Hand the entries to the helper, when `KCL_PROMOTE` says."""
-        completing.launched(promises)
+        completion.launched(promises)
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
         """Hand the entries to the helper as the process ends."""
-        completing.unseen(promises)
+        completion.unseen(promises)
 
     def loading(self, entry: Entry) -> None:
         """Replace what PoCL's own cache has instead of the files in the binary."""
         repair(entry)
 
-    def loaded(self, slot: Slot, entry: Entry) -> None:
+    def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember the entry, to see at the end whether it held all that was needed."""
-        completing.loaded(slot.address, entry, slot.options.text)
+        completion.loaded(slot.address, entry, slot.options.text)
 
-    def awaited(self, slot: Slot, kernel: str, is_there: bool = False) -> bool:
+    def awaited(self, slot: ProgramSlot, kernel: str, is_there: bool = False) -> bool:
         """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
         state = _state()
         if is_there and not state.waits(slot.key.digest):
@@ -120,16 +120,16 @@ class Pocl(Driver):
         finally:
             state.left -= time.monotonic() - started
 
-    def prebuilt(self, holder: Holder, slots: list[Slot]) -> Prebuilt | None:
+    def prebuilt(self, holder: ContextHolder, slots: list[ProgramSlot]) -> ProgramAhead | None:
         """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""
         layer = layers.binary()
         if holder.ahead is None or holder.ahead.layer is not layer:
-            from kcl.drivers.pocl.prebuild import Ahead
+            from kcl.drivers.pocl.prebuild import Prebuilder
 
             if not caches.state("pocl").on:
                 # PoCL removes the files of a program then as it is released, those of its like with them.
                 layer.ahead = False
                 return None
-            holder.ahead = Ahead(layer, holder.context, slots[0], _state().waits)
-        found: Prebuilt | None = holder.ahead.take(slots[0])
+            holder.ahead = Prebuilder(layer, holder.context, slots[0], _state().waits)
+        found: ProgramAhead | None = holder.ahead.take(slots[0])
         return found

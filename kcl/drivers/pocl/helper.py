@@ -18,11 +18,11 @@ from kcl.base import settings, spans
 from kcl.base.settings import trust
 from kcl.cache import growth, places
 from kcl.drivers.pocl.client import driver_variables
-from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, Queue
-from kcl.drivers.pocl.private import PrivateCache
+from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, JobQueue
+from kcl.drivers.pocl.private import WorkCache
 
 if TYPE_CHECKING:
-    from kcl.drivers.pocl.complete import Task, Workshop
+    from kcl.drivers.pocl.complete import CompletionTask, Workshop
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5
@@ -35,13 +35,13 @@ _NICENESS = 5
 class Helper:
     """The one helper of a queue, while it holds the lock."""
 
-    def __init__(self, folder: str, queue: Queue, until: float) -> None:
+    def __init__(self, folder: str, queue: JobQueue, until: float) -> None:
         self._folder = folder
         self._queue = queue
         self._until = until
         self._lock: int | None = None
         self._variables = driver_variables(settings.environment())
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, CompletionTask] = {}
         self._beyond: set[tuple[str, float]] = set()
         self._elsewhere: dict[str, str] | None = None
         self._work = os.path.join(queue.folder, places.HELPER_WORK + os.urandom(8).hex())
@@ -87,7 +87,7 @@ class Helper:
 
         cl.get_platforms()
         self._sweep()
-        return Workshop(PrivateCache(self._work))
+        return Workshop(WorkCache(self._work))
 
     def _sweep(self) -> None:
         own = os.path.basename(self._work)
@@ -143,7 +143,7 @@ class Helper:
             self._beyond.add((job.digest, job.written))
         return True
 
-    def _task(self, job: Job) -> Task | None:
+    def _task(self, job: Job) -> CompletionTask | None:
         """Return a job's task; ``None`` for one that is gone, damaged, or of other variables than ours."""
         known = self._tasks.get(job.digest)
         if known is not None and known.written == job.written:
@@ -155,15 +155,15 @@ class Helper:
             return None
         if entry is None:
             return None
-        from kcl.drivers.pocl.complete import Task
+        from kcl.drivers.pocl.complete import CompletionTask
 
         variables = entry.metadata.get("environment")
         if isinstance(variables, dict) and variables != self._variables:
             self._elsewhere = variables
             return None
-        return Task(entry, job.written)
+        return CompletionTask(entry, job.written)
 
-    def _do(self, workshop: Workshop, job: Job, task: Task) -> None:
+    def _do(self, workshop: Workshop, job: Job, task: CompletionTask) -> None:
         self._tasks.pop(job.digest, None)
         short_cut = job.state == NEW
         if short_cut:
@@ -203,7 +203,7 @@ def main(arguments: list[str]) -> None:
 
 def _run(folder: str, until: float) -> dict[str, str] | None:
     _be_modest(until)
-    queue = Queue(folder)
+    queue = JobQueue(folder)
     if not trust.check(queue.folder):
         return None
     spans.begin()

@@ -43,7 +43,7 @@ class Job(NamedTuple):
     written: float
 
 
-class Queue:
+class JobQueue:
     """The jobs of this node below one kcl folder."""
 
     def __init__(self, folder: str) -> None:

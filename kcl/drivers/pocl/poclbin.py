@@ -31,20 +31,20 @@ _LONG = struct.Struct("<Q")
 _LETTERS = frozenset("ABCDEFGHIJKLMNOP")
 
 
-class File(NamedTuple):
+class ContainerFile(NamedTuple):
     """A file in a container: its path below the program's directory, with a leading slash."""
 
     path: str
     content: bytes
 
 
-class Kernel(NamedTuple):
+class ContainerKernel(NamedTuple):
     """One kernel: its name, the bytes between its sizes and its files, and the files."""
 
     name: str
     description: bytes
     arguments_size: int
-    files: tuple[File, ...]
+    files: tuple[ContainerFile, ...]
 
 
 class Container(NamedTuple):
@@ -52,8 +52,8 @@ class Container(NamedTuple):
 
     header: bytes
     program: str
-    bitcode: File
-    kernels: tuple[Kernel, ...]
+    bitcode: ContainerFile
+    kernels: tuple[ContainerKernel, ...]
 
     def files(self) -> dict[str, bytes]:
         """Return the content of every file by its path."""
@@ -129,13 +129,13 @@ class _Reader:
             raise ValueError(f"not a name: {name!r}")
         return name
 
-    def file(self) -> File:
+    def file(self) -> ContainerFile:
         path, content = self.name(), self.text()
         if not path.startswith("/") or {"", ".", ".."} & set(path[1:].split("/")):
             raise ValueError(f"not a path below the program's directory: {path!r}")
         if not content:
             raise ValueError(f"{path} is empty")
-        return File(path, content)
+        return ContainerFile(path, content)
 
     def part(self, size: int) -> _Reader:
         """Return a reader for the next `size` bytes, which this one skips."""
@@ -155,7 +155,7 @@ def _program(raw: bytes) -> str:
     return text[:40]
 
 
-def _kernel(reader: _Reader) -> Kernel:
+def _kernel(reader: _Reader) -> ContainerKernel:
     size, files_size, arguments_size = _SIZES.unpack(reader.take(_SIZES.size))
     if files_size + _SIZES.size > size:
         raise ValueError(f"a kernel of {size} bytes cannot hold {files_size} bytes of files")
@@ -169,7 +169,7 @@ def _kernel(reader: _Reader) -> Kernel:
         if file.path.split("/")[1:2] != [name] or file.path.count("/") != 3:
             raise ValueError(f"{file.path} is in the place of a file of the kernel {name}")
         found.append(file)
-    return Kernel(name, reader.blob[start : described.end], arguments_size, tuple(found))
+    return ContainerKernel(name, reader.blob[start : described.end], arguments_size, tuple(found))
 
 
 def _describe(reader: _Reader, arguments_size: int) -> str:
@@ -191,6 +191,6 @@ def _describe(reader: _Reader, arguments_size: int) -> str:
     return name
 
 
-def _file_chunks(file: File) -> tuple[bytes, ...]:
+def _file_chunks(file: ContainerFile) -> tuple[bytes, ...]:
     path = file.path.encode("ascii")
     return _WORD.pack(len(path)), path, _WORD.pack(len(file.content)), file.content

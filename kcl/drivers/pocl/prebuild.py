@@ -1,6 +1,7 @@
 """Programs made ahead: while one kernel is bound and launched, a second thread builds the programs of the next ones.
 
-Which those are is what the last run of the driver asked for after the same first program (`kcl.drivers.pocl.orders`).
+They are those that the last run of the driver asked for after the same first program
+(`kcl.drivers.pocl.program_order`).
 Each is made of an entry that is read and verified as in every look-up, and is taken only for the key that its entry
 holds: an order that is old or wrong costs time and memory only. Few are made at first, and more as they are taken. Who
 asks for a program reads the entries of the next ones too: the second thread does nothing but build, in the driver,
@@ -28,12 +29,12 @@ from kcl.base import events, process
 from kcl.build import compiler
 from kcl.cache.entry import Entry
 from kcl.cache.stores.base import digest_of
-from kcl.drivers.pocl import orders
+from kcl.drivers.pocl import program_order
 from kcl.drivers.pocl.repair import repair
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
-    from kcl.build.program_key import Slot
+    from kcl.build.program_key import ProgramSlot
     from kcl.cache.layer import Layer
 
 WINDOW = 24  # programs at most are made that nobody has asked for yet
@@ -45,7 +46,7 @@ _PATIENCE = 5.0  # seconds, for a program that the second thread builds
 _FORK_SECONDS = 1.0
 
 
-class Made:
+class PrebuiltProgram:
     """A program made of the binary of an entry, which one thread builds; where it `is_built` nothing is left to do."""
 
     __slots__ = ("_claim", "_done", "entry", "is_built", "program")
@@ -71,20 +72,20 @@ class Made:
         return self._claim.acquire(blocking=False) or (self._done.acquire(timeout=_PATIENCE) and self.is_built)
 
 
-class Ahead:
+class Prebuilder:
     """What is made ahead for a context of one device, beginning with the first program that was asked for."""
 
-    def __init__(self, layer: Layer, context: cl.Context, first: Slot, waits: Callable[[str], bool]) -> None:
+    def __init__(self, layer: Layer, context: cl.Context, first: ProgramSlot, waits: Callable[[str], bool]) -> None:
         self.layer = layer
         self._waits = waits  # tells by the digest whether a helper has yet to complete an entry: that is not made
         self._context = context
         self._device = first.device
         self._options = first.options
         self._process = os.getpid()
-        self._order = orders.of(first.address, first.options.text)
+        self._order = program_order.of(first.address, first.options.text)
         self._places = {place: number for number, place in enumerate(self._order.read())}
         self._wanted = dict.fromkeys(self._places)  # what is left of the order
-        self._made: dict[str, Made] = {}
+        self._made: dict[str, PrebuiltProgram] = {}
         self._unbuilt: collections.deque[str] = collections.deque()
         self._is_like = False  # whether this run has asked for what was made ahead
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
@@ -93,7 +94,7 @@ class Ahead:
         self._filling = threading.Lock()
         self._building = threading.Lock()
 
-    def take(self, slot: Slot) -> Made | None:
+    def take(self, slot: ProgramSlot) -> PrebuiltProgram | None:
         """Return the program of `slot` if it was made, and see that the next ones are. Thread-safe."""
         if os.getpid() != self._process or slot.options.text != self._options.text:
             return None  # the thread is the parent's; and all are built with the same options
@@ -102,7 +103,7 @@ class Ahead:
         # Whoever looks up what was refused finds out why.
         return made if made is not None and made.entry.key == slot.key and made.is_usable() else None
 
-    def _pop(self, place: str) -> Made | None:
+    def _pop(self, place: str) -> PrebuiltProgram | None:
         """Note that a program is asked for, and take it out; forget what was to come long before it."""
         self._order.note(place)
         self._wanted.pop(place, None)  # first: what is not wanted any more is not put among what was made
@@ -115,7 +116,7 @@ class Ahead:
         else:
             self._strangers += 1
             if self._strangers > WINDOW:  # this run is not like the last one
-                self._forget_before(orders.LONGEST)
+                self._forget_before(program_order.LONGEST)
         return made
 
     def _forget_before(self, number: int) -> None:
@@ -146,7 +147,7 @@ class Ahead:
             entry = None if self._waits(digest_of(place)) else self.layer.read(place)
             if entry is not None:
                 repair(entry)
-                self._made[place] = Made(entry, compiler.of_binaries(self._context, [self._device], [entry]))
+                self._made[place] = PrebuiltProgram(entry, compiler.of_binaries(self._context, [self._device], [entry]))
                 self._unbuilt.append(place)
         if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more
             self._made.pop(place, None)
@@ -178,7 +179,7 @@ class Ahead:
         return True
 
 
-def _work(found: weakref.ref[Ahead]) -> None:
+def _work(found: weakref.ref[Prebuilder]) -> None:
     """Build programs as long as there are some, and a context to build them for; after a fault never again."""
     try:
         while _step(found):
@@ -189,7 +190,7 @@ def _work(found: weakref.ref[Ahead]) -> None:
             ahead.give_up(error)
 
 
-def _step(found: weakref.ref[Ahead]) -> bool:
+def _step(found: weakref.ref[Prebuilder]) -> bool:
     ahead = found()
     try:
         return ahead is not None and ahead.step()

@@ -26,7 +26,7 @@ _SIZE_LIMIT = 256 << 20
 _SCAN_SHARE = 10  # a scan may take one part in ten of the time
 
 
-class PrivateCache:
+class WorkCache:
     """A PoCL cache directory that only this process uses. A program in it is named by its place, ``XX/YYY``."""
 
     def __init__(self, path: str) -> None:

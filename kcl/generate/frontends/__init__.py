@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kcl.code import Code
 
 
-class Open(NamedTuple):
+class OpenArguments(NamedTuple):
     """The arguments that a recipe's result leaves open, and those of them that decide all the others.
 
     `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
@@ -54,7 +54,7 @@ class Result(Protocol):
     def options(self) -> tuple[str, ...] | None:
         """The build options as of this run; None where the code alone has them."""
 
-    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return what is left open, given the dtypes of the arguments of one call."""
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
@@ -67,7 +67,7 @@ class Result(Protocol):
         """Generate code for one choice of the open dtypes."""
 
 
-class Row(NamedTuple):
+class FrontEndRow(NamedTuple):
     """A front end: its name, the module whose objects recipes return to it (a package ends with a full stop), its file.
 
     The file has a function `accept(result, recipe)`, which returns the result in the hands of the front end, or None.
@@ -81,12 +81,12 @@ class Row(NamedTuple):
 
 
 TABLE = [
-    Row("loopy", "loopy.", "kcl.generate.frontends.loopy", True),
-    Row("opencl", "kcl.generate.frontends.source", "kcl.generate.frontends.opencl", False),
+    FrontEndRow("loopy", "loopy.", "kcl.generate.frontends.loopy", True),
+    FrontEndRow("opencl", "kcl.generate.frontends.source", "kcl.generate.frontends.opencl", False),
 ]
 
 
-def row_of(result: object) -> Row | None:
+def row_of(result: object) -> FrontEndRow | None:
     """Return the row of the front end that knows what a recipe returned, None where none does."""
     module = type(result).__module__
     return next((row for row in TABLE if module == row.returned or f"{module}.".startswith(row.returned)), None)

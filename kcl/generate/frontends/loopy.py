@@ -14,7 +14,7 @@ from kcl.cache.patience import Turn
 from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
-from kcl.generate.frontends import Open, leave_out
+from kcl.generate.frontends import OpenArguments, leave_out
 from kcl.record import observe
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class LoopyResult:
         """Nothing: the build options belong to the unit, and the code has them."""
         return None
 
-    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> Open:
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return the arguments without a dtype, and the fewest of them that decide the others.
 
         Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
@@ -104,7 +104,7 @@ class LoopyResult:
         needed = {name: dtype for name, dtype in given.items() if name in arrays}
         if len(given) > len(needed) and self._inferred(needed) is None:
             needed = self._fewest(given, arrays)
-        return Open(
+        return OpenArguments(
             names,
             tuple(name for name in names if name in needed or name in arrays),
             tuple(sorted(self._executor.input_array_names)),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.base.dtypes import dtype_from, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
-from kcl.generate.frontends import Open
+from kcl.generate.frontends import OpenArguments
 from kcl.generate.frontends.source import IMAGES, LAUNCH, Array, Image, Local, Sampler, Scalar, Source, dtype_of
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class SourceResult:
         source = self._source
         return (*source.build_options, *(f"-I{directory}" for directory in source.include_dirs))
 
-    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> Open:
+    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return that nothing is open."""
         # Nor is an array needed to find the code: one that is missing is reported when the kernel is launched.
-        return Open((), (), (), {})
+        return OpenArguments((), (), (), {})
 
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
         """Return True: no dtype makes a difference."""

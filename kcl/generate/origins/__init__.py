@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from kcl.generate.origins.recorded import Recorded
-    from kcl.generate.origins.walked import Walked
+    from kcl.generate.origins.recorded import RecordedOrigin
+    from kcl.generate.origins.walked import WalkedOrigin
 
-    Origin: TypeAlias = Recorded | Walked
+    Origin: TypeAlias = RecordedOrigin | WalkedOrigin
 
 SLOW = 0.05  # processor seconds of a recipe's own Python in a warm run: waiting for other threads is no work of its own

@@ -13,9 +13,9 @@ from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
-from kcl.generate.rows import Base, Outcome
+from kcl.generate.rows import RecipeFacts, RecipeOutcome
 from kcl.record import beside, imports, recorder, unmade
-from kcl.record.declarations import NOTHING, Declared, Task
+from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 from kcl.record.evidence import Evidence
 from kcl.record.record import Record
 
@@ -31,10 +31,10 @@ _HANDED_OUT = "parts that it shares are in the program's hands"
 _NOTHING = object()
 
 
-class Recorded:
+class RecordedOrigin:
     """What a recipe returned, and the key of it. Whoever holds it sees to it that one thread at a time does."""
 
-    def __init__(self, task: Task | None) -> None:
+    def __init__(self, task: RecipeCall | None) -> None:
         self.name = "" if task is None else task.name
         self.remark = ""  # what the event of the next look-up says, if that hits
         self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
@@ -46,7 +46,7 @@ class Recorded:
         self._key: Key | None = None
 
     @classmethod
-    def of_record(cls, record: Record, entrypoint: str | None) -> Recorded:
+    def of_record(cls, record: Record, entrypoint: str | None) -> RecordedOrigin:
         """Return what decides the code of a unit that was recorded outside of recipes."""
         made = cls(None)
         made._value = unmade.new(record)
@@ -55,7 +55,7 @@ class Recorded:
         return made
 
     @classmethod
-    def of_unit(cls, unit: Any, entrypoint: str) -> Recorded:
+    def of_unit(cls, unit: Any, entrypoint: str) -> RecordedOrigin:
         """Return what decides the code of a unit of loopy's own that a program launches."""
         made = cls(None)
         made._value = unit
@@ -71,7 +71,7 @@ class Recorded:
         return frozenset({self._row.name})
 
     @property
-    def _row(self) -> frontends.Row:
+    def _row(self) -> frontends.FrontEndRow:
         """The row of the front end; a unit that was recorded is loopy's."""
         return frontends.row_of(self._value) or frontends.TABLE[0]
 
@@ -86,7 +86,7 @@ class Recorded:
         return f"{self._task.written.__code__.co_filename} {self._task.function.__qualname__}"
 
     @property
-    def _declared(self) -> Declared:
+    def _declared(self) -> Declarations:
         return NOTHING if self._task is None else self._task.declared
 
     def key(self) -> Key:
@@ -140,17 +140,17 @@ class Recorded:
             raise UnknownInput("the unit holds something that has no exact text; pass plain values to loopy")
         return [*parts, Part("unit", content), Part("state", beside.state())]
 
-    def as_of_now(self, base: Base) -> Base:
+    def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
         """Return a base as it is: a recipe that runs reads for itself."""
         return base
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RecipeOutcome:
         """Return the result in the hands of its front end; carries the record out, or runs a recipe unrecorded."""
         if self._value is _NOTHING:
             assert self._task is not None
             with recorder.silent():
                 self._value = self._task.function(**self._task.arguments)
-        return Outcome(self._accepted(), (), "")
+        return RecipeOutcome(self._accepted(), (), "")
 
     def _accepted(self) -> frontends.Result:
         if self._result is None:

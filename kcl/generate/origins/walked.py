@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.cache.key import Key, Part
-from kcl.generate.rows import Base, Outcome
+from kcl.generate.rows import RecipeFacts, RecipeOutcome
 from kcl.record import beside
-from kcl.record.callables.reach import Reached, reach
-from kcl.record.declarations import NOTHING, PURE, Task
+from kcl.record.callables.reach import Reach, reach
+from kcl.record.declarations import NOTHING, PURE, RecipeCall
 from kcl.record.evidence import Evidence, site_of
 
 if TYPE_CHECKING:
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from kcl.code import Code
 
 
-class Walked:
+class WalkedOrigin:
     """A pure recipe with its parameters; its key is of the moment when it is first asked for."""
 
     remark = ""
     recipe = ""
     own_seconds = 0.0
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: RecipeCall) -> None:
         self.name = task.name
         self.front_ends: frozenset[str] = frozenset()  # those that the recipe's code leads to
         self.directory = ""  # of the recipe's module
         self._task = task
-        self._reached: Reached | None = None
+        self._reached: Reach | None = None
         self._moment: dict[tuple[str, str], str] = {}
-        self._outcome: Outcome | None = None
+        self._outcome: RecipeOutcome | None = None
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
@@ -43,7 +43,7 @@ class Walked:
             more = [*self._task.declared.parts, *more]
         return Key((*found.parts, *more))
 
-    def as_of_now(self, base: Base) -> Base:
+    def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
         """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
         if not base.reads:
             return base
@@ -57,7 +57,7 @@ class Walked:
             reads.append(read._replace(digest=self._moment[place]))
         return base._replace(reads=tuple(reads))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RecipeOutcome:
         """Run the recipe under observation."""
         from kcl.generate import run
 
@@ -89,7 +89,7 @@ class Walked:
         """Decide nothing: a hit does not run the recipe."""
 
 
-def reached(task: Task) -> Reached:
+def reached(task: RecipeCall) -> Reach:
     """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
     declared = task.declared
     if not declared.made:

@@ -17,7 +17,7 @@ from kcl.cache import layers, places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl import damage
-from kcl.drivers.pocl.jobs import AGAIN, Queue
+from kcl.drivers.pocl.jobs import AGAIN, JobQueue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
@@ -160,7 +160,7 @@ def pending() -> Iterator[Finding]:
     """Find programs whose entries nobody completes."""
     if not os.path.isdir(places.own(places.PENDING)):
         return
-    queue = Queue(places.own())
+    queue = JobQueue(places.own())
     try:
         jobs = queue.jobs()
         old = [job for job in jobs if job.written < time.time() - _OLD]

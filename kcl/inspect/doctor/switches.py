@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kcl import caches
 from kcl.base import settings
-from kcl.caches.table import ROWS, Switch
+from kcl.caches.table import ROWS, CacheSwitch
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
 from kcl.inspect.history import journal
 
@@ -125,7 +125,7 @@ def unknown_settings() -> Iterator[Finding]:
         yield Finding(WARNING, words)
 
 
-def _misread(switch: Switch, value: str, title: str) -> Finding | None:
+def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:
     verdict = switch.parse(value)
     if verdict and switch.variable in _RAISES:
         words = f"{switch.variable}={value} makes the import fail: {title} reads words for yes and no alone"
@@ -142,7 +142,7 @@ def _misread(switch: Switch, value: str, title: str) -> Finding | None:
     return Finding(WARNING, f"{switch.variable}={value}: {title} {effect}", cure)
 
 
-def _is_negative(switch: Switch) -> bool:
+def _is_negative(switch: CacheSwitch) -> bool:
     """Tell whether a 1 switches the cache off."""
     return switch.parse("1") is not None
 

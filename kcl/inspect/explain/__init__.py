@@ -17,8 +17,8 @@ from kcl.inspect.explain import calls
 from kcl.inspect.explain import record as records
 from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.lines import alike, short_diff
-from kcl.inspect.explain.record import Record
-from kcl.inspect.explain.words import About, Origin, sentence, telling
+from kcl.inspect.explain.phrases import About, Origin, sentence, telling
+from kcl.inspect.explain.record import ParsedRecord
 from kcl.record.evidence import PARAMETER
 
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
@@ -40,10 +40,10 @@ class Texts(NamedTuple):
 
     sources: Mapping[str, str] = {}
     origins: Mapping[str, Origin] = {}
-    record: Record | None = None
+    record: ParsedRecord | None = None
 
 
-class Known(NamedTuple):
+class Candidate(NamedTuple):
     """An entry that a missed key may be compared with; `texts` reads the entry, and is asked for a few of them."""
 
     key: Key
@@ -55,7 +55,7 @@ class Known(NamedTuple):
 class Explanation(NamedTuple):
     """Why a key was not found; `nearest` is None where nothing of this kernel was stored before."""
 
-    nearest: Known | None
+    nearest: Candidate | None
     changes: tuple[Change, ...]
 
 
@@ -65,9 +65,9 @@ FIRST_TIME = Explanation(None, ())
 def explain(
     key: Key,
     texts: Texts,
-    known: Iterable[Known],
+    known: Iterable[Candidate],
     begun: float = _NEVER,
-    others: Callable[[], Iterable[Known]] = tuple,
+    others: Callable[[], Iterable[Candidate]] = tuple,
 ) -> Explanation:
     """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count.
 
@@ -85,7 +85,7 @@ def explain(
     return Explanation(found, tuple(changes(found, key, texts)))
 
 
-def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> Known | None:
+def nearest(key: Key, known: Iterable[Candidate], record: ParsedRecord | None = None) -> Candidate | None:
     """Return the entry of the same kind of key that differs least, the youngest of several.
 
     Variants count first, then the parts that differ. Where the missed key has a record, the nearest entries with
@@ -93,7 +93,7 @@ def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> K
     """
     parts = set(key.parts)
 
-    def far(one: Known, other: Record | None = None) -> tuple[int, int, bool, float]:
+    def far(one: Candidate, other: ParsedRecord | None = None) -> tuple[int, int, bool, float]:
         names = {part.name for part in parts.symmetric_difference(one.key.parts)}
         variants, distance = 0, max(1, len(names))  # the order of the parts at least
         if other is not None and record is not None:
@@ -108,7 +108,7 @@ def nearest(key: Key, known: Iterable[Known], record: Record | None = None) -> K
     return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
 
-def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None) -> Known | None:
+def _shared(key: Key, known: Iterable[Candidate], record: ParsedRecord, own: Candidate | None) -> Candidate | None:
     """Return the entry of another kernel that this one had shared: most of its calls are the same, in the same file.
 
     Where the kernel has an `own` entry, only the entry of a unit without a recipe is taken instead, if it is nearer.
@@ -122,13 +122,13 @@ def _shared(key: Key, known: Iterable[Known], record: Record, own: Known | None)
     return own if other.sources else nearest(key, [own, found], record)
 
 
-def _is_other_variant(found: Known, key: Key, record: Record) -> bool:
+def _is_other_variant(found: Candidate, key: Key, record: ParsedRecord) -> bool:
     """Tell whether an entry is for other parameters, dtypes or another device."""
     unlike = [*found.key.diff(key), *_beside(found.texts(), record)]
     return _variants({one.name for one in unlike}) > 0
 
 
-def _beside(before: Texts, record: Record) -> list[Difference]:
+def _beside(before: Texts, record: ParsedRecord) -> list[Difference]:
     """Return what differs beside the calls of two records; a unit without a recipe has no parameters."""
     facts = records.beside(before.record, record) if before.record is not None else []
     return [one for one in facts if before.sources or not one.name.startswith(PARAMETER)]
@@ -139,7 +139,7 @@ def _variants(unlike: Iterable[str]) -> int:
     return sum(name.startswith(_VARIANT) for name in unlike)
 
 
-def changes(earlier: Known, key: Key, texts: Texts) -> list[Change]:
+def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first.
 
     Where both have a record, calls that differ come first, in the place of the digest of the record. Another kcl is
@@ -272,7 +272,7 @@ def starts(one: Key, key: Key) -> bool:
     return one.parts == key.parts[: len(one.parts)]
 
 
-def _about(earlier: Known, key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
+def _about(earlier: Candidate, key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
     base = earlier.metadata.get("base")
     reads = base.get("reads", ()) if isinstance(base, dict) else ()
     told = [one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")]

@@ -15,8 +15,8 @@ from kcl.base.text.layout import shortened
 from kcl.cache.key import by_occurrence
 from kcl.inspect.explain.lines import Hunk, hunks, in_turn
 from kcl.inspect.explain.pairs import Graph, Match, matched
-from kcl.inspect.explain.record import Call, Record, beside, blanked, referenced, written
-from kcl.inspect.explain.words import WIDTH, About, arrow, sentence, telling, value
+from kcl.inspect.explain.phrases import WIDTH, About, arrow, sentence, telling, value
+from kcl.inspect.explain.record import ParsedRecord, RecordedCall, beside, blanked, referenced, written
 from kcl.record.table import CONSTRUCTORS
 
 # Arguments that hold a program: what one element of them is called.
@@ -40,7 +40,7 @@ class Change(NamedTuple):
     place: str = ""
 
 
-def differences(before: Record, after: Record) -> list[str]:
+def differences(before: ParsedRecord, after: ParsedRecord) -> list[str]:
     """Return what differs between an earlier record and a later one, as lines for a person.
 
     Lines of a diff are indented. Numbers that changed because other calls came or went are no difference.
@@ -53,7 +53,7 @@ def differences(before: Record, after: Record) -> list[str]:
     return lines + [said for said in (sentence(one, about) for one in found) if said]
 
 
-def changes(before: Record, after: Record) -> list[Change]:
+def changes(before: ParsedRecord, after: ParsedRecord) -> list[Change]:
     """Return the calls that differ, in the order of the later record; a call that is gone stands where it stood."""
     numbers: dict[object, int] = {}
     match = matched(Graph(before, numbers), Graph(after, numbers))
@@ -91,22 +91,22 @@ def _arrived(match: Match, new: int) -> str:
     return " inserted" if old is None else f" moved: it was call {old + 1}"
 
 
-def _said(call: Call, what: str, diff: Sequence[str] = ()) -> Change:
+def _said(call: RecordedCall, what: str, diff: Sequence[str] = ()) -> Change:
     place = f" ({call.place})" if call.place else ""
     return Change(f"call {call.number}", f"call {call.number}{place}, {_titled(call)}{what}", tuple(diff), call.place)
 
 
-def _gone(call: Call) -> Change:
+def _gone(call: RecordedCall) -> Change:
     return Change(f"call {call.number}", f"call {call.number}, {_titled(call)} is gone")
 
 
-def _titled(call: Call) -> str:
+def _titled(call: RecordedCall) -> str:
     """Name the function of a call, and the argument or variable of a kernel that it makes."""
     names = [text for name, text in call.arguments if name == "name"] if call.function in CONSTRUCTORS else []
     return f"{call.function} {shortened(names[0], WIDTH)}" if names else call.function
 
 
-def _returned(match: Match, before: Record, after: Record) -> list[Change]:
+def _returned(match: Match, before: ParsedRecord, after: ParsedRecord) -> list[Change]:
     """Say that another call makes the result, unless that follows from calls that came or went."""
     old, new = before.result, after.result
     if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
@@ -147,7 +147,7 @@ def _changed(match: Match, old: int, new: int) -> Iterator[Change]:
         yield _said(match.after.calls[new], f": {', '.join(sentences)}", diffs)
 
 
-def _passed(before: Call, after: Call) -> list[str]:
+def _passed(before: RecordedCall, after: RecordedCall) -> list[str]:
     """Say which arguments are passed by position in one of two calls, and by name in the other."""
     more, by = (before, "name") if before.positional > after.positional else (after, "position")
     names = [name for name, _text in more.arguments[min(before.positional, after.positional) : more.positional]]

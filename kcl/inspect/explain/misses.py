@@ -17,14 +17,14 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Explanation, Known, Texts, is_base, starts, texts_in
+from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, is_base, starts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.calls import Change
-from kcl.inspect.explain.record import Record
-from kcl.inspect.explain.words import WIDTH, value
+from kcl.inspect.explain.phrases import WIDTH, value
+from kcl.inspect.explain.record import ParsedRecord
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import Missed
-from kcl.inspect.inventory import Listed
+from kcl.inspect.history.journal import JournalMiss
+from kcl.inspect.inventory import ListedEntry
 from kcl.record.evidence import PARAMETER
 
 _OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own")
@@ -75,13 +75,13 @@ class Miss(NamedTuple):
         return of_kernel(self.kernel, self.parameters)
 
 
-class Shelf:
+class Candidates:
     """The entries of some kernels in one layer, with their texts; read when they are asked for.
 
     The entries that a helper still writes count, too.
     """
 
-    def __init__(self, layer: str, entries: Iterable[Listed], pending: Iterable[Entry] = ()) -> None:
+    def __init__(self, layer: str, entries: Iterable[ListedEntry], pending: Iterable[Entry] = ()) -> None:
         self.layer = layer
         self.entries = list(entries)
         self._read: dict[str, Texts] = {}
@@ -89,9 +89,9 @@ class Shelf:
         for job in pending:
             if job.key.digest not in there:
                 address, about = job.key.digest, {**job.metadata, _PENDING: True}
-                self.entries.append(Listed(layer, address, job.key, about, {}, 0, 0.0))
+                self.entries.append(ListedEntry(layer, address, job.key, about, {}, 0, 0.0))
                 self._read[address] = texts_in(job.parts)
-        self._rest: Shelf | None = None
+        self._rest: Candidates | None = None
 
     def explain(
         self, key: Key, texts: Texts, moment: float, begun: float, made: Mapping[str, float], source: str = ""
@@ -115,12 +115,12 @@ class Shelf:
             return Explanation(None, (_OTHER_PYTHON,))
         return found
 
-    def _others(self, made: Mapping[str, float]) -> list[Known]:
+    def _others(self, made: Mapping[str, float]) -> list[Candidate]:
         """Return the entries of other kernels: those that make the same calls, or have the same text, share them."""
         if self._rest is None:
             own = {one.address for one in self.entries}
             every = inventory.entries(self.layer, all_rows=True)
-            self._rest = Shelf(self.layer, [one for one in every if one.address not in own])
+            self._rest = Candidates(self.layer, [one for one in every if one.address not in own])
         return [self._rest._known(one, made) for one in self._rest.entries]
 
     def source_digest(self, key: Key) -> str:
@@ -129,7 +129,7 @@ class Shelf:
         source = _parts(own).get("source.cl") if own is not None else None
         return hashlib.sha256(source).hexdigest() if source else ""
 
-    def parameters(self, key: Key, record: Record | None) -> Mapping[str, str]:
+    def parameters(self, key: Key, record: ParsedRecord | None) -> Mapping[str, str]:
         """Return the parameters of the recipe of a row or a program: as the rows of its code have them, else a miss."""
         program = next((part.value for part in key.parts if part.name == "source"), "")
         rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
@@ -153,15 +153,15 @@ class Shelf:
                 return Texts({"source": source.decode("utf-8", "replace")})
         return Texts()
 
-    def _entry_of(self, key: Key) -> Listed | None:
+    def _entry_of(self, key: Key) -> ListedEntry | None:
         return next((one for one in self.entries if one.digest == key.digest), None)
 
-    def _known(self, one: Listed, made: Mapping[str, float]) -> Known:
+    def _known(self, one: ListedEntry, made: Mapping[str, float]) -> Candidate:
         moment = made.get(one.digest, _NEVER)  # exact, where whole seconds are written
         is_same = moment < one.built + _SLOW
-        return Known(one.key, moment if is_same else one.built, one.metadata, lambda: self._texts(one))
+        return Candidate(one.key, moment if is_same else one.built, one.metadata, lambda: self._texts(one))
 
-    def _texts(self, one: Listed) -> Texts:
+    def _texts(self, one: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
@@ -170,7 +170,7 @@ class Shelf:
         return self._read[one.address]
 
 
-def _parts(one: Listed) -> Mapping[str, bytes]:
+def _parts(one: ListedEntry) -> Mapping[str, bytes]:
     """Return the parts of an entry; none where it cannot be read."""
     try:
         return inventory.read(one.layer, one.address).parts
@@ -178,33 +178,33 @@ def _parts(one: Listed) -> Mapping[str, bytes]:
         return {}
 
 
-def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Shelf]:
+def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Candidates]:
     """Return what lies in the layers, by layer and kernel."""
-    wanted, found = set(kernels), dict[tuple[str, str], Shelf]()
+    wanted, found = set(kernels), dict[tuple[str, str], Candidates]()
     for layer in set(layers) if wanted else ():
         listed = list(inventory.entries(layer, all_rows=True, kernels=wanted))
         pending = _pending() if layer == settings.BINARY else []
         for kernel in wanted:
             jobs = [job for job in pending if job.metadata.get("kernel") == kernel]
-            found[layer, kernel] = Shelf(layer, [one for one in listed if one.kernel == kernel], jobs)
+            found[layer, kernel] = Candidates(layer, [one for one in listed if one.kernel == kernel], jobs)
     return found
 
 
 def _pending() -> list[Entry]:
     """Return the entries that a helper still writes, or that this process asks one for at its end."""
-    from kcl.drivers.pocl import completing
+    from kcl.drivers.pocl import completion
 
-    found = completing.promised()
+    found = completion.promised()
     if os.path.isdir(places.own(places.PENDING)):
-        from kcl.drivers.pocl.jobs import Queue
+        from kcl.drivers.pocl.jobs import JobQueue
 
         with suppress(OSError, CacheFault):
-            queue = Queue(places.own())
+            queue = JobQueue(places.own())
             found += [entry for job in queue.jobs() if (entry := queue.read(job)) is not None]
     return found
 
 
-def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Miss]:
+def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
     """Explain look-ups that were no hits; `history` holds all that are known of."""
     grouped = _grouped(missed)
     asked = [one for one, _times in grouped if _is_explained(one)]
@@ -231,16 +231,16 @@ def told(missed: Sequence[Missed], history: Sequence[Missed]) -> list[Miss]:
     return explained
 
 
-def _grouped(missed: Iterable[Missed]) -> list[tuple[Missed, int]]:
+def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
     """Return the first of the look-ups of each process that say the same, and how many there are."""
-    alike: dict[tuple[str, ...], list[Missed]] = {}
+    alike: dict[tuple[str, ...], list[JournalMiss]] = {}
     for one in missed:
         digest = one.key.digest if one.key else ""
         alike.setdefault((one.process, one.layer, one.kernel, one.outcome, one.reason, digest), []).append(one)
     return [(group[0], len(group)) for group in alike.values()]
 
 
-def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, float]]:
+def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
@@ -253,16 +253,16 @@ def _moments(history: Sequence[Missed]) -> tuple[dict[str, float], dict[str, flo
     return made, begun
 
 
-def _noted(one: Missed) -> Mapping[str, str]:
+def _noted(one: JournalMiss) -> Mapping[str, str]:
     """Return the parameters that the process which missed left in the journal: none for a recipe without any."""
     return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
 
 
-def _is_explained(one: Missed) -> bool:
+def _is_explained(one: JournalMiss) -> bool:
     return one.outcome == "miss" and one.key is not None
 
 
-def _miss(missed: Missed, times: int, explanation: Explanation | None, parameters: Mapping[str, str]) -> Miss:
+def _miss(missed: JournalMiss, times: int, explanation: Explanation | None, parameters: Mapping[str, str]) -> Miss:
     """Describe a look-up by itself; it has no explanation where it was no miss."""
     nearest, changes = (None, ()) if explanation is None else explanation
     often = f" ({times} times)" if times > 1 else ""
@@ -338,7 +338,7 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     return told(asked[-limit:] if limit > 0 else asked, history)
 
 
-def chosen(history: Sequence[Missed], kernel: str | None, every: bool) -> list[Missed]:
+def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> list[JournalMiss]:
     """Return the look-ups to explain: those of a kernel, of the last run that has any.
 
     A kernel is named by its recipe, or with its parameters, as `kcl explain` prints it.

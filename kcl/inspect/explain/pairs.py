@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 
-from kcl.inspect.explain.record import Call, Record, blanked, pieces, referenced
+from kcl.inspect.explain.record import ParsedRecord, RecordedCall, blanked, pieces, referenced
 
 _WIDEST = 64  # calls: no pair shifts a call further than this and the difference in length, since all are priced
 _CHANGED, _UNLIKE = 0.5, 1.4  # what a changed call costs, and what it costs more if nothing is shared
@@ -25,7 +25,7 @@ class Graph:
 
     __slots__ = ("calls", "forms", "meanings", "pieces", "record", "references")
 
-    def __init__(self, record: Record, numbers: dict[object, int]) -> None:
+    def __init__(self, record: ParsedRecord, numbers: dict[object, int]) -> None:
         self.record = record
         self.calls = record.calls
         self.references: list[tuple[int, ...]] = []
@@ -35,7 +35,7 @@ class Graph:
         for call in self.calls:
             self._add(call, numbers)
 
-    def _add(self, call: Call, numbers: dict[object, int]) -> None:
+    def _add(self, call: RecordedCall, numbers: dict[object, int]) -> None:
         own = [(name, text, referenced(text, call.number)) for name, text in call.arguments]
         blank = tuple((name, blanked(text, call.number) if found else text) for name, text, found in own)
         references = tuple(index for _name, _text, found in own for index in found)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcl.base import settings
-from kcl.build.stage import Build, Wanted
-from kcl.cache import flight, layers
+from kcl.build.stage import Build, BuildRequest
+from kcl.cache import layers, process_leads
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
 from kcl.cache.lookup import find
 from kcl.generate import rows
-from kcl.generate.stage import Generate, Given
+from kcl.generate.stage import CallValues, Generate
 from kcl.inspect.explain import Texts, misses, texts_in
 
 
-def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Build]) -> list[str]:
+def lines(kernel: str, generate: Generate, given: CallValues, build: Callable[[], Build]) -> list[str]:
     """Say what each layer holds for a kernel; `build` returns the stage of its context, and is called after a hit."""
     look = find(generate, given)
     found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
@@ -25,7 +25,7 @@ def lines(kernel: str, generate: Generate, given: Given, build: Callable[[], Bui
     if look.value is None:
         reason = "its key needs the source, which the generator layer does not hold"
         return [*found, _sentence(layers.binary(), "not looked up", reason)]
-    stage, wanted = build(), Wanted(look.value.code.text)
+    stage, wanted = build(), BuildRequest(look.value.code.text)
     look = find(stage, wanted)
     found.append(_sentence(layers.binary(), look.outcome, look.reason))
     if look.outcome == "miss":
@@ -41,6 +41,6 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
 
 def _missed(layer: str, kernel: str, key: Key, texts: Texts, lead: str) -> list[str]:
     """Say which process makes an entry now, and what differs from the nearest one."""
-    process = flight.holder(lead)
+    process = process_leads.holder(lead)
     makes = [f"process {process} makes it now"] if process else []
     return [f"    {line}" for line in [*makes, *misses.now(layer, kernel, key, texts)]]

@@ -24,7 +24,7 @@ _PIECES = re.compile(r"\\n|\n|, ")
 _LONG = 40  # characters: the pieces of a longer argument are compared one by one
 
 
-class Call(NamedTuple):
+class RecordedCall(NamedTuple):
     """One call of a record; `number` counts from 1, `place` is the file and the line of the user's code.
 
     The first `positional` arguments are passed by position.
@@ -38,13 +38,13 @@ class Call(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    calls: list[Call]
+    calls: list[RecordedCall]
     result: int
     beside: dict[str, str]
     reached: dict[str, Key]
 
 
-class Record(_Fields):
+class ParsedRecord(_Fields):
     """A record: its calls, the index of the one whose result the recipe returns, -1 where it names none, and the rest.
 
     `beside` holds the facts beside the calls, `reached` what objects lead to, by the digests in their texts.
@@ -66,7 +66,7 @@ class Record(_Fields):
         return {call.place.rpartition(":")[0] for call in self.calls}
 
 
-def read(part: bytes | None) -> Record | None:
+def read(part: bytes | None) -> ParsedRecord | None:
     """Return the record in the part of an entry; None where there is none that can be read."""
     try:
         return parsed(json.loads((part or b"").decode("utf-8", "surrogatepass")))
@@ -74,16 +74,16 @@ def read(part: bytes | None) -> Record | None:
         return None
 
 
-def parsed(described: Mapping[str, Any]) -> Record:
+def parsed(described: Mapping[str, Any]) -> ParsedRecord:
     """Return a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
     calls = [_call(number, call) for number, call in enumerate(described["calls"], 1)]
     number, reached = described.get("result"), described.get("reached", {})
     result = number - 1 if isinstance(number, int) and 0 < number <= len(calls) else -1
     keys = {digest: Key([(str(name), str(text)) for name, text in parts]) for digest, parts in reached.items()}
-    return Record(calls, result, {str(name): str(text) for name, text in described.get("beside", ())}, keys)
+    return ParsedRecord(calls, result, {str(name): str(text) for name, text in described.get("beside", ())}, keys)
 
 
-def named(record: Record, other: Record) -> Record:
+def named(record: ParsedRecord, other: ParsedRecord) -> ParsedRecord:
     """Name the arguments that a record numbers as calls of the same function in another record name them.
 
     Where loopy is not imported nothing tells the names of its parameters, so positional arguments have numbers. A
@@ -96,18 +96,18 @@ def named(record: Record, other: Record) -> Record:
         for place, (name, _text) in enumerate(call.arguments, 1):
             labels.setdefault((call.function, place), set()).add(name)
 
-    def label(call: Call, number: str) -> str:
+    def label(call: RecordedCall, number: str) -> str:
         found = labels.get((call.function, int(number)), set()) if number.isdigit() else set[str]()
         taken = {name for name, _text in call.arguments}
         return next(iter(found)) if len(found) == 1 and not found & taken else number
 
-    def relabelled(call: Call) -> Call:
+    def relabelled(call: RecordedCall) -> RecordedCall:
         return call._replace(arguments=tuple((label(call, name), text) for name, text in call.arguments))
 
-    return Record(list(map(relabelled, record.calls)), *record[1:])
+    return ParsedRecord(list(map(relabelled, record.calls)), *record[1:])
 
 
-def beside(before: Record, after: Record) -> list[Difference]:
+def beside(before: ParsedRecord, after: ParsedRecord) -> list[Difference]:
     """Return what differs beside the calls, by name."""
     one, other = before.beside, after.beside
     return [
@@ -117,26 +117,26 @@ def beside(before: Record, after: Record) -> list[Difference]:
     ]
 
 
-def unlike(before: Record, after: Record) -> int:
+def unlike(before: ParsedRecord, after: ParsedRecord) -> int:
     """Count the functions, arguments and facts that only one of two records has: a measure of distance, fast."""
     return (before.facts - after.facts).total() + (after.facts - before.facts).total()
 
 
-def is_elsewhere(before: Record, after: Record) -> bool:
+def is_elsewhere(before: ParsedRecord, after: ParsedRecord) -> bool:
     """Tell whether the calls of two records stand in other files: those of another program, most likely."""
     return before.files.isdisjoint(after.files) and bool(before.calls and after.calls)
 
 
-def is_akin(before: Record, after: Record) -> bool:
+def is_akin(before: ParsedRecord, after: ParsedRecord) -> bool:
     """Tell whether most of what two records hold is the same, and stands in the same files."""
     size = before.facts.total() + after.facts.total()
     return not is_elsewhere(before, after) and 2 * unlike(before, after) < size
 
 
-def _call(number: int, call: Mapping[str, Any]) -> Call:
+def _call(number: int, call: Mapping[str, Any]) -> RecordedCall:
     place, positional = str(call.get("place", "")), int(call.get("positional", 0))
     arguments = tuple((str(name), str(text)) for name, text in call["arguments"])
-    return Call(number, str(call["function"]), place, arguments, positional)
+    return RecordedCall(number, str(call["function"]), place, arguments, positional)
 
 
 def referenced(text: str, number: int) -> tuple[int, ...]:

@@ -22,11 +22,11 @@ from kcl.base.settings import trust
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
-from kcl.caches.late_switches import Late
+from kcl.caches.late_switches import LateSwitch
 from kcl.errors import DamagedEntry
 from kcl.inspect.history import records, runs
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merged
-from kcl.inspect.history.runs import Ran, Used
+from kcl.inspect.history.runs import EntryUse, RunRecord
 
 if sys.platform == "win32":
     import msvcrt
@@ -39,7 +39,7 @@ _ROWS, _USES, _MISSED, _LATE = 10_000, 20_000, 1024, 64
 AGE = 7 * 86400.0  # seconds: so long a late switch is told
 
 
-class Row(NamedTuple):
+class DayRow(NamedTuple):
     """What a kernel did in a layer on a day: "2026-03-31", of older rows the month alone or "earlier"."""
 
     day: str
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     counters: Counters
 
 
-class Missed(NamedTuple):
+class JournalMiss(NamedTuple):
     """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
 
     The key is that of the row that was made; where none was, the one that was looked for. `texts` are the parts of an
@@ -75,7 +75,7 @@ class Note(NamedTuple):
 
     time: float
     driver: str
-    late: Late
+    late: LateSwitch
 
 
 class _Lines(NamedTuple):
@@ -87,10 +87,10 @@ class _Lines(NamedTuple):
     def rows(self) -> Rows:
         return {tuple(row[:3]): dict(zip(COUNTERS, row[3:], strict=True)) for row in json.loads(self.rest[0])}
 
-    def uses(self) -> dict[str, Used]:
-        return {digest: Used(*pair) for digest, pair in json.loads(self.rest[1]).items()}
+    def uses(self) -> dict[str, EntryUse]:
+        return {digest: EntryUse(*pair) for digest, pair in json.loads(self.rest[1]).items()}
 
-    def missed(self) -> list[Missed]:
+    def missed(self) -> list[JournalMiss]:
         document = json.loads(self.rest[2])
         parts = [Part(*part) for part in document["parts"]]
         told = document.get("texts", {})  # of an earlier kcl there are none
@@ -99,10 +99,10 @@ class _Lines(NamedTuple):
             key = None if fields[6] is None else Key(parts[index] for index in fields[6])
             texts = {name: text.encode() for name, text in told.get(str(number), {}).items()}
             late = [*fields[9:11], *(0.0, None)[len(fields[9:11]) :]]  # an earlier kcl left none, or the first alone
-            found.append(Missed._make([*fields[:6], key, *fields[7:9], texts, *late]))
+            found.append(JournalMiss._make([*fields[:6], key, *fields[7:9], texts, *late]))
         return found
 
-    def ran(self) -> list[Ran]:
+    def ran(self) -> list[RunRecord]:
         """Return the processes that are known of: the one that wrote it, or those of the last runs."""
         told = json.loads(self.rest[3]) if len(self.rest) > 3 else []  # of an earlier kcl there are none
         tallies = merged({(layer, kernel): row} for (_day, layer, kernel), row in self.rows().items())
@@ -111,7 +111,7 @@ class _Lines(NamedTuple):
 
     def late(self) -> list[Note]:
         told = json.loads(self.rest[5]) if len(self.rest) > 5 else []  # of an earlier kcl there are none
-        return [Note(moment, driver, Late(*fields)) for moment, driver, *fields in told]
+        return [Note(moment, driver, LateSwitch(*fields)) for moment, driver, *fields in told]
 
 
 def flush() -> None:
@@ -133,29 +133,29 @@ def totals() -> dict[str, Counters]:
     return merged(lines.head["totals"] for lines in _read())
 
 
-def rows() -> list[Row]:
+def rows() -> list[DayRow]:
     """Return the counters by day, layer and kernel, oldest first."""
     found: Rows = merged(lines.rows() for lines in _read())
-    return [Row(*place, found[place]) for place in sorted(found, key=lambda place: (place[0] != EARLIER, place))]
+    return [DayRow(*place, found[place]) for place in sorted(found, key=lambda place: (place[0] != EARLIER, place))]
 
 
-def uses() -> dict[str, Used]:
+def uses() -> dict[str, EntryUse]:
     """Return how often each entry was used, by the first `DIGITS` digits of its digest."""
     return runs.merged_uses(lines.uses() for lines in _read())
 
 
-def use(uses: Mapping[str, Used], digest: str) -> Used:
+def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
     """Return how often the entry with a digest was used; no time where it never was."""
     return uses.get(digest[:DIGITS], runs.UNUSED)
 
 
-def last_misses() -> list[Missed]:
+def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, those of this process included."""
     found = [missed for lines in _read() for missed in lines.missed()]
     return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
 
 
-def last_run(driver: str | None = None) -> list[Ran]:
+def last_run(driver: str | None = None) -> list[RunRecord]:
     """Return the processes of the last run of a driver, or of any; empty where none is known."""
     return runs.last(_ran(), driver)
 
@@ -173,9 +173,9 @@ def late() -> list[Note]:
     return _late(_read())
 
 
-def of_this_run() -> list[Missed]:
+def of_this_run() -> list[JournalMiss]:
     """Return the look-ups of this process that were no hits and are not written yet."""
-    return [Missed(*fields) for fields in records.missed(events.noted())]
+    return [JournalMiss(*fields) for fields in records.missed(events.noted())]
 
 
 def fault() -> str:
@@ -197,7 +197,7 @@ def reset() -> None:
                 store.delete(place)
 
 
-def _ran() -> list[Ran]:
+def _ran() -> list[RunRecord]:
     return [one for lines in _read() for one in lines.ran()]
 
 

@@ -43,7 +43,7 @@ Counters = dict[str, float]
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 
 
-class Run:
+class ProcessName:
     """The name of this process in the journal, and its process id."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Run:
     after_fork = __init__
 
 
-_run = process.own(Run)
+_run = process.own(ProcessName)
 
 
 def write(remarks: Sequence[str] = (), late: Iterable[tuple[Any, ...]] = ()) -> bool:
@@ -96,7 +96,7 @@ def put(
     told: Mapping[str, Sequence[Any]] = {},
     late: Iterable[Sequence[Any]] = (),
 ) -> None:
-    """Write a record; `missed` has the fields of `kcl.inspect.history.journal.Missed`."""
+    """Write a record; `missed` has the fields of `kcl.inspect.history.journal.JournalMiss`."""
     # Two records are never the same bytes, or one of them would not count.
     head = {"format": FORMAT, "id": os.urandom(8).hex(), "sources": sources, "totals": totals}
     counted = [[*place, *(row[name] for name in COUNTERS)] for place, row in rows.items()]
@@ -111,8 +111,8 @@ def put(
     kept.put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
 
 
-def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
-    """Return look-ups of this process that were no hits, with the fields of `kcl.inspect.history.journal.Missed`."""
+def missed(noted: Iterable[events.MissNote]) -> list[tuple[Any, ...]]:
+    """Return look-ups of this process that were no hits, with the fields of `journal.JournalMiss`."""
     run, driver = _run(), driver_name()
     return [
         (
@@ -123,7 +123,7 @@ def missed(noted: Iterable[events.Noted]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _ran(found: events.Collected) -> list[Any]:
+def _ran(found: events.Collection) -> list[Any]:
     """Name this process, and say when its first look-up began and its last one ended at the latest."""
     run, ended = _run(), time.time()
     began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import Remembered
+from kcl.cache.run_memo import RunMemo
 from kcl.cache.stores.base import digest_of
 from kcl.generate import advice
 from kcl.inspect.history import journal
 
 if TYPE_CHECKING:
-    from kcl.generate.stage import Stored
+    from kcl.generate.stage import NewRow
 
 TOLERATED = 5  # runs
 _ROWS = 32
 
 
-def missed(stored: Stored) -> None:
+def missed(stored: NewRow) -> None:
     """Note that the code of a kernel was made in this run; raises nothing."""
     try:
         _missed(stored)
@@ -38,9 +38,9 @@ def missed(stored: Stored) -> None:
         pass  # another kcl has left something else
 
 
-def _missed(stored: Stored) -> None:
+def _missed(stored: NewRow) -> None:
     parts = [Part("recipe", stored.recipe), *(Part(f"parameter {name}", text) for name, text in stored.parameters)]
-    remembered = Remembered(places.RESTLESS, Key(parts))
+    remembered = RunMemo(places.RESTLESS, Key(parts))
     left = remembered.read()
     text = hashlib.sha256(repr(sorted(stored.texts.items())).encode()).hexdigest()
     runs, rows = 1, [*left.get("rows", ()), *stored.places][-_ROWS:]

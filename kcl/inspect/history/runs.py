@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcl.base.events import Asked
+from kcl.base.events import Consumer
 from kcl.inspect.history.records import COUNTERS, Counters, merged
 
 _DRIVERS = 32
@@ -18,7 +18,7 @@ _USES = 20_000  # entries that are named in all runs that are kept
 Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
 
 
-class Used(NamedTuple):
+class EntryUse(NamedTuple):
     """How often an entry was a hit, when last, in seconds since the epoch, and the seconds that this took and saved."""
 
     uses: int
@@ -27,10 +27,10 @@ class Used(NamedTuple):
     saved: float = 0.0
 
 
-UNUSED = Used(0, 0.0)
+UNUSED = EntryUse(0, 0.0)
 
 
-class Ran(NamedTuple):
+class RunRecord(NamedTuple):
     """What one process did: its name in the journal, the file that it ran, its counters, and the entries that it used.
 
     `began`, with the first look-up, and `ended` are in seconds since the epoch. `uses` is by the first digits of the
@@ -44,46 +44,48 @@ class Ran(NamedTuple):
     began: float
     ended: float
     tallies: Tallies
-    uses: dict[str, Used]
+    uses: dict[str, EntryUse]
     remarks: Sequence[str] = ()
-    asked: Mapping[str, Asked] = {}
+    asked: Mapping[str, Consumer] = {}
 
 
-def packed(ran: Ran) -> list[Any]:
+def packed(ran: RunRecord) -> list[Any]:
     """Write a process as a value of JSON."""
     tallies = [[*place, *(row[name] for name in COUNTERS)] for place, row in ran.tallies.items()]
     return [*ran[:5], tallies, ran.uses]
 
 
-def told(ran: Ran) -> list[Any]:
+def told(ran: RunRecord) -> list[Any]:
     """Write what a process says beside its counters as a value of JSON."""
     return [ran.remarks, ran.asked]
 
 
-def unpacked(fields: list[Any], tallies: Tallies, uses: dict[str, Used], told: Sequence[Any] = ((), {})) -> Ran:
+def unpacked(
+    fields: list[Any], tallies: Tallies, uses: dict[str, EntryUse], told: Sequence[Any] = ((), {})
+) -> RunRecord:
     """Read a process; where it has no counters and uses of its own it has the given ones."""
     if len(fields) > 5:
         tallies = {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in fields[5]}
-        uses = {digest: Used(*used) for digest, used in fields[6].items()}
+        uses = {digest: EntryUse(*used) for digest, used in fields[6].items()}
     name, driver, pid, began, ended = fields[:5]
     remarks, asked = told
-    named = {digest: Asked(kernel, tuple(parameters)) for digest, (kernel, parameters) in asked.items()}
-    return Ran(name, driver, pid, began, ended, tallies, uses, remarks, named)
+    named = {digest: Consumer(kernel, tuple(parameters)) for digest, (kernel, parameters) in asked.items()}
+    return RunRecord(name, driver, pid, began, ended, tallies, uses, remarks, named)
 
 
-def merged_uses(found: Iterable[Mapping[str, Used]]) -> dict[str, Used]:
+def merged_uses(found: Iterable[Mapping[str, EntryUse]]) -> dict[str, EntryUse]:
     """Add up the uses of the same entries."""
-    total: dict[str, Used] = {}
+    total: dict[str, EntryUse] = {}
     for digest, used in (pair for uses in found for pair in uses.items()):
         count, last, seconds, saved = total.get(digest, UNUSED)
-        total[digest] = Used(count + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
+        total[digest] = EntryUse(count + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
     return total
 
 
-def last(found: Iterable[Ran], driver: str | None = None) -> list[Ran]:
+def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecord]:
     """Return the processes of the last run of a driver, or of any, the one that ended last first."""
     ordered = sorted(_whole(found), key=lambda one: -one.ended)
-    run: list[Ran] = []
+    run: list[RunRecord] = []
     for one in ordered:
         if not run and driver in (None, one.driver):
             run, begin = [one], one.began
@@ -93,9 +95,9 @@ def last(found: Iterable[Ran], driver: str | None = None) -> list[Ran]:
     return run
 
 
-def kept(found: Iterable[Ran]) -> list[Ran]:
+def kept(found: Iterable[RunRecord]) -> list[RunRecord]:
     """Return the last runs of the drivers that ran last: what a record of many keeps."""
-    found, kept, room = list(found), list[Ran](), _USES
+    found, kept, room = list(found), list[RunRecord](), _USES
     newest = {one.driver: one.ended for one in sorted(found, key=lambda one: one.ended)}
     for driver in sorted(newest, key=lambda one: -newest[one])[:_DRIVERS]:
         run = last(found, driver)
@@ -106,9 +108,9 @@ def kept(found: Iterable[Ran]) -> list[Ran]:
     return kept
 
 
-def _whole(found: Iterable[Ran]) -> Iterable[Ran]:
+def _whole(found: Iterable[RunRecord]) -> Iterable[RunRecord]:
     """Add up what one process wrote in several records."""
-    whole: dict[str, Ran] = {}
+    whole: dict[str, RunRecord] = {}
     for one in found:
         before = whole.get(one.name)
         if before is None:
@@ -117,5 +119,5 @@ def _whole(found: Iterable[Ran]) -> Iterable[Ran]:
         tallies, uses = merged([before.tallies, one.tallies]), merged_uses([before.uses, one.uses])
         began, ended = min(before.began, one.began), max(before.ended, one.ended)
         remarks = max(before, one, key=lambda each: each.ended).remarks
-        whole[one.name] = Ran(*before[:3], began, ended, tallies, uses, remarks, {**one.asked, **before.asked})
+        whole[one.name] = RunRecord(*before[:3], began, ended, tallies, uses, remarks, {**one.asked, **before.asked})
     return whole.values()

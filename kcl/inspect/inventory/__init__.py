@@ -22,7 +22,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
-from kcl.inspect.inventory.listing import KINDS, Recipe, Summary
+from kcl.inspect.inventory.listing import KINDS, RecipeSummary, Summary
 
 _HEAD = 4096  # holds most headers; what is longer is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
@@ -35,7 +35,7 @@ HIDDEN = frozenset({*LEADING, PROOFS})  # the kinds that a listing does not show
 _SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of that
 
 
-class Listed:
+class ListedEntry:
     """An entry by its header: `sizes` are those of its parts, `size` that of the whole in bytes.
 
     `modified` is in seconds since the epoch: of a file when it was written, of a row when the entry was made.
@@ -116,14 +116,14 @@ class Listed:
         )
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> RecipeSummary:
         """What made generated code; nothing of any other entry, and as far as the entry says it."""
         try:
             recipe = self.metadata.get("recipe", {})
             dtypes = {name: dtype for name, _kind, dtype, _required in self.metadata["arguments"] if dtype}
-            return Recipe(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
+            return RecipeSummary(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
         except (KeyError, TypeError, ValueError, AttributeError):
-            return Recipe()
+            return RecipeSummary()
 
 
 def led_by(key: Key) -> list[str]:
@@ -132,7 +132,7 @@ def led_by(key: Key) -> list[str]:
     return [key.digest, *base]
 
 
-def launched(one: Listed | Entry) -> tuple[str, str]:
+def launched(one: ListedEntry | Entry) -> tuple[str, str]:
     """Return the digest of the OpenCL C, and which of its kernels are launched: an invoker is for these."""
     program = one.metadata.get("program")  # an earlier kcl said so in the key of a program alone
     return program or dict(one.key.parts).get("source", ""), repr(one.metadata.get("kernels"))
@@ -172,13 +172,13 @@ def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
     return found
 
 
-def common(recipes: Sequence[Recipe]) -> Recipe:
+def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
     """Return what recipes have in common: what made a program, of which several entries hold the code."""
     first, *rest = recipes
     if not rest:
         return first
     same = [name for name in first._fields if all(getattr(one, name) == getattr(first, name) for one in rest)]
-    return Recipe(**{name: getattr(first, name) for name in same})
+    return RecipeSummary(**{name: getattr(first, name) for name in same})
 
 
 def entries(
@@ -186,7 +186,7 @@ def entries(
     faults: list[Fault] | None = None,
     all_rows: bool = False,
     kernels: Collection[str] | None = None,
-) -> Iterator[Listed]:
+) -> Iterator[ListedEntry]:
     """Yield what lies in the layers, all of them where none is named; what cannot be read is added to `faults`.
 
     Of the generator layer only the rows that hold code are yielded, unless `all_rows` asks for those that lead there.
@@ -304,7 +304,9 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> list[Summa
     return [found for _stamp, found in known.values()]
 
 
-def _headers(layer: str, store: layers.Files, faults: list[Fault], named: Collection[str] | None) -> Iterator[Listed]:
+def _headers(
+    layer: str, store: layers.Files, faults: list[Fault], named: Collection[str] | None
+) -> Iterator[ListedEntry]:
     """Read headers, of all entries or of those with the named addresses."""
     try:
         for address in store.scan() if named is None else named:
@@ -319,7 +321,7 @@ def _headers(layer: str, store: layers.Files, faults: list[Fault], named: Collec
         faults.append(Fault(layer, store.location, str(error)))
 
 
-def _header(layer: str, store: layers.Files, address: str) -> Listed | None:
+def _header(layer: str, store: layers.Files, address: str) -> ListedEntry | None:
     found = store.head(address, _HEAD)
     if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
         found = store.head(address, header_end(found[1]))
@@ -330,8 +332,8 @@ def _where(store: layers.Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
 
 
-def _listed(layer: str, address: str, stat: Stat, head: bytes) -> Listed:
+def _listed(layer: str, address: str, stat: Stat, head: bytes) -> ListedEntry:
     key, metadata, sizes = peek(head, stat.size)
     created = metadata.get("created")
     made = float(created) if isinstance(created, (int, float)) else 0.0
-    return Listed(layer, address, key, metadata, sizes, stat.size, stat.used or made)
+    return ListedEntry(layer, address, key, metadata, sizes, stat.size, stat.used or made)

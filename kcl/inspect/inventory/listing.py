@@ -33,7 +33,7 @@ _SETTLED = 2_000_000_000  # ns: a place that changed so lately can change again 
 Stamp = list[int]
 
 
-class Recipe(NamedTuple):
+class RecipeSummary(NamedTuple):
     """What made generated code: file and line of the recipe, its parameters, and the dtypes of the arguments.
 
     The parameters are texts by name, and so are the dtypes, as numpy writes them ("<f4").
@@ -61,7 +61,7 @@ class Summary(NamedTuple):
     built: float
     seconds: float
     program: str = ""
-    recipe: Recipe = Recipe()
+    recipe: RecipeSummary = RecipeSummary()
 
     @property
     def digest(self) -> str:
@@ -149,7 +149,7 @@ def _recipe(found: Summary, dtypes: dict[str, int]) -> str:
 def _decoded(layer: str, document: dict[str, list[Any]]) -> Known:
     devices = document["devices"]
     recipes = [
-        (kernel, Recipe(site, parameters, document["dtypes"][number]))
+        (kernel, RecipeSummary(site, parameters, document["dtypes"][number]))
         for kernel, site, parameters, number in document["recipes"]
     ]
     known: Known = {}

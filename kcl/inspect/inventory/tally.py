@@ -13,7 +13,7 @@ from contextlib import suppress
 from kcl.base import settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import Remembered
+from kcl.cache.run_memo import RunMemo
 from kcl.cache.stores.database import Database
 from kcl.caches import contents
 from kcl.caches.contents import Contents
@@ -41,7 +41,7 @@ def of_layer(name: str) -> Contents:
 def of(layer: str, store: layers.Files) -> Contents:
     """Count the entries of a store as a listing does; where nothing has changed, it is not asked. Raises nothing."""
     stamp = listing.stamp_of(store.location)
-    memo = Remembered(places.LISTING, Key([Part("tally", store.location)]))
+    memo = RunMemo(places.LISTING, Key([Part("tally", store.location)]))
     known = memo.read() if stamp else {}
     if stamp and known.get("stamp") == stamp:
         return Contents(*known["contents"])

@@ -21,15 +21,15 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.build import results, shapes
 from kcl.build.bind import launcher_of
-from kcl.build.program_key import Slot
+from kcl.build.program_key import ProgramSlot
 from kcl.build.stage import Build
 from kcl.cache.entry import Entry
-from kcl.code import Ready
+from kcl.code import LaunchableCode
 from kcl.errors import CacheFault, UnknownInput
 from kcl.generate import rows
 from kcl.inspect import inventory
-from kcl.inspect.explain import Known, Texts, changes
-from kcl.inspect.verify.rebuilding import DIFFERENT, FINE, SOURCE, UNCOMPARED, Outcome, Task
+from kcl.inspect.explain import Candidate, Texts, changes
+from kcl.inspect.verify.rebuilding import DIFFERENT, FINE, SOURCE, UNCOMPARED, RebuildOutcome, RebuildTask
 from kcl.launch import Launcher
 
 
@@ -40,46 +40,50 @@ class NotComparable(Exception):
 def main(way: str, folder: str, start: str) -> None:
     """Do the tasks of a folder in one way, from a number on."""
     with open(os.path.join(folder, "tasks.json"), encoding="utf-8") as stream:
-        tasks = [Task(*fields) for fields in json.load(stream)]
+        tasks = [RebuildTask(*fields) for fields in json.load(stream)]
     with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as log:
         for number, task in enumerate(tasks[int(start) :], int(start)):
             try:
                 outcome = _source(task, folder, number) if way == SOURCE else _binary(task, folder, number)
-            except (NotComparable, shapes.Unknown) as error:
-                outcome = Outcome(UNCOMPARED, str(error))
+            except (NotComparable, shapes.UnknownArgument) as error:
+                outcome = RebuildOutcome(UNCOMPARED, str(error))
             except Exception as error:
-                outcome = Outcome(UNCOMPARED if way == SOURCE else DIFFERENT, _words(error))
+                outcome = RebuildOutcome(UNCOMPARED if way == SOURCE else DIFFERENT, _words(error))
             log.write(json.dumps(outcome) + "\n")
             log.flush()
 
 
-def _source(task: Task, folder: str, number: int) -> Outcome:
+def _source(task: RebuildTask, folder: str, number: int) -> RebuildOutcome:
     """Build from source, launch twice, and keep the results."""
     build, ready, slot, entry = _prepared(task)
     launcher = launcher_of(ready, build.from_source(ready.code.text))
     computed = _run(launcher, slot, entry)
     again = results.difference(computed, _run(launcher, slot, entry))
     if again:
-        return Outcome(UNCOMPARED, f"the kernel differs from itself: {again}")
+        return RebuildOutcome(UNCOMPARED, f"the kernel differs from itself: {again}")
     kept: dict[str, Any] = {f"_{name}": array for name, array in computed.items()}
     np.savez(os.path.join(folder, f"{number}.npz"), **kept)
-    return Outcome(FINE)
+    return RebuildOutcome(FINE)
 
 
-def _binary(task: Task, folder: str, number: int) -> Outcome:
+def _binary(task: RebuildTask, folder: str, number: int) -> RebuildOutcome:
     """Load the stored binary, launch it, and compare with the results that were kept."""
     path = os.path.join(folder, f"{number}.npz")
     if not os.path.exists(path):
-        return Outcome(UNCOMPARED)
+        return RebuildOutcome(UNCOMPARED)
     with np.load(path) as kept:
         expected = {name[1:]: kept[name] for name in kept}
     build, ready, slot, entry = _prepared(task)
     launcher = launcher_of(ready, build.made_of(ready.code.text, [slot], [entry]))
     said = results.difference(_run(launcher, slot, entry), expected)
-    return Outcome(DIFFERENT, f"it computes something else than its source: {said}") if said else Outcome(FINE)
+    return (
+        RebuildOutcome(DIFFERENT, f"it computes something else than its source: {said}")
+        if said
+        else RebuildOutcome(FINE)
+    )
 
 
-def _prepared(task: Task) -> tuple[Build, Ready, Slot, Entry]:
+def _prepared(task: RebuildTask) -> tuple[Build, LaunchableCode, ProgramSlot, Entry]:
     try:
         entry = inventory.read(settings.BINARY, task.address)
         ready = rows.ready(inventory.read(settings.GENERATOR, task.row), task.directory)
@@ -89,7 +93,7 @@ def _prepared(task: Task) -> tuple[Build, Ready, Slot, Entry]:
     return build, ready, slot, entry
 
 
-def _build(entry: Entry, ready: Ready) -> tuple[Build, Slot]:
+def _build(entry: Entry, ready: LaunchableCode) -> tuple[Build, ProgramSlot]:
     """Return a context on the device that the entry is for; what it would be built of must be what its key says."""
     other = None
     for device in [device for platform in cl.get_platforms() for device in _devices(platform)]:
@@ -107,7 +111,7 @@ def _build(entry: Entry, ready: Ready) -> tuple[Build, Slot]:
         other = slot
     if other is None:
         raise NotComparable("its device is not here")
-    before = Known(entry.key, 0.0, entry.metadata, Texts)
+    before = Candidate(entry.key, 0.0, entry.metadata, Texts)
     raise NotComparable("; ".join(change.sentence for change in changes(before, other.key, Texts())))
 
 
@@ -118,7 +122,7 @@ def _devices(platform: cl.Platform) -> list[cl.Device]:
         return []
 
 
-def _run(launcher: Launcher, slot: Slot, entry: Entry) -> results.Arrays:
+def _run(launcher: Launcher, slot: ProgramSlot, entry: Entry) -> results.Arrays:
     queue = cl.CommandQueue(launcher.program.build.context, slot.device)
     return results.run(launcher, queue, shapes.made(queue, entry.metadata["launch"]))
 

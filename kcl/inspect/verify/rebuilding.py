@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kcl.base import settings
 from kcl.cache import places
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Listed
+from kcl.inspect.inventory import ListedEntry
 
 SOURCE, BINARY = "source", "binary"
 FINE, DIFFERENT, UNCOMPARED = "fine", "different", "not comparable"
@@ -33,14 +33,14 @@ _SECONDS, _SECONDS_EACH = 60.0, 30.0
 _HOME = os.path.dirname(settings.PACKAGE)  # where the package kcl lies
 
 
-class Outcome(NamedTuple):
+class RebuildOutcome(NamedTuple):
     """What became of a task in one way, or of a program in both."""
 
     verdict: str
     reason: str = ""
 
 
-class Task(NamedTuple):
+class RebuildTask(NamedTuple):
     """What a child is told: the addresses of a program and of the row with its invoker, and where headers may lie."""
 
     address: str
@@ -48,7 +48,7 @@ class Task(NamedTuple):
     directory: str
 
 
-def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[tuple[Listed, Outcome]]:
+def compare(programs: Sequence[ListedEntry], rows: Iterable[ListedEntry]) -> list[tuple[ListedEntry, RebuildOutcome]]:
     """Build and launch each program from its source and from its stored binary, and compare what they compute."""
     tasks, compared = _tasks(programs, rows)
     with tempfile.TemporaryDirectory(prefix=places.VERIFYING) as folder:
@@ -62,8 +62,8 @@ def compare(programs: Sequence[Listed], rows: Iterable[Listed]) -> list[tuple[Li
 
 
 def _tasks(
-    programs: Sequence[Listed], rows: Iterable[Listed]
-) -> tuple[list[tuple[Listed, Task]], list[tuple[Listed, Outcome]]]:
+    programs: Sequence[ListedEntry], rows: Iterable[ListedEntry]
+) -> tuple[list[tuple[ListedEntry, RebuildTask]], list[tuple[ListedEntry, RebuildOutcome]]]:
     """Find the row of each program by its source; what has none, or was never launched, is not comparable."""
     invokers = {inventory.launched(row): row for row in rows}
     tasks, compared = [], []
@@ -71,24 +71,24 @@ def _tasks(
         row = invokers.get(inventory.launched(program))
         is_launched = isinstance(program.metadata.get("launch"), dict)
         if row is None:
-            compared.append((program, Outcome(UNCOMPARED, _NO_INVOKER if is_launched else _NO_RECIPE)))
+            compared.append((program, RebuildOutcome(UNCOMPARED, _NO_INVOKER if is_launched else _NO_RECIPE)))
         elif not is_launched:
-            compared.append((program, Outcome(UNCOMPARED, _NO_LAUNCH.format(program.kernel))))
+            compared.append((program, RebuildOutcome(UNCOMPARED, _NO_LAUNCH.format(program.kernel))))
         else:
-            tasks.append((program, Task(program.address, row.address, os.getcwd())))
+            tasks.append((program, RebuildTask(program.address, row.address, os.getcwd())))
     return tasks, compared
 
 
-def _run(way: str, folder: str, count: int) -> list[Outcome]:
+def _run(way: str, folder: str, count: int) -> list[RebuildOutcome]:
     """Do all tasks in one way, in as many children as it takes."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RebuildOutcome] = []
     while len(outcomes) < count:
         ended = _child(way, folder, len(outcomes), count)
         outcomes = _read(way, folder)
         if len(outcomes) < count:
             verdict = UNCOMPARED if way == SOURCE else DIFFERENT
             what = "built from source it" if way == SOURCE else "the stored binary, but not its source,"
-            outcomes.append(Outcome(verdict, f"{what} {ended}"))
+            outcomes.append(RebuildOutcome(verdict, f"{what} {ended}"))
             with open(_log(way, folder), "a", encoding="utf-8") as stream:
                 stream.write(f"\n{json.dumps(outcomes[-1])}\n")
     return outcomes
@@ -121,12 +121,12 @@ def _log(way: str, folder: str) -> str:
     return os.path.join(folder, f"{way}.log")
 
 
-def _read(way: str, folder: str) -> list[Outcome]:
+def _read(way: str, folder: str) -> list[RebuildOutcome]:
     """Return the outcomes in the log, in order."""
     found = []
     with suppress(FileNotFoundError):
         with open(_log(way, folder), encoding="utf-8") as stream:
             for line in stream:
                 with suppress(ValueError):  # a child may have died in the middle of a line
-                    found.append(Outcome(*json.loads(line)))
+                    found.append(RebuildOutcome(*json.loads(line)))
     return found

@@ -12,7 +12,7 @@ from typing import Any
 
 from kcl.record.callables.classes import attributes
 from kcl.record.callables.plain import name_of
-from kcl.record.callables.unknown import refuse
+from kcl.record.callables.unkeyable import refuse
 
 Encode = Callable[[Any], str]  # the text of any value
 

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions, unknown
+from kcl.record.callables import distributions, unkeyable
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
 from kcl.record.callables.modules import Modules
 from kcl.record.callables.notes import Notes
@@ -170,7 +170,7 @@ class Chains:
             self.followed.add((0, path, (module,)))
             if path != module:
                 self.notes.add(f"{scope} {path} in {label}", f"module {module}")
-        if module == "sys" and attributes and attributes[0] in unknown.MACHINE:
+        if module == "sys" and attributes and attributes[0] in unkeyable.MACHINE:
             self.notes.add(f"{dotted} in {label}", self.encoder.encode(getattr(sys, attributes[0])))
         elif whose.kind in (DISTRIBUTION, PYTHON) and attributes:
             self.patched(module, attributes, dotted, label)
@@ -199,7 +199,7 @@ class Chains:
 
     def imported(self, reference: Reference, names: dict[str, Any], label: str) -> None:
         """Take note of an import statement in a function, or of what is taken from the module it binds."""
-        if reference.name in self.unloaded and not reference.level and unknown.verdict(reference.dotted) is None:
+        if reference.name in self.unloaded and not reference.level and unkeyable.verdict(reference.dotted) is None:
             return
         module = reference.module(_package(names))
         if sys.modules.get(module, MISSING) is None:

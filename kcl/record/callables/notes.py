@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions, unknown
+from kcl.record.callables import distributions, unkeyable
 from kcl.record.callables.distributions import DISTRIBUTION, KCL, USER, Owner
 from kcl.record.callables.plain import label_of
 from kcl.record.callables.references import Reference
@@ -58,7 +58,7 @@ class Notes:
 
     def judge(self, dotted: str) -> None:
         """Refuse a name of a library whose result no key can hold."""
-        reason = unknown.verdict(dotted)
+        reason = unkeyable.verdict(dotted)
         if reason is not None:
             self.refuse(reason)
 

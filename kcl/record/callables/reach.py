@@ -20,7 +20,7 @@ from kcl.errors import UnknownInput
 from kcl.record.callables import distributions
 from kcl.record.callables.distributions import GENERATORS
 from kcl.record.callables.references import POSITIONS, READERS
-from kcl.record.callables.walk import Excusing, Walk, distribution
+from kcl.record.callables.walk import LenientEncoder, Walk, distribution
 from kcl.record.evidence import PARAMETER
 
 FORMAT = "2"  # of the direct key: a change of its meaning changes this
@@ -34,7 +34,7 @@ _FIELDS = frozenset({"dataclasses", "dataclasses.fields"})
 _GENERATORS = frozenset(GENERATORS)
 
 
-class Reached(NamedTuple):
+class Reach(NamedTuple):
     """What decides a recipe's outcome."""
 
     parts: tuple[Part, ...]
@@ -49,7 +49,7 @@ def reach(
     function: Callable[..., object],
     arguments: Mapping[str, object],
     excused: Callable[[str], bool] | None = None,
-) -> Reached:
+) -> Reach:
     """Find what decides the outcome of ``function(**arguments)`` at this moment, without calling it.
 
     Raises UnknownInput, naming function, line and cure, where that cannot be known, unless ``excused`` returns true
@@ -61,7 +61,7 @@ def reach(
     walk = Walk(function.__qualname__, root, excused)
     try:
         walk.recipe(function, frozenset(arguments))
-        if isinstance(walk.encoder, Excusing):
+        if isinstance(walk.encoder, LenientEncoder):
             walk.encoder.strict = True
         for name, value in arguments.items():
             walk.notes.add(PARAMETER + name, walk.encoder.encode(value))
@@ -81,14 +81,14 @@ def _can_use_loopy(front_ends: frozenset[str]) -> bool:
     return "loopy" in front_ends or "opencl" not in front_ends
 
 
-def _reached(walk: Walk, directory: str) -> Reached:
+def _reached(walk: Walk, directory: str) -> Reach:
     front_ends = frozenset(walk.notes.front_ends)
     can_use_loopy = _can_use_loopy(front_ends)
     head = _HEAD if can_use_loopy else _HEAD[:2]
     tail = [
         distribution(name) for name in sorted(walk.notes.reached | _GENERATORS if can_use_loopy else walk.notes.reached)
     ]
-    return Reached(
+    return Reach(
         (*head, *walk.notes.parts, *tail),
         lambda: _texts(walk),
         front_ends,

@@ -21,7 +21,7 @@ from kcl.errors import UnknownInput
 from kcl.record.callables.classes import HEAP, SLOTS, attributes, enum_type, is_plain
 from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, name_of, rank
 from kcl.record.callables.readings import digest
-from kcl.record.callables.unknown import refuse
+from kcl.record.callables.unkeyable import refuse
 
 _LATER = 1 << 60
 _NO_ORDER = ""  # in the place of the text of an element that has none

@@ -28,7 +28,7 @@ _MAKERS = frozenset({"builtins", "types"})
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
-class Excusing(values.Encoder):
+class LenientEncoder(values.Encoder):
     """Names the type alone of what cannot be known and is excused; not while it is strict."""
 
     def __init__(self, walker: values.Walker, excused: Callable[[str], bool]) -> None:
@@ -51,7 +51,7 @@ class Walk:
     def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
         self.directory = directory
         self.notes = Notes(name, excused)
-        self.encoder = values.Encoder(self) if excused is None else Excusing(self, excused)
+        self.encoder = values.Encoder(self) if excused is None else LenientEncoder(self, excused)
         self.chains = Chains(self.notes, self.encoder)
         self.sources: list[tuple[str, object]] = []  # names of parts and what they were made of
         self.names: dict[int, tuple[object, str]] = {}  # id of a function, class or module -> itself, its text

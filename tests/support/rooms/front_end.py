@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from kcl.code import Argument, Code, Invoker, ProgramText
-from kcl.generate.frontends import Open, Row
+from kcl.generate.frontends import FrontEndRow, OpenArguments
 
 INVOKER = """
 def invoke(kernels, queue, allocator=None, wait_for=None, out_host=None, *, x, y):
@@ -42,7 +42,7 @@ class PolynomialResult:
 
     def open(self, _dtypes):
         """Return that nothing is open."""
-        return Open((), (), ("x", "y"), {})
+        return OpenArguments((), (), ("x", "y"), {})
 
     def follows(self, _dtypes, _needed):
         """Return True: no dtype makes a difference."""
@@ -65,4 +65,4 @@ def accept(result, _recipe):
     return PolynomialResult(result) if isinstance(result, Polynomial) else None
 
 
-ROW = Row("polynomial", __name__, __name__, False)
+ROW = FrontEndRow("polynomial", __name__, __name__, False)

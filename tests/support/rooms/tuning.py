@@ -8,7 +8,7 @@ from kcl.base.settings import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Made, Stage
+from kcl.cache.lookup import Look, Product, Stage
 from kcl.cache.stores.directory import Directory
 
 
@@ -17,7 +17,7 @@ def folder():
     return os.path.join(option.folder("kcl"), "tuning")
 
 
-ROW = layers.Row("tuning", {}, ("kcl", "tuning"), folder, lambda: ([Directory(folder(), notes_use=True)], []))
+ROW = layers.LayerRow("tuning", {}, ("kcl", "tuning"), folder, lambda: ([Directory(folder(), notes_use=True)], []))
 
 
 class Place:
@@ -56,4 +56,4 @@ class Tune(Stage):
         best = min(job[1], key=job[2])
         address = look.slots[0].address if look.slots else Place(job[0]).address
         entry = Entry(look.key or Place(job[0]).key, {"kernel": job[0], "best": best}, {})
-        return Made(best, [] if look.outcome == "bypass" else [(address, entry)])
+        return Product(best, [] if look.outcome == "bypass" else [(address, entry)])

@@ -9,10 +9,10 @@ import pytest
 import kcl
 from kcl.build.bind import launcher_of
 from kcl.cache.lead import Lead
-from kcl.generate.origins.recorded import Recorded
-from kcl.generate.stage import Given
+from kcl.generate.origins.recorded import RecordedOrigin
+from kcl.generate.stage import CallValues
 from kcl.line import Line
-from kcl.record.declarations import NOTHING, Task
+from kcl.record.declarations import NOTHING, RecipeCall
 
 pytestmark = pytest.mark.one_platform
 
@@ -26,9 +26,9 @@ def doubled():
 
 def bound(context):
     """Return two launchers of one program."""
-    line = Line(Recorded(Task("doubled", doubled, {}, NOTHING)), doubled)
+    line = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, NOTHING)), doubled)
     with Lead("doubled") as lead:
-        ready = line.code(context, Given({}), lead)
+        ready = line.code(context, CallValues({}), lead)
         program = line.bound(context, ready, lead).program
     return launcher_of(ready, program), launcher_of(ready, program)
 

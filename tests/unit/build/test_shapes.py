@@ -9,7 +9,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
-from kcl.build.shapes import Unknown, described, made
+from kcl.build.shapes import UnknownArgument, described, made
 
 PAIR = np.dtype([("count", np.int32), ("part", np.float32, (2,))])
 SCALARS = [7, True, 2.5, 1 + 2j, np.float32(0.1), np.int64(-3), np.complex64(1j), np.array((3, (1, 2)), PAIR)[()]]
@@ -97,7 +97,7 @@ class TestMade:
     )
     def test_refused(self, queue, about):
         """What is too large, runs backwards or cannot be read is Unknown, and nothing worse."""
-        with pytest.raises(Unknown):
+        with pytest.raises(UnknownArgument):
             made(queue, {"x": about})
 
 

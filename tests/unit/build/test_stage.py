@@ -16,7 +16,7 @@ import kcl
 from kcl import drivers, option
 from kcl.build import compiler
 from kcl.build import identity as devices
-from kcl.build.stage import Build, Wanted
+from kcl.build.stage import Build, BuildRequest
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
@@ -44,7 +44,7 @@ def build_on(context):
 def built_by(build, text):
     """Return the program of a text: found, or built now."""
     with Lead("add") as lead:
-        return build.program(Wanted(text), hashlib.sha256(repr(text).encode()).hexdigest(), lead)
+        return build.program(BuildRequest(text), hashlib.sha256(repr(text).encode()).hexdigest(), lead)
 
 
 def key(context, made):
@@ -238,9 +238,9 @@ class TestInspect:
     def test_counts_nothing(self, context):
         """Looking without building counts no look-up and says what would be found."""
         build = build_on(context)
-        assert find(build, Wanted(generated()))[:2] == ("miss", "not in the cache")
+        assert find(build, BuildRequest(generated()))[:2] == ("miss", "not in the cache")
         fill(context, generated())
-        assert find(build, Wanted(generated()))[:2] == ("hit", "")
+        assert find(build, BuildRequest(generated()))[:2] == ("hit", "")
         assert kcl.stats()["binary"]["hits"] == 0
 
 
@@ -273,7 +273,7 @@ UNREADABLE = """
 import sys, warnings
 import numpy as np, pyopencl as cl
 import kcl
-from kcl.cache import flight
+from kcl.cache import process_leads
 from kcl.build import entries
 from kcl.generate import run
 

@@ -14,11 +14,11 @@ import pyopencl as cl
 import pytest
 from lead_model import CODE, PROGRAM, Program, Rules, launch
 
-from kcl.cache import flight, layer, layers, lookup, makers, patience, places
+from kcl.cache import layer, layers, lookup, patience, places, process_leads, thread_leads
 from kcl.cache.lead import Lead
 from kcl.cache.stores import directory
 from kcl.drivers.pocl import client
-from kcl.generate.stage import Given
+from kcl.generate.stage import CallValues
 
 DIGEST = "a" * 64
 
@@ -29,19 +29,19 @@ def test_ends_with_the_block():
         with Lead("add") as lead:
             lead.take(layers.binary(), DIGEST)
         assert lead.take(layers.binary(), "b" * 64) is not None
-        lead.land()
+        lead.release()
 
 
-def test_landing_twice():
-    """To land twice is no error."""
+def test_a_second_release():
+    """A second release is no error."""
     with Lead("add") as lead:
         lead.take(layers.binary(), DIGEST)
-        lead.land()
-        lead.land()
+        lead.release()
+        lead.release()
 
 
 def test_another_thread_waits():
-    """A thread that wants the same waits until the first one lands."""
+    """A thread that wants the same waits until the first one releases."""
     order, layer, wants = [], layers.binary(), threading.Event()
 
     def second():
@@ -73,14 +73,20 @@ class Recorder:
         self._around(layer.Layer, "publish", lambda _size, self, *_: ("publish", _key(self), None))
         self._around(lookup, "_made", lambda _made, stage, *_: ("make", _key(stage.layer), None), before=True)
         self._around(client, "request", lambda *_: ("request", PROGRAM, None), before=True)
-        self._around(makers.Makers, "lead", lambda maker, _self, key: ("lead", self._name(key)[0], maker is not None))
-        self._around(makers.Makers, "wait", self._aimed, before=True)
-        self._around(makers.Makers, "wait", lambda done, _, key, *_what: ("await", self._name(key)[0], _landed(done)))
-        self._around(makers.Maker, "land", self._lands, before=True)
+        self._around(
+            thread_leads.ThreadLeads, "lead", lambda maker, _self, key: ("lead", self._name(key)[0], maker is not None)
+        )
+        self._around(thread_leads.ThreadLeads, "wait", self._aimed, before=True)
+        self._around(
+            thread_leads.ThreadLeads,
+            "wait",
+            lambda done, _, key, *_what: ("await", self._name(key)[0], _released(done)),
+        )
+        self._around(thread_leads.ThreadLead, "release", self._releases, before=True)
         self._around(os, "open", lambda _done, path, *_: self._file("open", path))
         self._around(os, "unlink", lambda _done, path: self._file("unlink", path), before=True)
-        self._around(flight, "_is_at", lambda found, path, _descriptor: (*self._file("at", path)[:-1], found))
-        self._around(flight, "_close", self._closes, before=True)
+        self._around(process_leads, "_is_at", lambda found, path, _descriptor: (*self._file("at", path)[:-1], found))
+        self._around(process_leads, "_close", self._closes, before=True)
         self._patch(fcntl, "flock", self._flock)
 
     def _around(self, owner, name, said, before=False):
@@ -101,12 +107,12 @@ class Recorder:
             self.steps.append(step)
 
     def _name(self, path):
-        """Return the key of a lock file or of a program's turn, and the number of the heir."""
+        """Return the key of a lock file or of a program's turn, and the number of the successor."""
         folder, _, name = path.rpartition("/")
         if not folder:
             return f"turn {PROGRAM}", 0
-        digest, _, heir = name.partition(".")
-        return self._names.setdefault(digest, [CODE, PROGRAM, "another"][len(self._names)]), int(heir or 0)
+        digest, _, successor = name.partition(".")
+        return self._names.setdefault(digest, [CODE, PROGRAM, "another"][len(self._names)]), int(successor or 0)
 
     def _file(self, name, path):
         path = str(path).removesuffix(" (deleted)")
@@ -115,8 +121,8 @@ class Recorder:
     def _aimed(self, _done, table, key, _what):
         return "aim", self._name(key)[0], "wait" if key in table._table else "gone"
 
-    def _lands(self, _done, maker):
-        return None if maker._landed else ("landed", self._name(maker._key)[0], None)
+    def _releases(self, _done, maker):
+        return None if maker._released else ("released", self._name(maker._key)[0], None)
 
     def _closes(self, _done, descriptor):
         if descriptor in self._released:
@@ -143,8 +149,8 @@ def _found(look):
     return "hit" if look.outcome == "hit" else "miss"
 
 
-def _landed(done):
-    return "landed" if done else "left"
+def _released(done):
+    return "released" if done else "left"
 
 
 def unlike(program, steps):
@@ -183,7 +189,7 @@ class TestModel:
     KERNEL = staticmethod(lambda: crowd.added(7))
 
     def model(self, helper=False):
-        rules = Rules(heirs=3, helper=helper)
+        rules = Rules(successors=3, helper=helper)
         return Program(lambda: launch(rules, ("",)))
 
     def launched(self, context):
@@ -204,7 +210,7 @@ class TestModel:
         """Return the digest under which the code is waited for."""
         kernel = self.KERNEL()
         assert kernel._line.generate.key() is not None
-        return kernel._line.generate.together(Given({"x": np.zeros(8, np.float32)}), None)
+        return kernel._line.generate.together(CallValues({"x": np.zeros(8, np.float32)}), None)
 
     def test_cold_and_warm(self, context, recorder, platform_name):
         """A launch that makes code and program, on PoCL with a job for its helper; and one that finds them."""
@@ -220,9 +226,9 @@ class TestModel:
             assert unlike(self.model(), recorder.steps) is None
 
     @pytest.mark.one_platform
-    @pytest.mark.parametrize("end", ["landed", "killed", "left"])
+    @pytest.mark.parametrize("end", ["released", "killed", "left"])
     def test_another_process(self, context, recorder, monkeypatch, end, platform_name):
-        """A launch that waits for the holder of a lock file: it lands, is killed, or is left behind."""
+        """A launch that waits for the holder of a lock file: it releases, is killed, or is left behind."""
         if end == "left":
             monkeypatch.setattr(patience, "LONGEST_SECONDS", 0.1)
         path = os.path.join(places.own(places.FLIGHT), self.digest())
@@ -231,7 +237,7 @@ class TestModel:
             fcntl.flock(held.fileno(), fcntl.LOCK_EX)
             recorder.steps.clear()
             thread = self.in_thread(recorder, context, ("lock", CODE, 0, False))
-            if end == "landed":
+            if end == "released":
                 os.unlink(path)
                 recorder.steps.remove(("unlink", CODE, 0, None))
             if end == "left":
@@ -244,16 +250,16 @@ class TestModel:
     @pytest.mark.one_platform
     def test_another_thread(self, context, recorder, platform_name):
         """A launch that waits for a thread of its own process."""
-        held = flight.join(self.digest(), "added")
+        held = process_leads.join(self.digest(), "added")
         recorder.steps.clear()
         thread = self.in_thread(recorder, context, ("aim", CODE))
         recorder.steps, mine = [], recorder.steps
-        held.land()
+        held.release()
         thread.join(60)
-        others = [("unlink", CODE, 0, None), ("unlock", CODE, 0, None), ("landed", CODE, None)]
+        others = [("unlink", CODE, 0, None), ("unlock", CODE, 0, None), ("released", CODE, None)]
         assert recorder.steps[:3] == others
         steps = mine + recorder.steps[3:]
-        assert ("await", CODE, "landed") in steps
+        assert ("await", CODE, "released") in steps
         assert unlike(self.model(platform_name == "pocl"), steps) is None
 
     @pytest.mark.one_platform

@@ -14,7 +14,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Made, Stage, disprove, find, obtain
+from kcl.cache.lookup import Look, Product, Stage, disprove, find, obtain
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheMiss, SettingError, UnknownInput, WrongEntry
 from kcl.launch import MissingArguments
@@ -83,7 +83,7 @@ class Numbers(Stage):
         self.made.append(job)
         lacking = [place for place in look.slots if place.key.digest not in look.there]
         entries = [(place.address, Entry(place.key, {"kernel": job, "value": 2}, {})) for place in lacking]
-        return Made([2] * max(len(look.slots), 1), entries, self.promised)
+        return Product([2] * max(len(look.slots), 1), entries, self.promised)
 
 
 class Crowded(Numbers):
@@ -109,7 +109,7 @@ class Crowded(Numbers):
 @pytest.fixture
 def stage(tmp_path, monkeypatch):
     """A stage with a layer of its own."""
-    row = layers.Row(
+    row = layers.LayerRow(
         "numbers", {}, ("kcl", "numbers"), lambda: str(tmp_path), lambda: ([Directory(tmp_path / "numbers")], [])
     )
     monkeypatch.setitem(layers.TABLE, "numbers", row)
@@ -285,7 +285,7 @@ class TestObtain:
     def test_unusable_directory(self, stage, seen, monkeypatch):
         """Where no directory can be made the look-up is an error, and directory and variable are named."""
         monkeypatch.setenv("KCL_CACHE_DIR", "/proc/no-cache")
-        row = layers.Row(
+        row = layers.LayerRow(
             "numbers", {}, ("kcl", "numbers"), lambda: "/proc", lambda: ([Directory("/proc/no-cache/numbers")], [])
         )
         monkeypatch.setitem(layers.TABLE, "numbers", row)

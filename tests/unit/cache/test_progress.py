@@ -104,7 +104,7 @@ class TestLine:
     def test_within_another(self, terminal):
         """Of two lines the outer one speaks, and a shorter text leaves nothing of a longer one."""
         terminal = terminal()
-        with progress.Line() as line:
+        with progress.ProgressLine() as line:
             line.say("building 9/10 a long name")
             with progress.making("mm()"):
                 assert terminal.screen == "kcl: building 9/10 a long name"
@@ -116,7 +116,7 @@ class TestLine:
         """The line is cut where the terminal ends: what is folded could not be erased."""
         terminal = terminal()
         monkeypatch.setattr(progress, "_columns", lambda: 20)
-        with progress.Line() as line:
+        with progress.ProgressLine() as line:
             line.say("building 1/2 mm(block=8)")
             assert terminal.screen == "kcl: building 1/2 m"
 

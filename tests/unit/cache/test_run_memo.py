@@ -7,7 +7,7 @@ import os
 from kcl import option
 from kcl.cache import run_memo
 from kcl.cache.key import Key
-from kcl.cache.run_memo import Remembered, driver_name
+from kcl.cache.run_memo import RunMemo, driver_name
 
 KEY = Key([("driver", "a.py")])
 
@@ -20,20 +20,20 @@ def paths():
 
 def test_next_run():
     """What was left is read by a run with the same key, and by no other."""
-    Remembered("notes", KEY).write({"order": ["a", "b"]})
-    assert Remembered("notes", KEY).read() == {"order": ["a", "b"]}
-    assert Remembered("notes", Key([("driver", "b.py")])).read() == {}
+    RunMemo("notes", KEY).write({"order": ["a", "b"]})
+    assert RunMemo("notes", KEY).read() == {"order": ["a", "b"]}
+    assert RunMemo("notes", Key([("driver", "b.py")])).read() == {}
 
 
 def test_nothing_left():
     """The first run finds nothing and leaves no trace of its question."""
-    assert Remembered("notes", KEY).read() == {}
+    assert RunMemo("notes", KEY).read() == {}
     assert paths() == []
 
 
 def test_damaged():
     """What cannot be read counts as nothing, and is written anew."""
-    memo = Remembered("notes", KEY)
+    memo = RunMemo("notes", KEY)
     memo.write({"a": 1})
     (path,) = paths()
     with open(path, "r+b") as stream:
@@ -47,10 +47,10 @@ def test_few_are_kept(monkeypatch):
     """Those that were used last are kept."""
     monkeypatch.setattr(run_memo, "KEPT", 3)
     for number in range(6):
-        Remembered("notes", Key([("driver", str(number))])).write({"number": number})
+        RunMemo("notes", Key([("driver", str(number))])).write({"number": number})
         for path in paths():
             os.utime(path, ns=(0, os.stat(path).st_mtime_ns - 10**9))
-    left = [Remembered("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)]
+    left = [RunMemo("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)]
     assert left == [None, None, None, 3, 4, 5]
 
 

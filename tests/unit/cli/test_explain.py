@@ -122,7 +122,11 @@ class TestExplain:
         assert sentences(found["binary", "body"][0]) == ["OpenCL C changed"]
         added = [line for line in found["binary", "body"][0]["changes"][0]["diff"] if line.startswith("+")]
         assert added == ["+    y[get_global_id(0)] = x[get_global_id(0)] * 3;"]
-        for words in ("closed, generator layer: miss", "global GLOBAL in `from_global`: 7 -> 8", "scalelib 1.4 -> 1.5"):
+        for words in (
+            "closed, generator layer: miss",
+            "global GLOBAL in `from_global`: 7 -> 8",
+            "scalelib 1.4 -> 1.5",
+        ):
             assert words in run.stderr
 
     def test_last_run(self, warm):
@@ -170,15 +174,15 @@ class TestExplain:
     def test_words_for_all(self, filled):
         """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
         from kcl.cache.key import Difference
-        from kcl.inspect.explain import words
-        from kcl.inspect.explain.words import About, sentence
+        from kcl.inspect.explain import phrases
+        from kcl.inspect.explain.phrases import About, sentence
 
         for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
             for address in store.scan():
                 for part in _entry(store, address).key.parts:
                     said = sentence(Difference(part.name, "1 a", "2 b"), About(binary=binary))
                     first = part.name.partition(" ")[0]
-                    known = part.name in words._WHOLE or first in words._FIRST or first in words._PLACES
+                    known = part.name in phrases._WHOLE or first in phrases._FIRST or first in phrases._PLACES
                     assert known, part.name
                     assert said
         assert client.idle(str(filled.project.child.cache / "kcl"), 60)

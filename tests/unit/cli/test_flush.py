@@ -12,7 +12,7 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli import main
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 
 
 def flush(*arguments):
@@ -30,7 +30,7 @@ class TestFlush:
     def test_left(self, monkeypatch):
         """What nobody completes in time is counted, and the exit status is 1."""
         monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda _command: None)
-        Queue(option.folder("kcl")).add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
+        JobQueue(option.folder("kcl")).add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
         started = time.monotonic()
         done = flush("--seconds", "0.5")
         assert done.exit_code == 1, done.output
@@ -44,7 +44,7 @@ class TestFlush:
         done = project.child.run("from kcl.cli import main; main(['flush'])")
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("every entry is complete\n")
-        assert Queue(str(project.child.cache / "kcl")).is_empty()
+        assert JobQueue(str(project.child.cache / "kcl")).is_empty()
         assert project.run("pair", warm=True).outcomes("binary")
 
 
@@ -52,7 +52,7 @@ class TestFlush:
 def queue(monkeypatch):
     """A queue with one job; no helper can be started."""
     monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: pytest.fail("a helper was started"))
-    made = Queue(option.folder("kcl"))
+    made = JobQueue(option.folder("kcl"))
     made.add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
     return made
 

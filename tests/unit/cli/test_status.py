@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-import late
+import late_switching
 import pytest
 from click.testing import CliRunner
 
@@ -13,10 +13,10 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.caches import presence
-from kcl.caches.late_switches import Late
+from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
 from kcl.cli import main
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect import inventory
 
 
@@ -123,7 +123,7 @@ class TestText:
 
     def test_pending(self):
         """Programs that wait to be completed are counted."""
-        queue = Queue(option.folder("kcl"))
+        queue = JobQueue(option.folder("kcl"))
         for number in range(2):
             queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
         assert "2 programs are still being completed" in status()
@@ -133,7 +133,7 @@ class TestText:
 
     def test_late(self):
         """A switch that came too late in a program of the last week is said, with the program's name."""
-        late.leave(Late("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True))
+        late_switching.leave(LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True))
         assert "POCL_CACHE_DIR=/x was set too late" in status()
         document, _rows = said()
         assert document["late"][0]["variable"] == "POCL_CACHE_DIR"

@@ -11,7 +11,7 @@ from kcl.generate import run
 from kcl.generate.origins.walked import reached
 from kcl.generate.run import _touched_since
 from kcl.record import manifest
-from kcl.record.declarations import PURE, Task
+from kcl.record.declarations import PURE, RecipeCall
 
 DRIVER = """
 import json, os, sys
@@ -144,5 +144,5 @@ class TestPlaces:
         """A file whose path is a parameter is the one of that path, also for a copy of the project."""
         path = str(tmp_path / "data" / "weights")
         for arguments, base in (({"path": path}, "absolute"), ({"path": "weights"}, "module")):
-            place = run.place_of(reached(Task("reading", _reading, arguments, PURE)))
+            place = run.place_of(reached(RecipeCall("reading", _reading, arguments, PURE)))
             assert manifest.place(path, place.directory, place.written)[0] == base

@@ -12,13 +12,13 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find, obtain
-from kcl.generate.origins.recorded import Recorded
-from kcl.generate.stage import _REUSED, Generate, Given, dtypes_of
+from kcl.generate.origins.recorded import RecordedOrigin
+from kcl.generate.stage import _REUSED, CallValues, Generate, dtypes_of
 from kcl.launch import MissingArguments
-from kcl.record.declarations import NOTHING, Task
+from kcl.record.declarations import NOTHING, RecipeCall
 
-FLOAT, DOUBLE = Given({"x": np.dtype(np.float32)}), Given({"x": np.dtype(np.float64)})
-LAUNCH = Given({"x": np.ones(4, np.float32)}, launch=True)
+FLOAT, DOUBLE = CallValues({"x": np.dtype(np.float32)}), CallValues({"x": np.dtype(np.float64)})
+LAUNCH = CallValues({"x": np.ones(4, np.float32)}, launch=True)
 
 
 def doubled():
@@ -47,7 +47,7 @@ def tripled():
 def stage(recipe=doubled, declared=NOTHING):
     """Return the stage of a Kernel that nothing is known about, in a cache that has only files."""
     layers.reset()
-    return Generate(Recorded(Task(recipe.__name__, recipe, {}, declared)))
+    return Generate(RecordedOrigin(RecipeCall(recipe.__name__, recipe, {}, declared)))
 
 
 def got(generate, given=LAUNCH):
@@ -116,21 +116,21 @@ class TestLookUps:
         """A launch must give the arrays that loopy requires, before code is stored and after; else it is no look-up."""
         for _ in range(2):
             with pytest.raises(MissingArguments, match="x"):
-                got(stage(tripled), Given({}, launch=True))
+                got(stage(tripled), CallValues({}, launch=True))
             assert seen == []
             got(stage(tripled), FLOAT)  # code alone is made without arrays
             seen.clear()
 
     def test_missing_array_of_opencl(self):
         """The code of OpenCL C needs no array: one that is missing is found out as the kernel is launched."""
-        assert got(stage(), Given({}, launch=True)).code.text.kernel == "doubled"
+        assert got(stage(), CallValues({}, launch=True)).code.text.kernel == "doubled"
 
     def test_together(self):
         """Threads that want the same dtypes wait for each other; other dtypes do not."""
         generate = stage(tripled)
         look = find(generate, FLOAT)
         one, other = (generate.together(given, look) for given in (FLOAT, DOUBLE))
-        assert one == generate.together(Given({"x": "float32"}), look)
+        assert one == generate.together(CallValues({"x": "float32"}), look)
         assert one != other
 
     def test_remark(self, seen):

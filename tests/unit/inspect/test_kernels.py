@@ -12,16 +12,16 @@ from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.inspect import kernels
-from kcl.inspect.history.runs import Ran, Used
+from kcl.inspect.history.runs import EntryUse, RunRecord
 from kcl.inspect.inventory.listing import Summary
-from kcl.inspect.kernels import Look, Stored
+from kcl.inspect.kernels import KernelEntry, LookSummary
 
 COUNTERS = {"hits": 2, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 1.0, "saved": 4.0, "bytes": 9}
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
     """Return a look-up."""
-    return Look(
+    return LookSummary(
         layer, kernel, outcome, "", digest, **{"times": 1, "moment": 9.0, "seconds": 0.5, "saved": 2.0, **others}
     )
 
@@ -30,7 +30,7 @@ def stored(layer, kernel, source, **parameters):
     """Return what lies in the cache of a look-up."""
     entry = Entry(Key([("layer", layer), ("source", source)]), {}, {"source.cl": source.encode()})
     summary = Summary(layer, f"x-{entry.key.digest}", "code", kernel, "", "", 1, 1.0, 1.0)
-    return Stored(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
+    return KernelEntry(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
 
 
 class TestSource:
@@ -120,7 +120,11 @@ class TestLooks:
         """Hits come from the uses of a run; those that its counters have beside belong to entries that are gone."""
         held = stored("binary", "axpy", "a")
         digest = held.entry.key.digest
-        run = [Ran("a", "driver.py", 1, 1.0, 2.0, {("binary", "axpy"): COUNTERS}, {digest: Used(1, 1.5, 0.25, 1.0)})]
+        run = [
+            RunRecord(
+                "a", "driver.py", 1, 1.0, 2.0, {("binary", "axpy"): COUNTERS}, {digest: EntryUse(1, 1.5, 0.25, 1.0)}
+            )
+        ]
         found = kernels.of_run(run, [], Entries(held))
         assert [(one.digest, one.times, one.seconds, one.saved) for one in found] == [
             (digest, 1, 0.25, 1.0),

@@ -1,4 +1,4 @@
-"""kcl.inspect.purge: what a wish removes; that nothing else goes is tested with kcl.inspect.removal."""
+"""kcl.inspect.purge: what a wish removes; that nothing else goes is tested with kcl.inspect.purge_items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.inspect import purge, removal
+from kcl.inspect import purge, purge_items
 
 
 @pytest.fixture
@@ -71,14 +71,14 @@ class TestPurge:
 
     def test_refused(self, monkeypatch):
         """What the system refuses is told, and the rest goes."""
-        remove = removal.remove
+        remove = purge_items.remove
 
         def refuse(item):
             if item.cache == "binary":
                 raise PermissionError("read-only")
             remove(item)
 
-        monkeypatch.setattr(removal, "remove", refuse)
+        monkeypatch.setattr(purge_items, "remove", refuse)
         found = kcl.purge()
         assert [(one.cache, one.reason) for one in found.refusals] == [("binary", "read-only")]
         assert repr(found).endswith("1 place left alone>")
@@ -103,7 +103,7 @@ class TestPlanned:
     def test_names(self):
         """`everything` adds the names that are given, and none is taken twice."""
         found = purge.planned(("kcl", "triton"), True, None, None)
-        assert {item.cache for item in found.items} <= {*removal.everything(), "triton"}
+        assert {item.cache for item in found.items} <= {*purge_items.everything(), "triton"}
 
 
 @pytest.mark.one_platform

@@ -35,7 +35,7 @@ def package(tmp_path, monkeypatch):
         module.NEEDED = ("answer",)
         module.replacements = lambda found: [(found, "answer", lambda: "kcl's")]
         monkeypatch.setitem(sys.modules, "wobble_in_kcl", module)
-        monkeypatch.setattr(integrations, "TABLE", (integrations.Row("wobble", "wobble_in_kcl", ((1,), (2,))),))
+        monkeypatch.setattr(integrations, "TABLE", (integrations.PackageRow("wobble", "wobble_in_kcl", ((1,), (2,))),))
 
     yield write
     sys.modules.pop("wobble", None)

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from kcl.integrations import runner
-from kcl.integrations.runner import Program
+from kcl.integrations.runner import Target
 
 SHOW = """
 import sys, json
@@ -45,7 +45,7 @@ class TestParsed:
     )
     def test_program(self, line, kind, name, arguments):
         """The program is the first word that is no option; what follows is its own."""
-        assert runner.parsed(line.split()).program == Program(kind, name, arguments)
+        assert runner.parsed(line.split()).program == Target(kind, name, arguments)
 
     def test_options(self):
         """Options add up, and take a list."""

@@ -153,12 +153,12 @@ class TestUnit:
     @pytest.mark.faults
     def test_fault(self, queue, unit, looks, monkeypatch):
         """A fault of kcl leaves the unit to loopy, with one line."""
-        from kcl.generate.origins.recorded import Recorded
+        from kcl.generate.origins.recorded import RecordedOrigin
 
         def fail(*_given):
             raise ZeroDivisionError
 
-        monkeypatch.setattr(Recorded, "of_unit", fail)
+        monkeypatch.setattr(RecordedOrigin, "of_unit", fail)
         with pytest.warns(kcl.CacheWarning, match="take a unit of loopy"):
             _event, (out,) = unit.executor(queue.context)(queue, a=X)
         assert out.tolist() == (3 * X).tolist()

@@ -16,7 +16,7 @@ from hot_calls import launcher_on, on
 import kcl
 from kcl import launch
 from kcl.cache import layers
-from kcl.launch import recording, replay, waiting
+from kcl.launch import events, recording, replay
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -240,7 +240,7 @@ class TestEvents:
             x.add_event(cl.enqueue_marker(queue))
             event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
         assert y.events == [event]
-        assert len(queue._kcl_bindings.own) <= waiting.AHEAD + waiting.RECENT
+        assert len(queue._kcl_bindings.own) <= events.AHEAD + events.RECENT
 
     def test_unmanaged(self, queue):
         """Under loopy's option no event is left on an array."""

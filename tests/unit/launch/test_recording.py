@@ -11,7 +11,7 @@ import pytest
 from hot_calls import launcher_on, on
 
 import kcl
-from kcl.launch.marks import Unusual
+from kcl.launch.placeholders import NotPlayable
 from kcl.launch.recording import record
 
 pytestmark = pytest.mark.one_platform
@@ -100,7 +100,7 @@ class TestRecord:
         """A number that decides a size cannot be handed on."""
         values = {"x": on(queue, range(4)), "a": 2.0, "n": 4}
         assert tuple(recorded(launcher, values, "a").steps[0].sizes[0]) == (4,)
-        with pytest.raises(Unusual, match="a value decides"):
+        with pytest.raises(NotPlayable, match="a value decides"):
             recorded(launcher, values, "a", "n")
 
 
@@ -131,5 +131,5 @@ class TestUnusual:
     )
     def test_unusual(self, body, said):
         """Whatever an invoker does beyond that is left to it, and is named."""
-        with pytest.raises(Unusual, match=said):
+        with pytest.raises(NotPlayable, match=said):
             noted(body, a=2)

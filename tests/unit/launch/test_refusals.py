@@ -162,7 +162,7 @@ class TestArguments:
 
     def test_packed(self):
         """What is taken apart by its index may be a list."""
-        call = refusals.Call("k", {"parts": [1]}, TypeError())
+        call = refusals.FailedCall("k", {"parts": [1]}, TypeError())
         assert refusals.at_fault(call._replace(packed={"parts"})) == ""
         assert "'parts' is the list" in refusals.at_fault(call)
 

@@ -17,7 +17,7 @@ from hot_calls import launcher_on, on
 
 import kcl
 from kcl import launch
-from kcl.launch import replay, waiting
+from kcl.launch import events, replay
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -186,7 +186,7 @@ class TestThrottle:
             SCALE(queue, x=x, y=y, a=float(number))
             made.append(None)
         timer.join()
-        assert seen[0] <= waiting.AHEAD + waiting.RECENT
+        assert seen[0] <= events.AHEAD + events.RECENT
         assert y.get(queue)[1] == 3000.0
 
 

@@ -397,7 +397,7 @@ class TestWithoutPure:
     def test_pure(self, warned):
         """Inputs that a pure recipe declares are kept."""
         recipe = kcl.kernel(pure=True, env=["B"])(constant)
-        assert recipe.declared == declarations.Declared(env=("B",), pure=True)
+        assert recipe.declared == declarations.Declarations(env=("B",), pure=True)
         assert not warned()
 
     def test_warnings_that_are_errors(self):

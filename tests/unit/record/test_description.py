@@ -10,7 +10,7 @@ import kcl
 import kcl.loopy as lp
 from kcl.cache.key import Key, Part
 from kcl.record import description, unmade
-from kcl.record.declarations import NOTHING, Task
+from kcl.record.declarations import NOTHING, RecipeCall
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}
@@ -33,7 +33,7 @@ class TestPlaces:
     def test_of_a_recipe(self):
         """A record is described with its calls, their parameters by name, the recipe's text and parameters."""
         unit = recipe()
-        task = Task("recipe", recipe, {"block": 16, "dtype": np.float32, "odd": Unspeakable()}, NOTHING)
+        task = RecipeCall("recipe", recipe, {"block": 16, "dtype": np.float32, "odd": Unspeakable()}, NOTHING)
         place = description.place(unmade.record_of(unit), unit, task, KEY)
         assert place.record is not None
         assert [call["function"] for call in place.record["calls"]] == ["make_kernel", "add_dtypes", "split_iname"]
@@ -89,5 +89,5 @@ class TestPlaces:
         """A recipe whose source is not to be found has none, and is described all the same."""
         names = {"__name__": "gone"}
         exec(compile("def gone(): pass", "<nowhere>", "exec"), names)
-        place = description.place(None, None, Task("gone", names["gone"], {}, NOTHING), None)
+        place = description.place(None, None, RecipeCall("gone", names["gone"], {}, NOTHING), None)
         assert place.texts == {"code gone": ""}

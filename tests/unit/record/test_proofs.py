@@ -8,7 +8,7 @@ from kcl.cache import layers
 from kcl.cache.layer import Layer
 from kcl.record import beside, proofs
 
-SAID = proofs.Warned("builtins", "UserWarning", "said", "", 3)
+SAID = proofs.WarningFact("builtins", "UserWarning", "said", "", 3)
 
 
 def new_process():

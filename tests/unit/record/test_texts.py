@@ -30,7 +30,7 @@ WORDS = ["", "a", "b'1'", "'", '"', "', '", "(1,)", "1", "None", "<root>", f"<{D
 
 def text(value):
     """Return the text of a value."""
-    return texts.take(value, texts.Taken())[0]
+    return texts.take(value, texts.ArgumentParts())[0]
 
 
 def same(one, other):
@@ -106,7 +106,7 @@ class TestOneTextForOneMeaning:
     @given(values)
     def test_the_copy_has_the_text_of_the_value(self, value):
         """What a record keeps says the same as what it was given."""
-        found, copied = texts.take(value, texts.Taken())
+        found, copied = texts.take(value, texts.ArgumentParts())
         assert text(copied) == found
         assert same(copied, value)
 
@@ -264,7 +264,7 @@ class TestThatNothingBreaks:
 
     def test_what_loopy_keeps_by_reference_is_noted(self):
         """Arrays and objects are kept with their texts; what cannot change is not."""
-        taken = texts.Taken()
+        taken = texts.ArgumentParts()
         array = np.zeros(3)
         texts.take([1, "a", np.float32, np.dtype("f4"), np.int32(1), array, lp.AddressSpace.LOCAL], taken)
         assert any(thing is array for thing, _ in taken.kept)

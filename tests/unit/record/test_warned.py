@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from kcl.record import warned
-from kcl.record.proofs import Warned
+from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
 loopy = importlib.import_module("loopy")
@@ -77,7 +77,7 @@ class TestCollecting:
 
         kept = []
         assert heard(lambda: kept.append(collected(action))) == [(UserWarning, "mine", "/users/driver.py", 7)]
-        assert kept == [(Warned("builtins", "UserWarning", "mine", "", 1),)]
+        assert kept == [(WarningFact("builtins", "UserWarning", "mine", "", 1),)]
         assert heard(lambda: warned.again(kept[0], place())) == [(UserWarning, "mine", "/users/driver.py", 7)]
 
     def test_categories_that_are_not_known(self):
@@ -102,7 +102,7 @@ class TestCollecting:
 
 
 class TestAgain:
-    SAID = (Warned("loopy.diagnostic", "LoopyWarning", "said", "loopy/kernel/creation.py", 5),)
+    SAID = (WarningFact("loopy.diagnostic", "LoopyWarning", "said", "loopy/kernel/creation.py", 5),)
 
     def test_filters_decide(self):
         """The filters of the user decide what is heard again, by category, module and as an error."""
@@ -116,7 +116,7 @@ class TestAgain:
 
     def test_once_where_filters_say_once(self):
         """Under the default filters a line is warned of once, the user's line by the user's module."""
-        said = (Warned("builtins", "UserWarning", "at the user", "", 1),)
+        said = (WarningFact("builtins", "UserWarning", "at the user", "", 1),)
         names: dict = {"__name__": "driver"}
 
         def twice():
@@ -128,9 +128,9 @@ class TestAgain:
 
     def test_categories_that_are_gone(self):
         """A category that this process does not have says nothing."""
-        assert heard(lambda: warned.again((Warned("nowhere", "Gone", "x", "", 1),), place())) == []
-        assert heard(lambda: warned.again((Warned("builtins", "print", "x", "", 1),), place())) == []
-        assert heard(lambda: warned.again((Warned("builtins", "ValueError", "x", "", 1),), place())) == []
+        assert heard(lambda: warned.again((WarningFact("nowhere", "Gone", "x", "", 1),), place())) == []
+        assert heard(lambda: warned.again((WarningFact("builtins", "print", "x", "", 1),), place())) == []
+        assert heard(lambda: warned.again((WarningFact("builtins", "ValueError", "x", "", 1),), place())) == []
 
     def test_without_loopy(self, monkeypatch):
         """A category of loopy's is known without loopy."""

@@ -10,9 +10,9 @@ from prepare_recipes import filled
 
 import kcl
 from kcl.base.settings import option
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.workers import crew
-from kcl.workers.item import Item
+from kcl.workers.item import PreparationItem
 
 
 class TestDtypes:
@@ -42,8 +42,8 @@ class TestHelper:
         """No helper shares the processors with the workers: it completes their entries as they end."""
         if platform_name != "pocl":
             pytest.skip("only PoCL's entries are completed by a helper")
-        queue, seen = Queue(option.folder("kcl")), []
-        items = [Item(filled(number), {}) for number in range(6)]
+        queue, seen = JobQueue(option.folder("kcl")), []
+        items = [PreparationItem(filled(number), {}) for number in range(6)]
         left = crew.work(items, context, 2, lambda done, _: seen.append((done, queue.has_helper())))
         assert left == []
         assert seen == [(done, False) for done in range(1, 7)]
@@ -69,7 +69,7 @@ class TestHelper:
                     worker.process.kill()
 
         monkeypatch.setattr(crew.Worker, "__init__", noted)
-        items = [Item(filled(number), {}) for number in range(8)]
+        items = [PreparationItem(filled(number), {}) for number in range(8)]
         if how == "interrupted":
             with pytest.raises(KeyboardInterrupt):
                 crew.work(items, context, 2, said)
@@ -81,6 +81,8 @@ class TestHelper:
     def test_promotion_off(self, context, monkeypatch):
         """What workers prepared is completed whatever is to become of the programs of launches."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
-        assert crew.work([Item(filled(number), {}) for number in range(4)], context, 2, lambda *_: None) == []
+        assert (
+            crew.work([PreparationItem(filled(number), {}) for number in range(4)], context, 2, lambda *_: None) == []
+        )
         assert kcl.flush()
         assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 4

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from prepare_recipes import filled
 
-from kcl.workers.item import Item, item
+from kcl.workers.item import PreparationItem, item
 
 
 def test_kinds():
     """A kernel stands alone, or beside a mapping of arguments; both have the label of the kernel."""
     kernel = filled(2)
-    assert item(kernel) == Item(kernel, {})
-    assert item((kernel, {"x": np.float32})) == Item(kernel, {"x": np.float32})
+    assert item(kernel) == PreparationItem(kernel, {})
+    assert item((kernel, {"x": np.float32})) == PreparationItem(kernel, {"x": np.float32})
     assert item(kernel).label == "filled(number=2)"
 
 

@@ -9,7 +9,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli.page import code
 from kcl.inspect.inventory.listing import Summary
-from kcl.inspect.kernels import Row, Stored
+from kcl.inspect.kernels import KernelEntry, KernelRow
 
 PTX = b".version 8.0\n.target sm_90\nadd.f32 %f1, %f2, %f3; // <b>\n"
 
@@ -18,7 +18,7 @@ def row(**parts):
     """Return a kernel with an entry that has these parts."""
     entry = Entry(Key([("source", "1")]), {}, {name.replace("_", "."): part for name, part in parts.items()})
     summary = Summary("binary", f"x-{entry.key.digest}", "binary", "k", "", "a device", 1, 1.0, 1.0)
-    return Row("k", (), (Stored(summary, entry, "", {}, {}),))
+    return KernelRow("k", (), (KernelEntry(summary, entry, "", {}, {}),))
 
 
 def plain(markup):
@@ -37,22 +37,22 @@ def test_coloured():
 
 def test_source():
     """The OpenCL C is shown; where it is not in the cache the page says so."""
-    assert "x[0]" in plain(code.Shown().source(row(source_cl=b"x[0];")))
-    assert "not in the cache" in code.Shown().source(row())
+    assert "x[0]" in plain(code.PageTexts().source(row(source_cl=b"x[0];")))
+    assert "not in the cache" in code.PageTexts().source(row())
 
 
 def test_assembly():
     """PTX is shown as it is, once a program; what cannot be taken apart says why."""
-    shown = code.Shown()
+    shown = code.PageTexts()
     assert plain(shown.assembly(row(binary=PTX))) == f"Assembly for a device{PTX.decode()}"
     assert "shown above" in shown.assembly(row(binary=PTX))
-    assert "No assembly" in code.Shown().assembly(row(binary=b"unknown"))
-    assert code.Shown().assembly(row()) == ""
+    assert "No assembly" in code.PageTexts().assembly(row(binary=b"unknown"))
+    assert code.PageTexts().assembly(row()) == ""
 
 
 def test_long():
     """Of a very long text the beginning is shown, and the command for the rest."""
-    shown = plain(code.Shown().source(row(source_cl=b"x;\n" * 2000)))
+    shown = plain(code.PageTexts().source(row(source_cl=b"x;\n" * 2000)))
     assert "1000 more lines: kcl show" in shown
 
 

@@ -14,8 +14,8 @@ from kcl.cli.page import page
 from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory.listing import Summary
-from kcl.inspect.kernels import Look, Row, Stored
-from kcl.inspect.last_run import Held, Run, last_run
+from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary
+from kcl.inspect.last_run import LayerContents, Run, last_run
 
 EVIL = "</code></pre><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>\"' &amp;"
 VOID = {"meta", "br"}
@@ -74,9 +74,9 @@ def evil_run() -> Run:
     key = Key([("source", EVIL)])
     parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
     summary = Summary("binary", f"x-{key.digest}", "binary", EVIL, EVIL, EVIL, 1, 1.0, 1.0)
-    held = Stored(summary, Entry(key, {}, parts), "", {EVIL: EVIL}, {EVIL: EVIL})
+    held = KernelEntry(summary, Entry(key, {}, parts), "", {EVIL: EVIL}, {EVIL: EVIL})
     looks = tuple(
-        Look("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
+        LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
         for outcome in ("hit", "miss", "error", "bypass")
     )
     miss = Miss(5.0, EVIL, 1, "binary", EVIL, "miss", 1, EVIL, key.digest, None, (), (EVIL,), {EVIL: EVIL})
@@ -96,8 +96,8 @@ def evil_run() -> Run:
         "saved": 1.0,
         "bytes": 9,
     }
-    place = Held("binary", (EVIL,), 1, 1, 1, 1.0, 1.0)
-    return Run(EVIL, (1, 2), 4.0, 5.0, (layer,), (Row(EVIL, looks, (held,)),), told, 3, (EVIL,), (place,))
+    place = LayerContents("binary", (EVIL,), 1, 1, 1, 1.0, 1.0)
+    return Run(EVIL, (1, 2), 4.0, 5.0, (layer,), (KernelRow(EVIL, looks, (held,)),), told, 3, (EVIL,), (place,))
 
 
 class TestPage:

@@ -7,19 +7,19 @@ import re
 import pytest
 
 from kcl.cli.page import timeline
-from kcl.inspect.kernels import Look, Row
+from kcl.inspect.kernels import KernelRow, LookSummary
 from kcl.inspect.last_run import Run
 
 
 def run(*looks, began=10.0, ended=20.0):
     """Return a run with a kernel for each look-up."""
-    rows = tuple(Row(look.kernel, (look,), ()) for look in looks)
+    rows = tuple(KernelRow(look.kernel, (look,), ()) for look in looks)
     return Run("driver.py", (1,), began, ended, (), rows, (), 0, (), ())
 
 
 def look(moment, seconds, times=1, kernel="k"):
     """Return a miss."""
-    return Look("binary", kernel, "miss", "", "", times, moment, seconds, 0.0)
+    return LookSummary("binary", kernel, "miss", "", "", times, moment, seconds, 0.0)
 
 
 def test_places():

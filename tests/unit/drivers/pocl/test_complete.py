@@ -15,7 +15,7 @@ from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, python, run, sn
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl import client, poclbin, traces
-from kcl.drivers.pocl.complete import Task, Workshop
+from kcl.drivers.pocl.complete import CompletionTask, Workshop
 
 # A helper that does the only job of a folder, and says which bitcode it copies.
 COPIED = """
@@ -162,14 +162,14 @@ class TestIncompleteEntry:
         """Where a job says that nothing was launched, no specialised code is waited for."""
         metadata = {"kernels": ["f"], "pocl_cache": "/nowhere"}
         entries = (Entry(Key([("source", "1")]), {**metadata, **more}, {}) for more in ({}, {"launched": []}))
-        tasks = [Task(entry, time.time(), "place") for entry in entries]
+        tasks = [CompletionTask(entry, time.time(), "place") for entry in entries]
         assert [Workshop(None).is_ready(task) for task in tasks] == [False, True]  # type: ignore[arg-type]
 
     def test_ended_process(self) -> None:
         """The code of kernels that were not launched is not waited for once the process that built them has ended."""
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
             metadata = {"kernels": ["f"], "pocl_cache": "/nowhere", "process": process.pid}
-            task = Task(Entry(Key([("source", "1")]), metadata, {}), time.time(), "place")
+            task = CompletionTask(Entry(Key([("source", "1")]), metadata, {}), time.time(), "place")
             assert not Workshop(None).is_ready(task)  # type: ignore[arg-type]
             process.communicate(b"\n")
         assert Workshop(None).is_ready(task)  # type: ignore[arg-type]
@@ -221,7 +221,7 @@ class TestIncompleteEntry:
         (bench.root / "there" / place / "program.bc").touch()
         for folder, ready in (("elsewhere", True), ("there", False)):
             job = bench.job(1, pocl_cache=str(bench.root / folder), process=os.getpid())
-            assert workshop.is_ready(Task(job, time.time() - 3, place)) is ready
+            assert workshop.is_ready(CompletionTask(job, time.time() - 3, place)) is ready
 
     def test_late_code(self, bench: Bench) -> None:
         """Code that PoCL is still making when the job is written is waited for."""

@@ -10,7 +10,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers.pocl.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, Queue, node
+from kcl.drivers.pocl.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, JobQueue, node
 
 
 def entry(name: str) -> Entry:
@@ -18,12 +18,12 @@ def entry(name: str) -> Entry:
 
 
 @pytest.fixture
-def queue(tmp_path: pathlib.Path) -> Queue:
-    return Queue(str(tmp_path / "kcl"))
+def queue(tmp_path: pathlib.Path) -> JobQueue:
+    return JobQueue(str(tmp_path / "kcl"))
 
 
 class TestQueue:
-    def test_empty(self, queue: Queue) -> None:
+    def test_empty(self, queue: JobQueue) -> None:
         """Asking an empty queue finds nothing and makes no directory."""
         digest = entry("a").key.digest
         assert queue.jobs() == []
@@ -33,7 +33,7 @@ class TestQueue:
         assert not queue.has_helper()
         assert not os.path.exists(queue.folder)
 
-    def test_oldest_first(self, queue: Queue) -> None:
+    def test_oldest_first(self, queue: JobQueue) -> None:
         """Jobs are listed in the order of their times, in whatever state they are."""
         for age, name in enumerate("abc"):
             queue.add(entry(name))
@@ -41,7 +41,7 @@ class TestQueue:
         queue.move(queue.jobs()[1], TRYING)
         assert [queue.read(job).metadata["kernels"] for job in queue.jobs()] == [["c"], ["b"], ["a"]]
 
-    def test_states(self, queue: Queue) -> None:
+    def test_states(self, queue: JobQueue) -> None:
         """A job is pending in every state, until it is dropped."""
         queue.add(entry("a"))
         (job,) = queue.jobs()
@@ -55,7 +55,7 @@ class TestQueue:
         assert queue.state(job.digest) is None
         assert queue.is_empty()
 
-    def test_written_as_entries_are(self, queue: Queue) -> None:
+    def test_written_as_entries_are(self, queue: JobQueue) -> None:
         """Job and folders are for nobody else to read or write."""
         queue.add(entry("a"))
         (path,) = pathlib.Path(queue.folder, NEW).iterdir()
@@ -63,7 +63,7 @@ class TestQueue:
         for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
             assert folder.stat().st_mode & 0o777 == 0o700
 
-    def test_damaged(self, queue: Queue) -> None:
+    def test_damaged(self, queue: JobQueue) -> None:
         """A damaged job is dropped when it is read."""
         queue.add(entry("a"))
         (job,) = queue.jobs()
@@ -71,7 +71,7 @@ class TestQueue:
         assert queue.read(job) is None
         assert queue.is_empty()
 
-    def test_node(self, queue: Queue) -> None:
+    def test_node(self, queue: JobQueue) -> None:
         """Every node has a queue of its own, in a folder with a harmless name."""
         assert os.path.basename(queue.folder) == node()
         assert os.path.basename(os.path.dirname(queue.folder)) == "pending"
@@ -79,7 +79,7 @@ class TestQueue:
 
 
 class TestLock:
-    def test_one_holder(self, queue: Queue) -> None:
+    def test_one_holder(self, queue: JobQueue) -> None:
         """While the lock is held a helper is alive, and no other can be."""
         os.makedirs(queue.folder, 0o700)
         held = queue.lock()
@@ -88,7 +88,7 @@ class TestLock:
         os.close(held)
         assert not queue.has_helper()
 
-    def test_asking_does_not_hinder(self, queue: Queue) -> None:
+    def test_asking_does_not_hinder(self, queue: JobQueue) -> None:
         """Those who ask leave nothing locked."""
         os.makedirs(queue.folder, 0o700)
         os.close(queue.lock())
@@ -99,11 +99,11 @@ class TestLock:
 
 
 class TestSweep:
-    def test_dead_nodes(self, queue: Queue, tmp_path: pathlib.Path) -> None:
+    def test_dead_nodes(self, queue: JobQueue, tmp_path: pathlib.Path) -> None:
         """What lay untouched for a day goes: other nodes' queues and leaders' locks; our own queue stays."""
         queue.add(entry("mine"))
         for name in ("dead", "alive"):
-            other = Queue(str(tmp_path / "kcl"))
+            other = JobQueue(str(tmp_path / "kcl"))
             other.folder = f"{tmp_path}/kcl/pending/{name}"
             other._files.location = other.folder
             other.add(entry(name))
@@ -120,7 +120,7 @@ class TestSweep:
         assert os.listdir(f"{tmp_path}/kcl/flight") == ["new"]
         assert len(queue.jobs()) == 1
 
-    def test_nothing_there(self, queue: Queue) -> None:
+    def test_nothing_there(self, queue: JobQueue) -> None:
         """Without a folder there is nothing to sweep, and none is made."""
         queue.sweep()
         assert not os.path.exists(queue.folder)

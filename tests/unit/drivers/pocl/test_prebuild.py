@@ -308,12 +308,12 @@ class TestRight:
     def test_cannot_begin(self, child, run):
         """Where nothing can be made ahead that is said once, and the run goes on."""
         code = """
-    from kcl.drivers.pocl import orders
+    from kcl.drivers.pocl import program_order
 
     def fail(*arguments):
         raise ValueError("no orders today")
 
-    orders.of = fail
+    program_order.of = fail
 """
         assert run(code="    import warnings; warnings.simplefilter('ignore')\n" + code + LAUNCH).sums == sums(NUMBERS)
         done = child.run(DRIVER + code + LAUNCH, json.dumps(NUMBERS), **ON_POCL)

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from kcl.drivers.pocl.private import ACCESSED, BITCODE, PrivateCache
+from kcl.drivers.pocl.private import ACCESSED, BITCODE, WorkCache
 
 PLACE = "AB/" + "C" * 37
 
@@ -16,7 +16,7 @@ PLACE = "AB/" + "C" * 37
 def private(tmp_path):
     """A private cache."""
     (tmp_path / "private").mkdir()
-    return PrivateCache(str(tmp_path / "private"))
+    return WorkCache(str(tmp_path / "private"))
 
 
 def program(root: pathlib.Path, place: str = PLACE, content: bytes = b"bitcode") -> pathlib.Path:

@@ -9,9 +9,9 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
-from kcl.generate.origins.recorded import Recorded
+from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.record import proofs, recorder, unmade
-from kcl.record.declarations import NOTHING, Declared, Task
+from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}
@@ -59,7 +59,7 @@ def failing():
 
 def origin(function, declared=NOTHING, **arguments):
     """Return the origin of a recipe with its parameters."""
-    return Recorded(Task(function.__name__, function, arguments, declared))
+    return RecordedOrigin(RecipeCall(function.__name__, function, arguments, declared))
 
 
 def names(key):
@@ -99,7 +99,7 @@ class TestRecorded:
 
     def test_a_declared_version_counts(self):
         """`version` is a part of the key."""
-        found = [origin(recipe, Declared(version=version)).key() for version in (None, "1", "2")]
+        found = [origin(recipe, Declarations(version=version)).key() for version in (None, "1", "2")]
         assert len({key.digest for key in found}) == 3
         assert "declared version" in names(found[1])
 
@@ -145,13 +145,13 @@ class TestRecorded:
     def test_an_unrecorded_unit(self):
         """A unit outside of recipes is an origin of its own, named as loopy names it."""
         unit = recipe()
-        one = Recorded.of_record(unmade.record_of(unit), None)
+        one = RecordedOrigin.of_record(unmade.record_of(unit), None)
         assert one.name == "made"
         assert one.key().digest == origin(recipe).key().digest
-        other = Recorded.of_record(unmade.record_of(lp.split_iname(unit, "i", 4)), "made")
+        other = RecordedOrigin.of_record(unmade.record_of(lp.split_iname(unit, "i", 4)), "made")
         assert "entry point" in names(other.key())
         nameless = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = 1", **VERSION)
-        assert Recorded.of_record(unmade.record_of(nameless), None).name == "loopy_kernel"
+        assert RecordedOrigin.of_record(unmade.record_of(nameless), None).name == "loopy_kernel"
 
     def test_build_options_of_this_run(self):
         """Stored code of a kcl.Source is built with the options that the recipe gave now; loopy's are in the code."""

@@ -9,10 +9,10 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
-from kcl.generate.origins.recorded import Recorded
-from kcl.generate.origins.walked import Walked
+from kcl.generate.origins.recorded import RecordedOrigin
+from kcl.generate.origins.walked import WalkedOrigin
 from kcl.record import proofs
-from kcl.record.declarations import NOTHING, PURE, Task
+from kcl.record.declarations import NOTHING, PURE, RecipeCall
 
 loopy = importlib.import_module("loopy")
 
@@ -53,7 +53,7 @@ def nothing():
 
 def origin(function, declared=NOTHING, **arguments):
     """Return the origin of a recipe with its parameters."""
-    return Recorded(Task(function.__name__, function, arguments, declared))
+    return RecordedOrigin(RecipeCall(function.__name__, function, arguments, declared))
 
 
 def names(key):
@@ -64,13 +64,15 @@ def names(key):
 class TestWalked:
     def test_nothing_runs(self):
         """The key of a pure recipe is found without running it, and depends on its parameters."""
-        found = [Walked(Task("recipe", recipe, {"factor": factor}, PURE)).key().digest for factor in (2, 3, 2)]
+        found = [
+            WalkedOrigin(RecipeCall("recipe", recipe, {"factor": factor}, PURE)).key().digest for factor in (2, 3, 2)
+        ]
         assert found[0] == found[2] != found[1]
         assert RAN == []
 
     def test_it_runs_on_a_miss(self):
         """A miss runs the recipe under observation."""
-        one = Walked(Task("recipe", recipe, {"factor": 2}, PURE))
+        one = WalkedOrigin(RecipeCall("recipe", recipe, {"factor": 2}, PURE))
         one.key()
         assert one.outcome().result.front_end == "loopy"
         assert RAN == [2]

@@ -16,7 +16,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect.doctor import files
 
 
@@ -122,7 +122,7 @@ class TestFiles:
 
     def test_pending(self):
         """Programs that nobody completes for an hour are a note."""
-        queue = Queue(option.folder("kcl"))
+        queue = JobQueue(option.folder("kcl"))
         queue.add(Entry(Key([Part("number", "1")]), {}, {}))
         assert list(files.pending()) == []
         path = os.path.join(queue.folder, "new", Key([Part("number", "1")]).digest)

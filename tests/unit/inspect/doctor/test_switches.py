@@ -7,7 +7,7 @@ import os
 import pytest
 from late import leave
 
-from kcl.caches.late_switches import Late
+from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
 from kcl.inspect.doctor import switches
 
@@ -78,7 +78,7 @@ class TestSwitches:
 
     def test_late(self):
         """A late switch of the last week is a warning; one that may have come in time a note."""
-        found = Late("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True)
+        found = LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True)
         leave(found, found._replace(variable="POCL_KERNEL_CACHE", sure=False))
         assert sorted(finding.severity for finding in switches.late()) == ["note", "warning"]
         assert all("before the program starts" in finding.cure for finding in switches.late())

@@ -21,9 +21,9 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.generate import rows
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Known, Texts, changes, explain, misses, nearest, texts_in
+from kcl.inspect.explain import FIRST_TIME, Candidate, Texts, changes, explain, misses, nearest, texts_in
+from kcl.inspect.explain.phrases import Origin
 from kcl.inspect.explain.record import parsed
-from kcl.inspect.explain.words import Origin
 from kcl.inspect.history import journal
 
 pytestmark = pytest.mark.slow_platforms
@@ -39,7 +39,7 @@ def recipe(**parts):
 
 def known(key, written=0.0, metadata=None, texts=None):
     """Return an entry that holds code."""
-    return Known(key, written, {"function": "f"} if metadata is None else metadata, lambda: texts or Texts())
+    return Candidate(key, written, {"function": "f"} if metadata is None else metadata, lambda: texts or Texts())
 
 
 def said(explanation):

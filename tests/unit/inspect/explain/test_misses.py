@@ -15,7 +15,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.lead import Lead
 from kcl.cli import main
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
 from kcl.inspect.explain.misses import in_words, shelves
 
@@ -60,7 +60,7 @@ class TestPending:
 
     def pend(self, key):
         """Leave a job that no helper takes."""
-        Queue(places.own()).add(Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"}))
+        JobQueue(places.own()).add(Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"}))
 
     def test_nearest(self):
         """The entry is compared like one that is written, and told to be no such."""

@@ -7,9 +7,9 @@ import os
 import pytest
 from handle_recipes import add
 
-from kcl.cache import flight
+from kcl.cache import process_leads
 from kcl.cache.lookup import find
-from kcl.generate.stage import Given
+from kcl.generate.stage import CallValues
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow_platforms
 def test_maker(context):
     """It names the process that makes the entry now."""
     kernel = add(sizes=(3,))
-    look = find(kernel._line.generate, Given({}))
-    with flight.join(kernel._line.generate.together(Given({}), look), "add"):
+    look = find(kernel._line.generate, CallValues({}))
+    with process_leads.join(kernel._line.generate.together(CallValues({}), look), "add"):
         assert f"\n    process {os.getpid()} makes it now\n" in kernel.explain(context)
     assert "makes it now" not in kernel.explain(context)

@@ -16,7 +16,7 @@ from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.caches.late_switches import Late
+from kcl.caches.late_switches import LateSwitch
 from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -177,7 +177,7 @@ class TestNothing:
 
 
 class TestLate:
-    LATE = Late("pocl", "POCL_CACHE_DIR", "/x", "words", True)
+    LATE = LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "words", True)
 
     def left(self, *values, past=0.0):
         """Leave late switches with these values, so many seconds ago."""

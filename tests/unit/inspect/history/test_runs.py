@@ -9,14 +9,14 @@ import pytest
 from kcl.base import events
 from kcl.cache.key import Key
 from kcl.inspect.history import journal, records, runs
-from kcl.inspect.history.runs import Ran, Used
+from kcl.inspect.history.runs import EntryUse, RunRecord
 
 ROW = dict.fromkeys(records.COUNTERS, 1)
 
 
 def ran(name, began, ended, driver="driver.py", uses=None):
     """Return a process with one look-up."""
-    return Ran(name, driver, int(began), began, ended, {("binary", "axpy"): ROW}, uses or {})
+    return RunRecord(name, driver, int(began), began, ended, {("binary", "axpy"): ROW}, uses or {})
 
 
 class TestLast:
@@ -38,13 +38,13 @@ class TestLast:
     def test_several_records(self):
         """What one process wrote in several records is added up."""
         one, two = (
-            ran("a", 1, 2, uses={"d": Used(1, 2.0, 0.5, 3.0)}),
-            ran("a", 8, 9, uses={"d": Used(2, 9.0, 1.0, 4.0)}),
+            ran("a", 1, 2, uses={"d": EntryUse(1, 2.0, 0.5, 3.0)}),
+            ran("a", 8, 9, uses={"d": EntryUse(2, 9.0, 1.0, 4.0)}),
         )
         (whole,) = runs.last([one, two])
         assert (whole.began, whole.ended) == (1, 9)
         assert whole.tallies["binary", "axpy"]["hits"] == 2
-        assert whole.uses == {"d": Used(3, 9.0, 1.5, 7.0)}
+        assert whole.uses == {"d": EntryUse(3, 9.0, 1.5, 7.0)}
 
     def test_remarks(self):
         """A process says last what it says when it ends; records that are folded keep it."""
@@ -65,12 +65,12 @@ class TestKept:
     def test_bound(self):
         """Of very many drivers those that ran last are kept; of very many entries the newest run at least."""
         assert len(runs.kept([ran(str(number), number, number + 0.5, f"{number}.py") for number in range(99)])) == 32
-        many = {str(number): Used(1, 1.0) for number in range(20_001)}
+        many = {str(number): EntryUse(1, 1.0) for number in range(20_001)}
         assert [one.name for one in runs.kept([ran("a", 1, 2, "a.py"), ran("b", 3, 4, "b.py", many)])] == ["b"]
 
     def test_packed(self):
         """A process comes back from JSON as it was."""
-        one = ran("a", 1.5, 2.5, uses={"d": Used(1, 2.0, 0.5, 3.0)})
+        one = ran("a", 1.5, 2.5, uses={"d": EntryUse(1, 2.0, 0.5, 3.0)})
         assert runs.unpacked(json.loads(json.dumps(runs.packed(one))), {}, {}) == one
 
 
@@ -100,5 +100,5 @@ class TestJournal:
     def test_of_an_earlier_kcl(self, hit):
         """A record without runs, of an earlier kcl, is read, and tells of none."""
         records.put(records.store(), {}, {}, {hit[: journal.DIGITS]: (1, 2.0)}, [], [])
-        assert journal.uses()[hit[: journal.DIGITS]] == Used(1, 2.0)
+        assert journal.uses()[hit[: journal.DIGITS]] == EntryUse(1, 2.0)
         assert journal.last_run() == []

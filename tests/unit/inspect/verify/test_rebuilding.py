@@ -13,7 +13,7 @@ from printed import differs
 import kcl
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.inspect.inventory import Listed
+from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.verify import rebuilding
 
 
@@ -60,7 +60,7 @@ class TestRebuild:
         """A program that pyopencl launched itself is not comparable, and neither is one whose invoker is gone."""
         about = {"kernel": "k", "program": "p", "kernels": ["k"]}
         for launch, said in ({}, "no recipe launched it"), ({"launch": {}}, "no invoker"):
-            program = Listed("binary", "0" * 64, Key([]), {**about, **launch}, {}, 0, 0.0)
+            program = ListedEntry("binary", "0" * 64, Key([]), {**about, **launch}, {}, 0, 0.0)
             ((_program, compared),) = rebuilding.compare([program], [])
             assert compared.verdict == "not comparable"
             assert said in compared.reason

@@ -1,4 +1,4 @@
-"""kcl.launch.script: a recording becomes Python, which is run here on real arrays and kernels."""
+"""kcl.launch.write: a recording becomes Python, which is run here on real arrays and kernels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyopencl.array as cl_array
 import pytest
 from hot_calls import on
 
-from kcl.launch import waiting
-from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
-from kcl.launch.recording import Made, Recording, Step
-from kcl.launch.script import Form, script
+from kcl.launch import events
+from kcl.launch.placeholders import Allocation, Allocator, Mark, NotPlayable, QueueMark
+from kcl.launch.recording import AllocatedOutput, Recording, Step
+from kcl.launch.write import Form, script
 
 CODE = (
     "kernel void f(global const float *x, global float *y, float a) { y[get_global_id(0)] = a * x[get_global_id(0)]; }"
@@ -32,13 +32,13 @@ def recording(size=4, number="_kcl_float(a)", **beside):
 
 def function(written, queue, kernel, *arrays):
     """Make the function of a script for calls with arrays like these; what it cannot play goes to a list."""
-    left, names = [], {f"_kcl_{one.__name__}": one for one in (Exception, IndexError, Unusual, globals, len, type)}
+    left, names = [], {f"_kcl_{one.__name__}": one for one in (Exception, IndexError, NotPlayable, globals, len, type)}
     for i, array in enumerate(arrays):
         names |= {f"_kcl_d{i}": array.dtype, f"_kcl_s{i}": array.shape}
         names |= {f"_kcl_t{i}": array.strides, f"_kcl_o{i}": array.offset}
 
     def choose(*_signature):
-        raise Unusual
+        raise NotPlayable
 
     names |= {f"_kcl_c{i}": value for i, value in enumerate(written.cells)}
     names |= {"_kcl_Array": cl_array.Array, "_kcl_float": np.float32, "_kcl_numbers": (float,), "_kcl_choose": choose}
@@ -46,8 +46,8 @@ def function(written, queue, kernel, *arrays):
     names |= {"_kcl_enqueue": cl.enqueue_nd_range_kernel, "_kcl_mask": 255, "_kcl_queue": queue}
     names |= {"_kcl_ident": threading.get_ident, "_kcl_thread": threading.get_ident()}
     names |= {"_kcl_slow": lambda **given: left.append(sorted(given))}
-    names["_kcl_waits"] = lambda queue, lists: waiting.waits(names["_kcl_own"], queue, lists)
-    names["_kcl_leave"] = lambda array, event: waiting.leave(names["_kcl_own"], array, event)
+    names["_kcl_waits"] = lambda queue, lists: events.waits(names["_kcl_own"], queue, lists)
+    names["_kcl_leave"] = lambda array, event: events.leave(names["_kcl_own"], array, event)
     for _kernel, setter, items in written.constants:
         getattr(kernel, setter)(items)
     exec(compile(written.text, "script", "exec"), names)
@@ -133,7 +133,9 @@ class TestText:
 
 def allocated(value):
     """Return an output that is made of this size."""
-    return Made("_kcl_made0", (Queue("_kcl_queue"), value, "f4"), {"allocator": Allocator("_kcl_allocator")}, {}, 0)
+    return AllocatedOutput(
+        "_kcl_made0", (QueueMark("_kcl_queue"), value, "f4"), {"allocator": Allocator("_kcl_allocator")}, {}, 0
+    )
 
 
 class TestUnusual:
@@ -148,7 +150,7 @@ class TestUnusual:
     )
     def test_unusual(self, form, beside, said):
         """What cannot be written is named."""
-        with pytest.raises(Unusual, match=said):
+        with pytest.raises(NotPlayable, match=said):
             script(form, recording(**beside))
 
     def test_allocation(self):

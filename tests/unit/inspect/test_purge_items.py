@@ -1,4 +1,4 @@
-"""kcl.inspect.removal: what can be removed of each cache, and that nothing else ever is."""
+"""kcl.inspect.purge_items: what can be removed of each cache, and that nothing else ever is."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.caches import contents
-from kcl.drivers.pocl.jobs import Queue, node
-from kcl.inspect import removal
+from kcl.drivers.pocl.jobs import JobQueue, node
+from kcl.inspect import purge_items
 from kcl.inspect.history import journal, records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -47,8 +47,8 @@ def rows() -> Rows:
 
 def found(name: str, **keywords):
     """Return items and refusals of a cache."""
-    refusals: list[removal.Refusal] = []
-    return list(removal.items(name, refusals, **keywords)), refusals
+    refusals: list[purge_items.Refusal] = []
+    return list(purge_items.items(name, refusals, **keywords)), refusals
 
 
 @pytest.fixture
@@ -80,13 +80,13 @@ class TestItems:
 
     def test_nothing(self):
         """An empty home has nothing to remove, and nothing to refuse."""
-        for name in removal.everything():
+        for name in purge_items.everything():
             assert found(name) == ([], []) or name == "pocl"  # this process's own PoCL has its directory
 
     def test_without_neighbours(self):
         """All stands for kcl's own and the drivers' caches; neighbours must be named."""
-        assert set(removal.own()) | {"loopy", "pyopencl", "pocl", "cuda"} <= set(removal.everything())
-        assert not {"triton", "jax", "mesa", "torch"} & set(removal.everything())
+        assert set(purge_items.own()) | {"loopy", "pyopencl", "pocl", "cuda"} <= set(purge_items.everything())
+        assert not {"triton", "jax", "mesa", "torch"} & set(purge_items.everything())
 
     def test_older(self):
         """A directory is as old as the newest file in it."""
@@ -134,22 +134,22 @@ class TestRemove:
 
     def test_removes(self, item):
         """An item goes with all that is in it; once gone it is no error."""
-        removal.remove(item)
-        removal.remove(item)
+        purge_items.remove(item)
+        purge_items.remove(item)
         assert os.listdir(item.folder) == []
 
     def test_link_inside(self, item, treasure):
         """A link inside is removed itself; its target is unharmed."""
         os.symlink(treasure, os.path.join(item.path, "link"))
         os.symlink(treasure / "file", os.path.join(item.path, "file"))
-        removal.remove(item)
+        purge_items.remove(item)
         assert not os.path.exists(item.path)
 
     def test_swapped_item(self, item, treasure):
         """An item that became a link is removed as a link."""
         os.rename(item.path, item.path + "-moved")
         os.symlink(treasure, item.path)
-        removal.remove(item)
+        purge_items.remove(item)
         assert not os.path.lexists(item.path)
 
     @pytest.mark.parametrize("link", [True, False])
@@ -161,7 +161,7 @@ class TestRemove:
         else:
             os.makedirs(item.path)
         with pytest.raises(OSError):
-            removal.remove(item)
+            purge_items.remove(item)
         assert link or os.path.isdir(item.path)
 
     def test_swapping_all_the_time(self, treasure):
@@ -196,7 +196,7 @@ class TestRemove:
                     pass
                 for item in found("binary")[0]:
                     try:
-                        removal.remove(item)
+                        purge_items.remove(item)
                     except OSError:
                         pass
             swapper.terminate()
@@ -209,11 +209,11 @@ class TestEntries:
         """The entries of one kernel go from both layers, those of the others stay."""
         gone = [put(store, "first", function="f") for store in (rows(), binaries())]
         stay = [put(store, "second", function="f") for store in (rows(), binaries())]
-        items, chosen = removal.entries(["generator", "binary"], "first", None, [])
+        items, chosen = purge_items.entries(["generator", "binary"], "first", None, [])
         assert chosen.addresses == (gone[0],)
         for item in items:
-            removal.remove(item)
-        removal.remove_rows(chosen)
+            purge_items.remove(item)
+        purge_items.remove_rows(chosen)
         assert list(rows().scan()) == stay[:1]
         assert list(binaries().scan()) == stay[1:]
 
@@ -221,7 +221,7 @@ class TestEntries:
         """A kernel is named by a shell pattern too."""
         for kernel in ("solve_x", "solve_y", "other"):
             put(binaries(), kernel)
-        items, _ = removal.entries(["binary"], "solve_*", None, [])
+        items, _ = purge_items.entries(["binary"], "solve_*", None, [])
         assert len(items) == 2
 
     def test_older(self):
@@ -230,36 +230,36 @@ class TestEntries:
         for place in places[:2]:
             os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
         _use(places[1])
-        items, _ = removal.entries(["binary"], None, time.time() - DAY, [])
+        items, _ = purge_items.entries(["binary"], None, time.time() - DAY, [])
         assert [item.path for item in items] == [os.path.join(binaries().location, places[0])]
 
     def test_rows_that_lead(self):
         """A row that leads to code goes with the last code of its kernel."""
         lead = put(rows(), "first", row=[["a", "b"]], created=1e9)
         code = put(rows(), "first", 1, function="f", created=time.time())
-        assert removal.entries(["generator"], None, time.time() - DAY, [])[1].addresses == ()
-        assert set(removal.entries(["generator"], None, time.time() + DAY, [])[1].addresses) == {lead, code}
+        assert purge_items.entries(["generator"], None, time.time() - DAY, [])[1].addresses == ()
+        assert set(purge_items.entries(["generator"], None, time.time() + DAY, [])[1].addresses) == {lead, code}
 
 
 class TestQuiet:
     def test_drops_jobs(self):
         """Jobs that wait for a helper are dropped, and there is nobody to wait for."""
-        queue = Queue(option.folder("kcl"))
+        queue = JobQueue(option.folder("kcl"))
         queue.add(Entry(Key([("a", "b")]), {}, {}))
-        assert removal.quiet(option.folder("kcl"), 5.0)
+        assert purge_items.quiet(option.folder("kcl"), 5.0)
         assert queue.is_empty()
 
     def test_other_process(self):
         """The process in a lock is asked to end only if it is a helper of this folder."""
-        queue = Queue(option.folder("kcl"))
+        queue = JobQueue(option.folder("kcl"))
         queue.add(Entry(Key([("a", "b")]), {}, {}))
         descriptor = queue.lock()  # as a helper of this process would
         try:
             assert queue.holder() == os.getpid()
-            assert not removal.quiet(option.folder("kcl"), 0.1)
+            assert not purge_items.quiet(option.folder("kcl"), 0.1)
         finally:
             os.close(descriptor)
-        assert removal.quiet(option.folder("kcl"), 5.0)
+        assert purge_items.quiet(option.folder("kcl"), 5.0)
 
     def test_elsewhere(self):
         """Machines that share the directory and have jobs in it are named."""
@@ -268,7 +268,7 @@ class TestQuiet:
             (pending / name / "new").mkdir(parents=True)
         for name in (node(), "other-1"):
             (pending / name / "new" / ("0" * 64)).write_text("")
-        assert removal.elsewhere() == ["other-1"]
+        assert purge_items.elsewhere() == ["other-1"]
 
 
 def _use(place: str) -> None:

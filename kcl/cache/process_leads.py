@@ -1,15 +1,16 @@
 """Single flight: of the processes of a node that miss the same key at once, one makes the entry and the others wait.
 
     <kcl folder>/flight/<key digest>      held (flock) by the process that makes the entry; its text is the process id
-    <kcl folder>/flight/<key digest>.1    by its heir, where it was left behind; the heir's heir holds .2
+    <kcl folder>/flight/<key digest>.1    by its successor, where it was left behind; the successor's successor holds .2
 
 It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
 still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
-that is stopped or does nothing is left behind (`kcl.cache.patience`), and one of the others is its heir. The file goes
-away with the lock, so one is never wider than one key; that of a holder that died alone stays, and is swept by the next
-helper after a day (`kcl.drivers.pocl`).
+that is stopped or does nothing is left behind (`kcl.cache.patience`), and one of the others is its successor. The file
+goes away with the lock, so one is never wider than one key; that of a holder that died alone stays, and is swept by the
+next helper after a day (`kcl.drivers.pocl`).
 
-Within a process one thread takes the lead for all its threads: `kcl.cache.makers` keeps the others waiting in memory.
+Within a process one thread takes the lead for all its threads: `kcl.cache.thread_leads` keeps the others waiting in
+memory.
 So a thread never waits for a lock file that its own process holds. A thread that leads one key lets go of it
 before it waits for another one: `join` calls `before_waiting`.
 """
@@ -25,26 +26,26 @@ from contextlib import suppress
 from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.makers import Maker, Makers
 from kcl.cache.patience import Patience, Signs, signs_of
+from kcl.cache.thread_leads import ThreadLead, ThreadLeads
 from kcl.errors import CacheFault
 
 if sys.platform != "win32":  # no flock: everybody goes alone
     import fcntl
 
-_HEIRS = 3
+_SUCCESSORS = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
 
 class State:
-    """What this process knows of flights.
+    """What this process knows of process_leads.
 
     `makers` are by the path of the lock file. `ours` are descriptors of this process: a forked child closes its copies,
     which would keep the locks when the parent has died.
     """
 
     def __init__(self) -> None:
-        self.makers = Makers()
+        self.makers = ThreadLeads()
         self.ours: set[int] = set()
 
     def after_fork(self) -> None:
@@ -57,7 +58,7 @@ class State:
 _state = process.own(State)
 
 
-class Flight:
+class ProcessLead:
     """The answer of `join`: for whom this thread has waited, and what it holds while it makes the entry itself.
 
     `waited_for` is the id of the process that this one has waited for, `by` says in words who had the lead. The
@@ -70,7 +71,7 @@ class Flight:
         self._path = path
         self._held = [descriptor] if descriptor >= 0 else []
         self._process = os.getpid()
-        self.maker: Maker | None = None
+        self.maker: ThreadLead | None = None
         self.waited_for = waited_for
         self.by = by or f"process {waited_for or 'another'}"
 
@@ -79,14 +80,14 @@ class Flight:
         """Whether other processes wait for this one; a forked child leads nobody."""
         return bool(self._held) and self._process == os.getpid()
 
-    def land(self) -> None:
-        """Let the others go on: the entry is published, or will not be. Landing twice is no error."""
-        with suppress(IndexError):  # two threads may land it at once: one of them gets the descriptor
-            self._release(self._held.pop())
+    def release(self) -> None:
+        """Let the others go on: the entry is published, or will not be. A second release is no error."""
+        with suppress(IndexError):  # two threads may release it at once: one of them gets the descriptor
+            self._unlock(self._held.pop())
         if self.maker is not None:
-            self.maker.land()
+            self.maker.release()
 
-    def _release(self, descriptor: int) -> None:
+    def _unlock(self, descriptor: int) -> None:
         if self._process == os.getpid():
             with suppress(OSError):
                 os.unlink(self._path)
@@ -96,20 +97,20 @@ class Flight:
             with suppress(OSError):
                 _close(descriptor)
 
-    def __enter__(self) -> Flight:
+    def __enter__(self) -> ProcessLead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.land()
+        self.release()
 
     def __del__(self) -> None:
-        self.land()
+        self.release()
 
 
-def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: None) -> Flight:
+def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead:
     """Take the lead for a key, or wait for the thread or process that has it; `what` names the kernel to people.
 
-    Returns at the latest when that one has landed, died, or is left behind (`kcl.cache.patience`). One of those that
+    Returns at the latest when that one has released, died, or is left behind (`kcl.cache.patience`). One of those that
     left a process behind takes the lead, and the others wait for that one. `before_waiting` is called before a wait,
     maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
     """
@@ -118,15 +119,15 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
     if maker is None:
         before_waiting()
         _state().makers.wait(path, what)
-        return Flight(by="another thread")
+        return ProcessLead(by="another thread")
     try:
         with Patience(what) as patience:
-            flight = _among_processes(path, Waiting(patience, before_waiting))
-        flight.maker = maker
+            held = _among_processes(path, Wait(patience, before_waiting))
+        held.maker = maker
     except BaseException:
-        maker.land()
+        maker.release()
         raise
-    return flight
+    return held
 
 
 def holder(digest: str) -> str:
@@ -139,23 +140,23 @@ def holder(digest: str) -> str:
     return ""
 
 
-def _among_processes(path: str, waiting: Waiting) -> Flight:
+def _among_processes(path: str, waiting: Wait) -> ProcessLead:
     """Take the lead for all threads of this process, or wait for the process that has it."""
     if sys.platform == "win32":
-        return Flight()
+        return ProcessLead()
     folder = os.path.dirname(path)
     trust.make_trusted(folder)
     if trust.is_network(folder):  # locks of other nodes may answer late, or never
-        return Flight()
-    for place in (path, *(f"{path}.{heir}" for heir in range(1, 1 + _HEIRS))):
+        return ProcessLead()
+    for place in (path, *(f"{path}.{successor}" for successor in range(1, 1 + _SUCCESSORS))):
         waiting.for_another()
-        flight = _join(place, waiting)
-        if flight.leads or not waiting.patience.gave_up:
+        held = _join(place, waiting)
+        if held.leads or not waiting.patience.gave_up:
             break
-    return flight
+    return held
 
 
-def _join(path: str, waiting: Waiting) -> Flight:
+def _join(path: str, waiting: Wait) -> ProcessLead:
     """Take the lock of a file, or wait for its holder."""
     while True:
         descriptor = os.open(path, trust.LOCK, 0o600)
@@ -164,13 +165,13 @@ def _join(path: str, waiting: Waiting) -> Flight:
             locked = waiting.until_locked(descriptor)
             if locked and _is_at(path, descriptor):
                 _sign(descriptor)
-                return Flight(path, descriptor, waiting.waited_for)
+                return ProcessLead(path, descriptor, waiting.waited_for)
         except BaseException:
             _close(descriptor)
             raise
-        _close(descriptor)  # it landed, or we wait no longer
+        _close(descriptor)  # it was released, or we wait no longer
         if waiting.holder:
-            return Flight(waited_for=waiting.holder)
+            return ProcessLead(waited_for=waiting.holder)
 
 
 def _close(descriptor: int) -> None:
@@ -178,7 +179,7 @@ def _close(descriptor: int) -> None:
     os.close(descriptor)
 
 
-class Waiting:
+class Wait:
     """A wait for the processes that have a lead: the id of the `holder`, and of the last one that we waited for."""
 
     def __init__(self, patience: Patience, before_waiting: Callable[[], object]) -> None:
@@ -187,7 +188,7 @@ class Waiting:
         self.holder = self.waited_for = ""
 
     def for_another(self) -> None:
-        """Begin to wait for a holder that is not known yet: an heir has the lock before its name is in the file."""
+        """Begin to wait for a holder that is not known yet: a successor has the lock before its name is in the file."""
         self.holder = ""
         self.patience.begin_again()
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcl.cache.key import Difference
-from kcl.inspect.explain import words
-from kcl.inspect.explain.words import About, Origin, sentence
+from kcl.inspect.explain import phrases
+from kcl.inspect.explain.phrases import About, Origin, sentence
 
 ONE, OTHER = "1" * 64, "2" * 64
 RECIPE = About(
@@ -148,8 +148,8 @@ class TestSentences:
         assert sentence(Difference("something", "1", "2")) == "something: 1 -> 2"
 
     _names = st.one_of(
-        st.sampled_from([*words._WHOLE, "code matmul", "variable X", "directory"]),
-        st.builds(lambda first, rest: f"{first} {rest}", st.sampled_from(sorted(words._FIRST)), st.text(max_size=30)),
+        st.sampled_from([*phrases._WHOLE, "code matmul", "variable X", "directory"]),
+        st.builds(lambda first, rest: f"{first} {rest}", st.sampled_from(sorted(phrases._FIRST)), st.text(max_size=30)),
         st.text(max_size=30),
     )
     _values = (

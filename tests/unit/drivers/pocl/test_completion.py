@@ -1,4 +1,4 @@
-"""kcl.drivers.pocl.completing: when entries are completed, and what is done about a hit that was a partial one."""
+"""kcl.drivers.pocl.completion: when entries are completed, and what is done about a hit that was a partial one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from kcl.drivers.pocl import poclbin
-from kcl.drivers.pocl.jobs import Queue
+from kcl.drivers.pocl.jobs import JobQueue
 
 SIZES = """
     import json, sys
@@ -120,7 +120,7 @@ class TestPartialHits:
         child = pocl.child
         child.json(SIZES + "\n    print(1)", "16", **ON_POCL)
         pocl.finish()
-        queue = Queue(str(child.cache / "kcl"))
+        queue = JobQueue(str(child.cache / "kcl"))
         lock = queue.lock()  # so no helper comes before the next run
         assert child.run(SIZES, "32", **ON_POCL).returncode == 0
         os.close(lock)

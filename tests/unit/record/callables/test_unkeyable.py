@@ -1,11 +1,11 @@
-"""kcl.record.callables.unknown: names whose results no key can hold."""
+"""kcl.record.callables.unkeyable: names whose results no key can hold."""
 
 from __future__ import annotations
 
 import pytest
 
 from kcl.errors import UnknownInput
-from kcl.record.callables.unknown import refuse, verdict
+from kcl.record.callables.unkeyable import refuse, verdict
 
 
 @pytest.mark.parametrize(

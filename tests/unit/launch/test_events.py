@@ -1,4 +1,4 @@
-"""kcl.launch.waiting: what a played call waits for, and the events that it leaves."""
+"""kcl.launch.events: what a played call waits for, and the events that it leaves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
-from kcl.launch.waiting import RECENT, leave, trim, waits
+from kcl.launch.events import RECENT, leave, trim, waits
 
 
 def markers(queue, number):

@@ -1,22 +1,22 @@
-"""kcl.launch.marks: stand-ins for values that are not known while a call is recorded."""
+"""kcl.launch.placeholders: stand-ins for values that are not known while a call is recorded."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcl.launch.marks import Allocation, Allocator, Mark, Queue, Unusual
+from kcl.launch.placeholders import Allocation, Allocator, Mark, NotPlayable, QueueMark
 
 
 def test_handed_on():
     """A mark is the expression of its value, and of the parts of a complex number."""
     assert (Mark("a").text, Mark("a").real.text, Mark("a").imag.text) == ("a", "a.real", "a.imag")
-    assert Queue("queue").context.text == "_kcl_context"
+    assert QueueMark("queue").context.text == "_kcl_context"
 
 
 @pytest.mark.parametrize("ask", [bool, lambda mark: mark == 1, lambda mark: mark != mark, lambda mark: mark in [2]])
 def test_decision(ask):
     """An invoker that decides by a value cannot be recorded."""
-    with pytest.raises(Unusual, match="decides"):
+    with pytest.raises(NotPlayable, match="decides"):
         ask(Mark("a"))
 
 

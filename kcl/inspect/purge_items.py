@@ -27,7 +27,7 @@ from kcl.cache.stores import busy
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl.jobs import STATES, Queue, node
+from kcl.drivers.pocl.jobs import STATES, JobQueue, node
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
@@ -41,7 +41,7 @@ _INCREMENTAL = 2  # the mode in which SQLite gives free pages back when it is as
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
 
 
-class Item(NamedTuple):
+class RemovalItem(NamedTuple):
     """Something to remove: a name in a directory, what lies below it, and which directory that was."""
 
     cache: str
@@ -58,7 +58,7 @@ class Item(NamedTuple):
         return os.path.join(self.folder, self.name)
 
 
-class Rows(NamedTuple):
+class RemovalRows(NamedTuple):
     """Rows of the generator layer to remove, by address."""
 
     addresses: tuple[str, ...]
@@ -83,7 +83,7 @@ def everything() -> list[str]:
     return [*own(), *(name for name, row in ROWS.items() if not row.neighbour)]
 
 
-def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[Item]:
+def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
     """Yield what can be removed of a cache, and add to `refusals` what cannot; with `before`, only what is older.
 
     Of a directory the age is that of the newest file in it.
@@ -96,15 +96,15 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
 
 def entries(
     names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
-) -> tuple[list[Item], Rows]:
+) -> tuple[list[RemovalItem], RemovalRows]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
     Rows that lead to code go with the last code of their kernel. What cannot be read is added to `refusals`.
     """
     faults: list[inventory.Fault] = []
     uses = journal.uses()
-    gone: list[inventory.Listed] = []
-    kept: list[inventory.Listed] = []
+    gone: list[inventory.ListedEntry] = []
+    kept: list[inventory.ListedEntry] = []
     for listed in inventory.entries(*names, all_rows=True, faults=faults):
         old = before is None or max(listed.modified, journal.use(uses, listed.digest).last) < before
         fits = kernel is None or fnmatch.fnmatchcase(listed.kernel, kernel)
@@ -114,10 +114,10 @@ def entries(
     return of_entries([each for each in gone if each.kind not in inventory.LEADING or each.kernel not in living])
 
 
-def of_entries(listed: Sequence[inventory.Listed]) -> tuple[list[Item], Rows]:
+def of_entries(listed: Sequence[inventory.ListedEntry]) -> tuple[list[RemovalItem], RemovalRows]:
     """Return what is to be removed for entries: the files of those that are files, and rows."""
-    items: list[Item] = []
-    rows: list[inventory.Listed] = []
+    items: list[RemovalItem] = []
+    rows: list[inventory.ListedEntry] = []
     for layer in dict.fromkeys(each.layer for each in listed):
         of_layer = [each for each in listed if each.layer == layer]
         for store in inventory.stores(layer, []):
@@ -126,10 +126,10 @@ def of_entries(listed: Sequence[inventory.Listed]) -> tuple[list[Item], Rows]:
                 items += [item for path in paths if (item := measured(layer, *path)) is not None]
             elif of_layer[0] not in rows:
                 rows += of_layer
-    return items, Rows(tuple([row.address for row in rows]), sum(row.size for row in rows))
+    return items, RemovalRows(tuple([row.address for row in rows]), sum(row.size for row in rows))
 
 
-def measured(cache: str, folder: str, name: str) -> Item | None:
+def measured(cache: str, folder: str, name: str) -> RemovalItem | None:
     """Return what lies under a name in a directory; None where nothing does."""
     try:
         above = os.stat(folder)
@@ -142,10 +142,10 @@ def measured(cache: str, folder: str, name: str) -> Item | None:
             with suppress(OSError):
                 status = os.lstat(os.path.join(place, each))
                 files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime)
-    return Item(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
+    return RemovalItem(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
 
 
-def remove(item: Item, aside: str = "") -> None:
+def remove(item: RemovalItem, aside: str = "") -> None:
     """Remove an item, if its directory is still the one that it was found in; raises `OSError`.
 
     With `aside`, a name that nothing in the directory has, the item takes that name first.
@@ -166,7 +166,7 @@ def remove(item: Item, aside: str = "") -> None:
         os.close(descriptor)
 
 
-def remove_rows(rows: Rows) -> None:
+def remove_rows(rows: RemovalRows) -> None:
     """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`.
 
     A file gives its space back a little at a time, so that nobody waits long for it.
@@ -206,7 +206,7 @@ def quiet(folder: str, patience: float = _PATIENCE) -> bool:
 
     Returns False where it is still there after `patience` seconds: what it works on may reappear.
     """
-    queue = Queue(folder)
+    queue = JobQueue(folder)
     end = time.monotonic() + patience
     started = 0.0
     while True:
@@ -233,14 +233,14 @@ def elsewhere() -> list[str]:
     return found
 
 
-def _has_helper(queue: Queue) -> bool:
+def _has_helper(queue: JobQueue) -> bool:
     try:
         return queue.has_helper()
     except OSError:  # not ours to open, hence not our helper's
         return False
 
 
-def _end(queue: Queue) -> None:
+def _end(queue: JobQueue) -> None:
     """Ask the helper to end, where it is sure that it is one: its job is put back, and dropped by us."""
     process = queue.holder()
     if process is None:

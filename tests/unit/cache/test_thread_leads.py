@@ -1,4 +1,4 @@
-"""kcl.cache.makers: the threads of a process wait for one maker in memory, never for themselves, and never for long."""
+"""kcl.cache.thread_leads: the threads of a process wait for one maker, never for themselves, and never for long."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 from at_once import at_once
 from harness import PLATFORMS
 
-from kcl.cache import makers, patience
-from kcl.cache.makers import Maker, Makers
+from kcl.cache import patience, thread_leads
+from kcl.cache.thread_leads import ThreadLead, ThreadLeads
 
 
 def nothing():
@@ -41,7 +41,7 @@ class InThread:
     @property
     def waits(self):
         """Whether the thread waits for a maker."""
-        return self._thread.ident in makers._state().awaited
+        return self._thread.ident in thread_leads._state().awaited
 
 
 def until(condition, seconds=20.0):
@@ -55,30 +55,30 @@ def until(condition, seconds=20.0):
 class TestWait:
     def test_one_maker(self):
         """A key has one maker at a time, and keys do not know of each other."""
-        table = Makers()
+        table = ThreadLeads()
         mine = table.lead("a")
         assert table.lead("a") is None
         assert table.lead("b") is not None
-        mine.land()
-        mine.land()
+        mine.release()
+        mine.release()
         assert table.lead("a") is not None
 
     def test_until_it_lands(self):
-        """Threads that wait go on, all of them, when the maker lands."""
-        table = Makers()
+        """Threads that wait go on, all of them, when the maker releases."""
+        table = ThreadLeads()
         mine = table.lead("a")
         threads = [InThread(lambda: table.wait("a", "matmul")) for _ in range(4)]
         until(lambda: all(thread.waits for thread in threads))
-        mine.land()
+        mine.release()
         assert [thread.ended() for thread in threads] == [True] * 4
 
     def test_nobody_makes_it(self):
         """A key without a maker is not waited for."""
-        assert Makers().wait("a", "matmul")
+        assert ThreadLeads().wait("a", "matmul")
 
     def test_own(self):
         """A thread does not wait for itself: a signal handler or a finaliser may want what the thread is making."""
-        table = Makers()
+        table = ThreadLeads()
         table.lead("a")
         started = time.monotonic()
         assert not table.wait("a", "matmul")
@@ -86,14 +86,14 @@ class TestWait:
 
     def test_circle(self):
         """Of threads that would wait for each other, in a circle, one goes on alone and lets the others go on."""
-        table, together = Makers(), threading.Barrier(3)
+        table, together = ThreadLeads(), threading.Barrier(3)
 
         def work(number):
             mine = table.lead(str(number))
             together.wait()
-            landed = table.wait(str((number + 1) % 3), "matmul")
-            mine.land()
-            return landed
+            released = table.wait(str((number + 1) % 3), "matmul")
+            mine.release()
+            return released
 
         started = time.monotonic()
         threads = [InThread(lambda number=number: work(number)) for number in range(3)]
@@ -102,20 +102,20 @@ class TestWait:
 
     def test_landed(self):
         """A maker that waited for this thread, and was let go on a moment ago, is waited for."""
-        table, begun, end = Makers(), threading.Event(), threading.Event()
+        table, begun, end = ThreadLeads(), threading.Event(), threading.Event()
 
         def work():
             mine = table.lead("a")
-            makers._state().awaited[threading.get_ident()] = earlier  # it has not woken up yet
+            thread_leads._state().awaited[threading.get_ident()] = earlier  # it has not woken up yet
             begun.set()
             end.wait()
-            mine.land()
+            mine.release()
 
         earlier = table.lead("b")
         maker = InThread(work)
         begun.wait()
         assert not table.wait("a", "matmul")  # a circle
-        earlier.land()
+        earlier.release()
         threading.Timer(0.2, end.set).start()
         assert table.wait("a", "matmul")
         maker.ended()
@@ -124,22 +124,22 @@ class TestWait:
         """A thread that has waited too long goes on alone, and nobody else waits for that maker; the wait is shown."""
         monkeypatch.setattr(patience, "IDLE_SECONDS", 0.3)
         monkeypatch.setattr(patience, "SHOWN_SECONDS", 0.1)
-        table = Makers()
+        table = ThreadLeads()
         mine = table.lead("a")
         with caplog.at_level(logging.WARNING, "kcl"):
             assert InThread(lambda: table.wait("a", "matmul")).ended() is False
         assert "another thread of this process: matmul" in caplog.text
         heir = InThread(lambda: table.lead("a")).ended()
         assert heir is not None
-        mine.land()
+        mine.release()
         assert table.lead("a") is None
 
     def test_forked(self, child):
-        """A forked child waits for no maker of its parent, and lets none land."""
+        """A forked child waits for no maker of its parent, and lets none release."""
         found = child.json(
             """
             import json, os, threading
-            from kcl.cache.makers import Makers
+            from kcl.cache.thread_leads import Makers
             table = Makers()
             led = threading.Event()
             mine = []
@@ -148,7 +148,7 @@ class TestWait:
             pid = os.fork()
             if not pid:
                 heir = table.lead("a")
-                mine[0].land()
+                mine[0].release()
                 os._exit(0 if heir and table.lead("a") is None and table.wait("b", "") else 1)
             _, status = os.waitpid(pid, 0)
             print(json.dumps([status, table.lead("a") is None]))
@@ -158,13 +158,13 @@ class TestWait:
 
     def test_signal_handler(self):
         """A signal handler in a thread that waits makes another key, and does not wait for one of its own thread."""
-        table, said = Makers(), []
+        table, said = ThreadLeads(), []
         InThread(lambda: table.lead("a")).ended()
 
         def handler(_number, _frame):
             with table.turn("b", "matmul", nothing), table.turn("b", "matmul", nothing):
                 said.append("made")
-            table._table["a"].land()
+            table._table["a"].release()
 
         before = signal.signal(signal.SIGALRM, handler)
         try:
@@ -173,7 +173,7 @@ class TestWait:
         finally:
             signal.signal(signal.SIGALRM, before)
         assert said == ["made"]
-        assert not makers._state().awaited
+        assert not thread_leads._state().awaited
 
 
 class TestInterrupted:
@@ -210,8 +210,8 @@ class TestInterrupted:
 
     @pytest.mark.timeout(30)
     def test_handler_during_the_landing(self, monkeypatch):
-        """A signal handler that comes as a maker lands is the next maker."""
-        table, leave, seen = Makers(), Maker._leave, []
+        """A signal handler that comes as a maker releases is the next maker."""
+        table, leave, seen = ThreadLeads(), ThreadLead._leave, []
 
         def interrupted_leave(maker):
             if not seen:
@@ -223,7 +223,7 @@ class TestInterrupted:
             with table.turn("a", "matmul", nothing):
                 seen.append("handler")
 
-        monkeypatch.setattr(Maker, "_leave", interrupted_leave)
+        monkeypatch.setattr(ThreadLead, "_leave", interrupted_leave)
         before = signal.signal(signal.SIGUSR1, handler)
         try:
             with table.turn("a", "matmul", nothing):
@@ -236,7 +236,7 @@ class TestInterrupted:
 class TestTurn:
     def test_one_after_the_other(self):
         """Threads enter the block of a key one at a time."""
-        table, inside, most = Makers(), [], []
+        table, inside, most = ThreadLeads(), [], []
 
         def work(number):
             for _ in range(50):
@@ -251,7 +251,7 @@ class TestTurn:
 
     def test_lets_go_before_it_waits(self):
         """A thread that must wait is asked before to let go of what others wait for; one that need not is not."""
-        table, said = Makers(), []
+        table, said = ThreadLeads(), []
         with table.turn("a", "matmul", lambda: said.append("first")):
             thread = InThread(lambda: table.turn("a", "matmul", lambda: said.append("second")).__enter__())
             until(lambda: thread.waits)
@@ -260,7 +260,7 @@ class TestTurn:
 
     def test_error(self):
         """An error within the block ends the turn."""
-        table = Makers()
+        table = ThreadLeads()
         with pytest.raises(OSError), table.turn("a", "matmul", nothing):
             raise OSError(os.strerror(28))
         assert table.lead("a") is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Unusual(Exception):
+class NotPlayable(Exception):
     """The invoker does something that cannot be played again."""
 
 
@@ -31,16 +31,16 @@ class Mark:
         return Mark(f"{self.text}.imag")
 
     def __eq__(self, _other: object) -> bool:
-        raise Unusual("a value decides")
+        raise NotPlayable("a value decides")
 
     def __ne__(self, _other: object) -> bool:
-        raise Unusual("a value decides")
+        raise NotPlayable("a value decides")
 
     def __bool__(self) -> bool:
-        raise Unusual("a value decides")
+        raise NotPlayable("a value decides")
 
 
-class Queue(Mark):
+class QueueMark(Mark):
     """The stand-in of the queue."""
 
     __slots__ = ()

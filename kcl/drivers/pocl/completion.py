@@ -28,7 +28,7 @@ Progress = Callable[[int, int], object]
 _PARTIAL = "partial hit"
 
 
-class Loaded(NamedTuple):
+class LoadedProgram(NamedTuple):
     """A program that was made of an entry: where that lies, what it holds, and the options as the driver got them."""
 
     address: str
@@ -39,7 +39,7 @@ class Loaded(NamedTuple):
     options: str
 
 
-Thing = TypeVar("Thing", Promise, Loaded)
+Thing = TypeVar("Thing", Promise, LoadedProgram)
 
 
 class State:
@@ -49,9 +49,9 @@ class State:
         self.lock = threading.RLock()
         self.promises: dict[str, Promise] = {}
         self.requested: dict[str, Promise] = {}  # a helper has them; later launches may have had other sizes
-        self.loaded: dict[str, Loaded] = {}
+        self.loaded: dict[str, LoadedProgram] = {}
 
-    def take(self) -> tuple[tuple[Promise, ...], tuple[Promise, ...], tuple[Loaded, ...]]:
+    def take(self) -> tuple[tuple[Promise, ...], tuple[Promise, ...], tuple[LoadedProgram, ...]]:
         """Return what is promised, requested already, and loaded; what was promised is requested then."""
         with self.lock:
             found = tuple(self.promises.values()), tuple(self.requested.values()), tuple(self.loaded.values())
@@ -92,10 +92,10 @@ def loaded(address: str, entry: Entry, options: str) -> None:
         _keep(_state().loaded, (found,))
 
 
-def _loaded(address: str, entry: Entry, options: str) -> Loaded | None:
+def _loaded(address: str, entry: Entry, options: str) -> LoadedProgram | None:
     about = entry.metadata
     place = about.get("place")
-    return place and Loaded(address, entry.key, about["kernel"], place, about["specialisations"], options)
+    return place and LoadedProgram(address, entry.key, about["kernel"], place, about["specialisations"], options)
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
@@ -103,10 +103,10 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
     state = _state()
     folder = option.folder("kcl")
     try:
-        from kcl.cache.progress import Line
+        from kcl.cache.progress import ProgressLine
         from kcl.drivers.pocl import client
 
-        with Line() as line:
+        with ProgressLine() as line:
             told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
             if state.requested:  # what a helper has in work may lack the size of a later launch
                 client.idle(folder, seconds, told)
@@ -158,7 +158,7 @@ def _request(jobs: tuple[Promise, ...]) -> None:
             layers.binary().fault("ask a helper for the binary", error)
 
 
-def _completed(requested: tuple[Promise, ...]) -> tuple[Loaded, ...]:
+def _completed(requested: tuple[Promise, ...]) -> tuple[LoadedProgram, ...]:
     """Return the entries that a helper has completed since: it saw the sizes of the launches until then."""
     found = []
     for job in requested:
@@ -169,7 +169,7 @@ def _completed(requested: tuple[Promise, ...]) -> tuple[Loaded, ...]:
     return tuple(found)
 
 
-def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
+def _partial(programs: tuple[LoadedProgram, ...], words: str) -> tuple[Promise, ...]:
     """Return the jobs of programs for which the driver compiled what their entry lacks."""
     if not programs or not caches.state("pocl").on:
         return ()
@@ -192,7 +192,7 @@ def _partial(programs: tuple[Loaded, ...], words: str) -> tuple[Promise, ...]:
     return tuple(jobs)
 
 
-def _lacking(cache: str, program: Loaded) -> list[str]:
+def _lacking(cache: str, program: LoadedProgram) -> list[str]:
     """Name what PoCL has code for and the entry has none, also of kernels that the entry does not name."""
     from kcl.drivers.pocl import private
 
@@ -211,7 +211,7 @@ def _launch(kernel: str, size: str) -> str:
     return f"{kernel} at local size {local}{offset}{'' if 'smallgrid' in flags else ' in a large grid'}"
 
 
-def _job_of(entry: Entry, program: Loaded, cache: str) -> Entry:
+def _job_of(entry: Entry, program: LoadedProgram, cache: str) -> Entry:
     about = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)

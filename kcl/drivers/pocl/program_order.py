@@ -11,7 +11,7 @@ from typing import Any
 from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import KEPT, Remembered, driver_name
+from kcl.cache.run_memo import KEPT, RunMemo, driver_name
 from kcl.cache.stores.base import digest_of
 
 LONGEST = 2000  # programs
@@ -20,7 +20,7 @@ LONGEST = 2000  # programs
 class Order:
     """What is asked for after one first program: what the last run says, and what this one asked for. Thread-safe."""
 
-    def __init__(self, remembered: Remembered) -> None:
+    def __init__(self, remembered: RunMemo) -> None:
         self._remembered = remembered
         self._listed: list[str] | None = None  # None before it was read: then it is not written either
         self._asked: dict[str, None] = {}
@@ -77,7 +77,7 @@ def of(first: str, options: str) -> Order:
     key = Key([Part("driver", driver_name()), Part("first program", first), Part("build options", options)])
     # No lock: a launch may come in between, from a signal handler or a finaliser in the same thread.
     orders = _state().orders
-    order = orders.setdefault(key.digest, Order(Remembered(places.ORDERS, key)))
+    order = orders.setdefault(key.digest, Order(RunMemo(places.ORDERS, key)))
     for oldest in list(orders)[:-KEPT]:
         orders.pop(oldest, None)
     return order

@@ -1,4 +1,4 @@
-"""kcl.cache.flight: one process makes what many miss at once, and no holder can keep the others from going on."""
+"""kcl.cache.process_leads: one process makes what many miss at once, and no holder keeps the others for ever."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from harness import PLATFORMS
 from project import NUMBERS, Run
 
 from kcl import option
-from kcl.cache import flight, layers, makers, patience
-from kcl.cache.layer import CacheWarning, Found
-from kcl.generate.stage import Given
+from kcl.cache import layers, patience, process_leads, thread_leads
+from kcl.cache.layer import Answer, CacheWarning
+from kcl.generate.stage import CallValues
 
 LEAD = """
     import select, sys, time
-    from kcl.cache import flight
-    joined = flight.join("a" * 64, "matmul")
+    from kcl.cache import process_leads
+    joined = process_leads.join("a" * 64, "matmul")
     print("leads", flush=True)
     while not select.select([sys.stdin], [], [], 0.02)[0]:
         until = time.process_time() + 0.01  # it works
         while time.process_time() < until:
             pass
-    joined.land()
+    joined.release()
 """
 WAIT = """
     import json, sys
-    from kcl.cache import flight
-    joined = flight.join("a" * 64, "matmul")
+    from kcl.cache import process_leads
+    joined = process_leads.join("a" * 64, "matmul")
     print(json.dumps([joined.waited_for, joined.leads]))
 """
 
@@ -82,7 +82,7 @@ def leader(child):
 
 
 def waiting(child):
-    """Start a process that joins the same flight."""
+    """Start a process that waits for the same lead."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(WAIT)],
         env=child.environment(),
@@ -95,12 +95,12 @@ def waiting(child):
 def test_holder(monkeypatch, child, leader):
     """The process that has the lead is known while it lives; a file that a dead one left says nothing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
-    assert flight.holder("a" * 64) == str(leader.pid)
-    assert flight.holder("b" * 64) == ""
+    assert process_leads.holder("a" * 64) == str(leader.pid)
+    assert process_leads.holder("b" * 64) == ""
     leader.kill()
     leader.wait()
     assert (child.cache / "kcl" / "flight" / ("a" * 64)).exists()
-    assert flight.holder("a" * 64) == ""
+    assert process_leads.holder("a" * 64) == ""
 
 
 def is_waiting(child, process, after=""):
@@ -118,17 +118,17 @@ def is_waiting(child, process, after=""):
 
 class TestJoin:
     def test_alone(self):
-        """Who is alone leads at once, and leaves no file when it lands; landing again does nothing."""
-        joined = flight.join("b" * 64, "matmul")
+        """Who is alone leads at once, and leaves no file when it releases; landing again does nothing."""
+        joined = process_leads.join("b" * 64, "matmul")
         folder = os.path.join(option.folder("kcl"), "flight")
         assert (joined.leads, joined.waited_for, os.listdir(folder)) == (True, "", ["b" * 64])
-        joined.land()
-        joined.land()
+        joined.release()
+        joined.release()
         assert os.listdir(folder) == []
 
     def test_close_fails(self, monkeypatch):
         """Where the lock file cannot be closed without an error it is closed all the same, and nothing is raised."""
-        joined, close = flight.join("b" * 64, "matmul"), os.close
+        joined, close = process_leads.join("b" * 64, "matmul"), os.close
 
         def failing(descriptor):
             close(descriptor)
@@ -136,12 +136,12 @@ class TestJoin:
 
         with monkeypatch.context() as patched:
             patched.setattr(os, "close", failing)
-            joined.land()
-        with flight.join("b" * 64, "matmul") as again:
+            joined.release()
+        with process_leads.join("b" * 64, "matmul") as again:
             assert again.leads
 
     def test_landed(self, child, leader):
-        """Who waited for a leader that landed goes on without the lead, and knows for whom it has waited."""
+        """Who waited for a leader that was released goes on without the lead, and knows for whom it has waited."""
         process = waiting(child)
         assert is_waiting(child, process)
         leader.stdin.close()
@@ -167,13 +167,13 @@ class TestJoin:
         leader.send_signal(signal.SIGSTOP)  # which is not seen: as in a container, or in a lock of the system
         code = """
         import time
-        from kcl.cache import flight, patience
+        from kcl.cache import patience, process_leads
         signs = patience.signs_of
-        flight.signs_of = lambda process: signs(process)._replace(is_stopped=False)
+        process_leads.signs_of = lambda process: signs(process)._replace(is_stopped=False)
         for _ in range(2):
             started = time.monotonic()
-            with flight.join("a" * 64, "matmul") as heir:
-                print(heir.leads, round(time.monotonic() - started, 1))
+            with process_leads.join("a" * 64, "matmul") as successor:
+                print(successor.leads, round(time.monotonic() - started, 1))
         """
         first, second = child.run(code).stdout.splitlines()
         assert (first[:5], second) == ("True ", "True 0.0")
@@ -184,47 +184,47 @@ class TestJoin:
         leader.send_signal(signal.SIGSTOP)
         code = """
         import os, signal, sys, time
-        from kcl.cache import flight, patience
-        with flight.join("a" * 64, "matmul") as heir:
-            print(heir.leads, heir.waited_for)
+        from kcl.cache import patience, process_leads
+        with process_leads.join("a" * 64, "matmul") as successor:
+            print(successor.leads, successor.waited_for)
         def never(seconds):
             raise AssertionError("waits")
         paused, time.sleep = time.sleep, never
-        with flight.join("a" * 64, "matmul") as heir:
-            print(heir.leads, heir.waited_for)
-        os.kill(int(heir.waited_for), signal.SIGCONT)
-        while patience.signs_of(heir.waited_for).is_stopped:
+        with process_leads.join("a" * 64, "matmul") as successor:
+            print(successor.leads, successor.waited_for)
+        os.kill(int(successor.waited_for), signal.SIGCONT)
+        while patience.signs_of(successor.waited_for).is_stopped:
             paused(0.01)
         def stop(seconds):
             print("waits")
-            os.kill(int(heir.waited_for), signal.SIGSTOP)
+            os.kill(int(successor.waited_for), signal.SIGSTOP)
             time.sleep = paused
         time.sleep = stop
-        with flight.join("a" * 64, "matmul") as heir:
-            print(heir.leads, heir.waited_for)
+        with process_leads.join("a" * 64, "matmul") as successor:
+            print(successor.leads, successor.waited_for)
         """
         said = child.run(code).stdout.splitlines()
         again = f"True {leader.pid}"
         assert said == [again, again, "waits", again]
 
-    def test_heirs(self, child, leader):
-        """Those who waited for a stopped leader wait for its heir, and for the heir of that one."""
+    def test_successors(self, child, leader):
+        """Those who waited for a stopped leader wait for its successor, and for the successor of that one."""
         leader.send_signal(signal.SIGSTOP)
-        with leading(child) as heir:
+        with leading(child) as successor:
             process = waiting(child)
             assert is_waiting(child, process, ".1")
-            heir.send_signal(signal.SIGSTOP)
+            successor.send_signal(signal.SIGSTOP)
             output, _ = process.communicate(timeout=60)
-            assert output.strip() == f'["{heir.pid}", true]'
+            assert output.strip() == f'["{successor.pid}", true]'
             process = waiting(child)
-            heir.send_signal(signal.SIGCONT)
+            successor.send_signal(signal.SIGCONT)
             assert is_waiting(child, process, ".1")
-            heir.stdin.close()
+            successor.stdin.close()
             output, _ = process.communicate(timeout=60)
-            assert output.strip() == f'["{heir.pid}", false]'
+            assert output.strip() == f'["{successor.pid}", false]'
 
     def test_heir_without_a_name(self, child, leader):
-        """An heir that has the lock, and not yet written who it is, is waited for like any other."""
+        """An successor that has the lock, and not yet written who it is, is waited for like any other."""
         leader.send_signal(signal.SIGSTOP)
         path = child.cache / "kcl" / "flight" / ("a" * 64 + ".1")
         with open(path, "wb") as held:
@@ -246,22 +246,22 @@ class TestJoin:
 
     def test_other_key(self):
         """A lock is no wider than its key."""
-        with flight.join("b" * 64, "matmul") as one, flight.join("c" * 64, "other") as other:
+        with process_leads.join("b" * 64, "matmul") as one, process_leads.join("c" * 64, "other") as other:
             assert one.leads
             assert other.leads
 
     def test_forked(self, child):
-        """A child that is forked during a flight does not keep the lock when its parent has landed."""
+        """A child that is forked during a lead does not keep the lock when its parent has released."""
         found = child.json(
             """
             import json, os, signal
-            from kcl.cache import flight
-            joined = flight.join("a" * 64, "matmul")
+            from kcl.cache import process_leads
+            joined = process_leads.join("a" * 64, "matmul")
             pid = os.fork()
             if not pid:
                 signal.pause()
-            joined.land()
-            with flight.join("a" * 64, "matmul") as again:
+            joined.release()
+            with process_leads.join("a" * 64, "matmul") as again:
                 print(json.dumps([again.leads, again.waited_for]))
             os.kill(pid, signal.SIGKILL)
             """
@@ -269,23 +269,23 @@ class TestJoin:
         assert found == [True, ""]
 
     def test_child_ends(self, child):
-        """A child that is forked during a flight leads nobody: when it lands, or ends, its parent leads as before."""
+        """A child that is forked during a lead leads nobody: when it releases, or ends, its parent leads as before."""
         found = child.json(
             """
             import json, os, sys
-            from kcl.cache import flight
+            from kcl.cache import process_leads
             from kcl import option
-            joined = flight.join("a" * 64, "matmul")
+            joined = process_leads.join("a" * 64, "matmul")
             pid = os.fork()
             if not pid:
                 led = joined.leads
-                joined.land()
+                joined.release()
                 del joined
                 sys.exit(led)
             _, status = os.waitpid(pid, 0)
             folder = os.path.join(option.folder("kcl"), "flight")
             descriptor = os.open(os.path.join(folder, "a" * 64), os.O_RDWR)
-            print(json.dumps([joined.leads, status, os.listdir(folder), flight._lock(descriptor)]))
+            print(json.dumps([joined.leads, status, os.listdir(folder), process_leads._lock(descriptor)]))
             """
         )
         assert found == [True, 0, ["a" * 64], False]
@@ -294,8 +294,8 @@ class TestJoin:
         """The lead of a process that is killed passes on though a child that it forked lives."""
         code = """
             import os, signal, sys
-            from kcl.cache import flight
-            joined = flight.join("a" * 64, "matmul")
+            from kcl.cache import process_leads
+            joined = process_leads.join("a" * 64, "matmul")
             pid = os.fork()
             if pid:
                 print(pid, flush=True)
@@ -337,19 +337,19 @@ class TestThreads:
     """Threads of one process wait in memory; no thread waits for a lock file of its own process."""
 
     def test_landed_by_all_at_once(self):
-        """Threads that land one flight at once release it once, and none of them raises."""
+        """Threads that release one lead at once release it once, and none of them raises."""
         for _ in range(200):
-            with flight.join("b" * 64, "matmul") as joined:
-                at_once(lambda _number, landed=joined: landed.land())
+            with process_leads.join("b" * 64, "matmul") as joined:
+                at_once(lambda _number, released=joined: released.release())
 
     def test_one_leads(self, tmp_path):
         """Of two threads one leads; the other opens no lock file, and knows that a thread had the lead."""
-        with flight.join("a" * 64, "matmul") as joined:
+        with process_leads.join("a" * 64, "matmul") as joined:
             assert joined.leads
             files, found = open_files(tmp_path), []
-            thread = threading.Thread(target=lambda: found.append(flight.join("a" * 64, "matmul")))
+            thread = threading.Thread(target=lambda: found.append(process_leads.join("a" * 64, "matmul")))
             thread.start()
-            while thread.ident not in makers._state().awaited:
+            while thread.ident not in thread_leads._state().awaited:
                 time.sleep(0.001)
             assert open_files(tmp_path) == files != []
         thread.join()
@@ -358,7 +358,7 @@ class TestThreads:
     def test_own_lead(self):
         """A thread that leads a key and wants it again goes on at once: a signal handler may launch the same kernel."""
         started = time.monotonic()
-        with flight.join("a" * 64, "matmul"), flight.join("a" * 64, "matmul") as inner:
+        with process_leads.join("a" * 64, "matmul"), process_leads.join("a" * 64, "matmul") as inner:
             assert not inner.leads
         assert time.monotonic() - started < 1
 
@@ -366,10 +366,10 @@ class TestThreads:
         """While a thread waits for another process the other threads of its process wait for that thread."""
         code = """
         import json, threading
-        from kcl.cache import flight
+        from kcl.cache import process_leads
         found = []
         def join():
-            with flight.join("a" * 64, "matmul") as joined:
+            with process_leads.join("a" * 64, "matmul") as joined:
                 found.append([joined.waited_for, joined.leads, joined.by])
         threads = [threading.Thread(target=join) for _ in range(3)]
         for thread in threads:
@@ -400,7 +400,7 @@ class TestThreads:
         kernels = [add(sizes=(8,)), add(sizes=(8,))]
         values = {"x": x, "a": 1}
         assert kernels[0]._line.generate.key() is not None
-        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Found(None, "miss", "", 0))
+        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Answer(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
         found = []
 
@@ -410,10 +410,10 @@ class TestThreads:
             kernel(there, x=y, a=2)
             found.append(y.get().tolist())
 
-        with flight.join(kernels[0]._line.generate.together(Given(values), None), "add"):
+        with process_leads.join(kernels[0]._line.generate.together(CallValues(values), None), "add"):
             thread = threading.Thread(target=launch, args=(kernels[0],))
             thread.start()
-            while thread.ident not in makers._state().awaited:
+            while thread.ident not in thread_leads._state().awaited:
                 time.sleep(0.001)
             started = time.monotonic()
             launch(kernels[1])
@@ -498,8 +498,8 @@ class TestWhoBuilds:
 
     @pytest.fixture
     def log(self, monkeypatch):
-        """Names and ends of the flights of this process, in their order: ("joins", 0), ("leads", 0), ("lands", 0)."""
-        real, names, told = flight.join, {}, []
+        """Names and ends of the leads of this process, in their order: ("joins", 0), ("leads", 0), ("releases", 0)."""
+        real, names, told = process_leads.join, {}, []
 
         def join(digest, what, *more):
             number = names.setdefault(digest, len(names))
@@ -510,14 +510,14 @@ class TestWhoBuilds:
                 numbers[joined._held[0]] = number
             return joined
 
-        def land(self):
+        def release(self):
             if self.leads:
-                told.append(("lands", numbers[self._held[0]]))
-            return landed(self)
+                told.append(("releases", numbers[self._held[0]]))
+            return released(self)
 
-        numbers, landed = {}, flight.Flight.land
-        monkeypatch.setattr(flight, "join", join)
-        monkeypatch.setattr(flight.Flight, "land", land)
+        numbers, released = {}, process_leads.ProcessLead.release
+        monkeypatch.setattr(process_leads, "join", join)
+        monkeypatch.setattr(process_leads.ProcessLead, "release", release)
         return told
 
     def test_both(self, queue, log):
@@ -525,20 +525,20 @@ class TestWhoBuilds:
         x = cl.array.zeros(queue, 8, np.float32)
         add(sizes=(8,))(queue, x=x, a=1)
         assert x.get().tolist() == [1] * 8
-        both = [("joins", 0), ("leads", 0), ("joins", 1), ("leads", 1), ("lands", 0), ("lands", 1)]
+        both = [("joins", 0), ("leads", 0), ("joins", 1), ("leads", 1), ("releases", 0), ("releases", 1)]
         assert log == both
 
     def test_code_alone(self, queue, log):
         """Where no program is built the others wait for the code only, also where making it fails."""
         kernel = add(sizes=(8,))
         assert "kernel void add" in kernel.source(queue, x=np.dtype(np.float32), a=np.dtype(np.float32))
-        assert log == [("joins", 0), ("leads", 0), ("lands", 0)]
+        assert log == [("joins", 0), ("leads", 0), ("releases", 0)]
         with pytest.raises(RuntimeError, match="must be supplied"):
             add(sizes=(9,))(queue, a=1)
         with pytest.raises(cl.Error):
             add(code="no OpenCL C", sizes=(10,))(queue, x=cl.array.zeros(queue, 10, np.float32), a=1)
         assert sorted(number for what, number in log if what == "leads") == sorted(
-            number for what, number in log if what == "lands"
+            number for what, number in log if what == "releases"
         )
 
     def test_leaves_the_program_to_who_generates(self, queue, log, monkeypatch):
@@ -550,8 +550,8 @@ class TestWhoBuilds:
         kernel = add(sizes=(8,))
         values = {"x": x, "a": 1}
         assert kernel._line.generate.key() is not None
-        held = flight.join(kernel._line.generate.together(Given(values), None), "add")
-        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Found(None, "miss", "", 0))
+        held = process_leads.join(kernel._line.generate.together(CallValues(values), None), "add")
+        monkeypatch.setattr(layers.binary(), "look_up", lambda *_: Answer(None, "miss", "", 0))
         other = cl.Context(queue.context.devices)
 
         def launch():
@@ -567,7 +567,7 @@ class TestWhoBuilds:
             time.sleep(0.01)
         time.sleep(0.2)
         assert log == [("joins", 0), ("leads", 0), ("joins", 0)]
-        held.land()
+        held.release()
         thread.join()
         assert found == [2] * 8
         assert log[4:6] == [("waited", 0), ("joins", 1)]

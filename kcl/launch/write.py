@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kcl.launch.marks import Allocation, Mark, Unusual
-from kcl.launch.recording import Made, Recording, Step
+from kcl.launch.placeholders import Allocation, Mark, NotPlayable
+from kcl.launch.recording import AllocatedOutput, Recording, Step
 
 
 class Form(NamedTuple):
@@ -56,10 +56,10 @@ class _Writer:
         self.cells: list[Any] = []
         self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
         if any(name.startswith("_kcl") for name in form.names):
-            raise Unusual("has a name of ours")
+            raise NotPlayable("has a name of ours")
         self.managed = [name for name in recording.waited if name in form.arrays] if not form.bound else []
         if recording.written and not {*recording.written} <= {*recording.waited, *(one.name for one in recording.made)}:
-            raise Unusual("keeps events without waiting for them")
+            raise NotPlayable("keeps events without waiting for them")
 
     def script(self) -> Script:
         self.head()
@@ -124,10 +124,10 @@ class _Writer:
         self(3, f"if not ({' and '.join(same)}):")
         self(4, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")
 
-    def allocation(self, made: Made) -> None:
+    def allocation(self, made: AllocatedOutput) -> None:
         """Allocate an output."""
         if self.form.bound:
-            raise Unusual("allocates")
+            raise NotPlayable("allocates")
         if made.found:
             given = {"queue": "_kcl_queue", "context": "_kcl_context", "events": "[]", "allocator": "_kcl_default"}
             given |= {name: self.cell(value) for name, value in made.found.items()}
@@ -207,7 +207,7 @@ class _Writer:
         """Write a constructor's argument: a constant is one of the signature."""
         if isinstance(value, Mark):
             if value.text not in ("_kcl_queue", "_kcl_context", "_kcl_allocator"):
-                raise Unusual("allocates by what is not known")
+                raise NotPlayable("allocates by what is not known")
             return value.text
         return f"_kcl_allocator({self.cell(value.size)})" if isinstance(value, Allocation) else self.cell(value)
 

@@ -1,4 +1,4 @@
-"""kcl.drivers.pocl.orders: the order in which a program asked for its programs, kept for its next run."""
+"""kcl.drivers.pocl.program_order: the order in which a program asked for its programs, kept for its next run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ahead import DRIVER, LAUNCH, NUMBERS, ON_POCL, ONE_BY_ONE, orders, sums
 from harness import platforms
 
 from kcl.cache.entry import Entry
-from kcl.drivers.pocl import orders as history
+from kcl.drivers.pocl import program_order as history
 
 FIRST = 4
 

@@ -25,42 +25,42 @@ class State:
     """The maker that each thread waits for, by the thread's number."""
 
     def __init__(self) -> None:
-        self.awaited: dict[int, Maker] = {}
+        self.awaited: dict[int, ThreadLead] = {}
 
 
 _state = process.own(State)
 
 
-class Maker:
-    """A thread that makes what belongs to a key; other threads wait until the maker lands."""
+class ThreadLead:
+    """A thread that makes what belongs to a key; other threads wait until the maker releases."""
 
-    __slots__ = ("_gate", "_key", "_landed", "_native", "_table", "process", "thread")
+    __slots__ = ("_gate", "_key", "_native", "_released", "_table", "process", "thread")
 
-    def __init__(self, table: dict[str, Maker], key: str) -> None:
+    def __init__(self, table: dict[str, ThreadLead], key: str) -> None:
         self._table = table
         self._key = key
-        self._landed = False
+        self._released = False
         self._gate = allocate_lock()
         self._gate.acquire()
         self.process = os.getpid()
         self.thread = get_ident()
         self._native = get_native_id()
 
-    def land(self) -> None:
-        """Let the other threads go on. Landing twice is no error; a forked child lands nothing."""
-        if self.process == os.getpid() and not self._landed:
-            self._leave()  # first: a signal handler that comes now must not find a maker that landed and stays
-            self._landed = True
+    def release(self) -> None:
+        """Let the other threads go on. A second release is no error; a forked child releases nothing."""
+        if self.process == os.getpid() and not self._released:
+            self._leave()  # first: a signal handler that comes now must not find a maker that was released and stays
+            self._released = True
             self._open()
 
     def wait(self, what: str) -> bool:
-        """Wait until the maker lands, and tell whether it did; `what` names the kernel to people."""
+        """Wait until the maker releases, and tell whether it did; `what` names the kernel to people."""
         me = get_ident()
         awaited = _state().awaited
         outer = awaited.get(me)  # that of the call which a signal handler interrupted
         awaited[me] = self
         try:
-            return not self._waits_for(me) and self._lands(what)
+            return not self._waits_for(me) and self._releases(what)
         finally:
             if outer is None:
                 awaited.pop(me, None)
@@ -68,22 +68,22 @@ class Maker:
                 awaited[me] = outer
 
     def _waits_for(self, thread: int) -> bool:
-        """Tell whether the maker is this thread, or waits for it through others; a maker that landed keeps nobody."""
-        maker: Maker | None = self
+        """Tell whether the maker is this thread, or waits for it through others; after the release no thread waits."""
+        maker: ThreadLead | None = self
         for _ in range(len(_state().awaited) + 1):
-            if maker is None or maker._landed:
+            if maker is None or maker._released:
                 return False
             if maker.thread == thread:
                 return True
             maker = _state().awaited.get(maker.thread)
         return False
 
-    def _lands(self, what: str) -> bool:
+    def _releases(self, what: str) -> bool:
         from kcl.cache.patience import Patience, signs_of_thread
 
         name = f"thread {self._native}"
         with Patience(what) as patience:
-            while not self._landed:
+            while not self._released:
                 if self.process != os.getpid():
                     return False
                 signs = signs_of_thread(self.thread, self._native)
@@ -96,7 +96,7 @@ class Maker:
 
     def _open(self) -> None:
         """Let one waiting thread through the gate; that thread lets the next one through."""
-        with suppress(RuntimeError):  # two threads may land one maker at once
+        with suppress(RuntimeError):  # two threads may release one maker at once
             self._gate.release()
 
     def _leave(self) -> None:
@@ -104,17 +104,17 @@ class Maker:
             self._table.pop(self._key, None)
 
 
-class Makers:
+class ThreadLeads:
     """A table of makers by key. Thread-safe."""
 
     __slots__ = ("_table",)
 
     def __init__(self) -> None:
-        self._table: dict[str, Maker] = {}
+        self._table: dict[str, ThreadLead] = {}
 
-    def lead(self, key: str) -> Maker | None:
-        """Make this thread the maker of a key until the maker lands; None where another thread is the maker."""
-        mine = Maker(self._table, key)
+    def lead(self, key: str) -> ThreadLead | None:
+        """Make this thread the maker of a key until the maker releases; None where another thread is the maker."""
+        mine = ThreadLead(self._table, key)
         found = self._table.setdefault(key, mine)
         if found.process != mine.process:
             found = self._table[key] = mine
@@ -140,4 +140,4 @@ class Makers:
             yield
         finally:
             if mine is not None:
-                mine.land()
+                mine.release()
