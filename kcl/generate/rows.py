@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kcl.cache.layer import Layer
     from kcl.generate import frontends
-    from kcl.record.manifest import Read
+    from kcl.record.manifest import ReadFact
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
 
@@ -42,7 +42,7 @@ class RecipeOutcome(NamedTuple):
     """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
 
     result: frontends.Result
-    reads: tuple[Read, ...]
+    reads: tuple[ReadFact, ...]
     refused: str
 
 
@@ -50,7 +50,7 @@ class RecipeFacts(NamedTuple):
     """What must be known of a recipe's result before the dtypes of a call can be looked at."""
 
     open: OpenArguments
-    reads: tuple[Read, ...]
+    reads: tuple[ReadFact, ...]
 
 
 _KEPT = 256
@@ -222,10 +222,10 @@ def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
     return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
 
 
-def _reads(described: list[list[str]]) -> tuple[Read, ...]:
-    from kcl.record.manifest import Read
+def _reads(described: list[list[str]]) -> tuple[ReadFact, ...]:
+    from kcl.record.manifest import ReadFact
 
-    return tuple(Read(*fields) for fields in described)
+    return tuple(ReadFact(*fields) for fields in described)
 
 
 def _described(base: RecipeFacts) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kcl.record import beside, manifest, observe, recorder
 from kcl.record.callables import distributions
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 from kcl.record.evidence import Evidence
-from kcl.record.manifest import Read
+from kcl.record.manifest import ReadFact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +82,7 @@ def place_of(reached: Reach | None) -> Evidence:
 
 def _reads(
     declared: Declarations, files: list[str], observed: observe.Observations, place: Evidence
-) -> tuple[Read, ...]:
+) -> tuple[ReadFact, ...]:
     texts = place.written
     return (
         *manifest.files([path for path in files if not declared.covers(path, place.directory)], place.directory, texts),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcl.cache.key import Part
 
 if TYPE_CHECKING:
-    from kcl.record.manifest import Read
+    from kcl.record.manifest import ReadFact
     from kcl.record.observe import Observations
 
 
@@ -47,7 +47,7 @@ class Declarations(NamedTuple):
         found += [Part("declared read", pattern) for pattern in self.reads]
         return found + [Part("declared variable", name) for name in self.env]
 
-    def inputs(self, directory: str) -> list[Read]:
+    def inputs(self, directory: str) -> list[ReadFact]:
         """Return what was declared as it is now; `directory` is that of the recipe's module."""
         from kcl.record import manifest
 

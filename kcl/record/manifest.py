@@ -17,7 +17,7 @@ from kcl.base import settings
 ABSENT = "absent"
 
 
-class Read(NamedTuple):
+class ReadFact(NamedTuple):
     """One thing that was read: where it is, seen from `base`, and the SHA-256 of its content.
 
     `base` is "module" or "resolved module" (relative to the directory of the recipe's module, as it is named or with
@@ -53,28 +53,28 @@ def locate(base: str, path: str, directory: str) -> str:
     return os.path.normpath(os.path.join(directory, path)) if base.endswith("module") else path
 
 
-def files(paths: Iterable[str], directory: str, texts: Collection[str]) -> list[Read]:
+def files(paths: Iterable[str], directory: str, texts: Collection[str]) -> list[ReadFact]:
     """Describe files as they are now."""
     return [_now(*place(path, directory, texts), directory) for path in paths]
 
 
-def links(paths: Iterable[str], directory: str, texts: Collection[str]) -> list[Read]:
+def links(paths: Iterable[str], directory: str, texts: Collection[str]) -> list[ReadFact]:
     """Describe symbolic links as they are now."""
     places = [place(path, directory, texts) for path in paths]
     return [_now(f"link {base}", path, directory) for base, path in places]
 
 
-def variables(names: Iterable[str]) -> list[Read]:
+def variables(names: Iterable[str]) -> list[ReadFact]:
     """Describe environment variables as they are now."""
     return [_now("variable", name) for name in sorted(names)]
 
 
-def working_directory() -> Read:
+def working_directory() -> ReadFact:
     """Describe the working directory as it is now."""
     return _now("directory", "")
 
 
-def declared(patterns: Iterable[str], directory: str) -> list[Read]:
+def declared(patterns: Iterable[str], directory: str) -> list[ReadFact]:
     """Describe what was declared, as it is now: paths and patterns as `glob` has them, seen from `directory`."""
     found = []
     for pattern in patterns:
@@ -98,7 +98,7 @@ def _covers(pattern: list[str], path: list[str]) -> bool:
     return fnmatch.fnmatchcase(path[0], pattern[0]) and _covers(pattern[1:], path[1:])
 
 
-def content(read: Read, directory: str) -> str:
+def content(read: ReadFact, directory: str) -> str:
     """Return the SHA-256 of what lies at the place of `read` now, "absent" where nothing does."""
     if read.base == "variable":
         value = settings.variable(read.path)
@@ -117,7 +117,7 @@ def content(read: Read, directory: str) -> str:
         return ABSENT
 
 
-def in_words(read: Read) -> str:
+def in_words(read: ReadFact) -> str:
     """Name what was read, for a sentence."""
     if read.base == "variable":
         return f"variable {read.path}"
@@ -126,8 +126,8 @@ def in_words(read: Read) -> str:
     return "working directory" if read.base == "directory" else f"file {os.path.basename(read.path)}"
 
 
-def _now(base: str, path: str, directory: str = "") -> Read:
-    read = Read(base, path, "")
+def _now(base: str, path: str, directory: str = "") -> ReadFact:
+    read = ReadFact(base, path, "")
     return read._replace(digest=content(read, directory))
 
 

@@ -19,14 +19,14 @@ _LAUNCHING = "kcl.integrations.executor"  # launches units; it lies above this r
 
 
 class _Bare:
-    """Gives the descriptor of an object's own dictionary, which `Unmade` hides."""
+    """Gives the descriptor of an object's own dictionary, which `RecordedResult` hides."""
 
 
 _dictionary: Any = _Bare.__dict__["__dict__"]
 _class: Any = object.__dict__["__class__"]
 
 
-class Unmade(_Bare):
+class RecordedResult(_Bare):
     """What one recorded call gives."""
 
     @property  # type: ignore[misc]
@@ -39,7 +39,7 @@ class Unmade(_Bare):
         return own
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__array_") or name in _ABSENT or (name == "dtype" and type(self) is UnmadeUnit):
+        if name.startswith("__array_") or name in _ABSENT or (name == "dtype" and type(self) is RecordedUnit):
             raise AttributeError(name)
         return getattr(asked(self, name), name)
 
@@ -78,7 +78,7 @@ class Unmade(_Bare):
         return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return Unmade.__copy__(self)  # another thread may be asking: then its class is loopy's now
+        return RecordedResult.__copy__(self)  # another thread may be asking: then its class is loopy's now
 
 
 class _Fields:
@@ -89,7 +89,7 @@ class _Fields:
         return found.__dataclass_fields__
 
 
-class UnmadeUnit(Unmade):
+class RecordedUnit(RecordedResult):
     """A translation unit that nothing has asked for yet."""
 
     __dataclass_fields__ = _Fields()
@@ -120,12 +120,12 @@ class UnmadeUnit(Unmade):
 _ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
 
 
-KINDS = frozenset({Unmade, UnmadeUnit})
+KINDS = frozenset({RecordedResult, RecordedUnit})
 
 
 def new(record: Record) -> Any:
     """Return a new object for what a record gives."""
-    made = Unmade() if record.function in CONSTRUCTORS else UnmadeUnit()
+    made = RecordedResult() if record.function in CONSTRUCTORS else RecordedUnit()
     _dictionary.__get__(made)["record"] = record
     return made
 
@@ -140,7 +140,7 @@ def answer(record: Record) -> Any:
 
 def is_unit(value: Any) -> bool:
     """Tell whether an object is a translation unit, made or not."""
-    if type(value) is UnmadeUnit:
+    if type(value) is RecordedUnit:
         return True
     found = sys.modules.get("loopy")
     return found is not None and type(value) is getattr(found, "TranslationUnit", None)
@@ -176,7 +176,7 @@ def _class_of(value: Any) -> type:
 
 def real_of(value: Any) -> Any:
     """Return loopy's own object behind one that passes everything on; any other object as it is."""
-    return _dictionary.__get__(value)["real"] if type(value) is Unmade else value
+    return _dictionary.__get__(value)["real"] if type(value) is RecordedResult else value
 
 
 def asked(value: Any, question: str) -> Any:
@@ -193,7 +193,7 @@ def _become(value: Any, record: Record, made: Any) -> None:
         if record_of(value) is None:  # another thread was faster
             return
         names = _dictionary.__get__(value)
-        if type(value) is UnmadeUnit:
+        if type(value) is RecordedUnit:
             names.update(vars(made))
             _class.__set__(value, type(made))  # another thread may be asking: it finds one class or the other
         else:

@@ -64,7 +64,7 @@ class TestUnit:
         knl.default_entrypoint
         found = [*before, type(knl).__name__, type(knl) is lp.TranslationUnit]
         """
-        assert program(code) == [["UnmadeUnit", True, "TranslationUnit", True], True]
+        assert program(code) == [["RecordedUnit", True, "TranslationUnit", True], True]
 
     def test_dataclass_functions(self, program):
         """`dataclasses` answers about a unit as loopy's does, and has it made."""
@@ -81,7 +81,7 @@ class TestUnit:
         importlib.import_module("loopy")
         found = [before, knl.__class__.__name__, type(knl).__name__]
         """
-        assert program(code) == [["UnmadeUnit", "TranslationUnit", "UnmadeUnit"], True]
+        assert program(code) == [["RecordedUnit", "TranslationUnit", "RecordedUnit"], True]
 
     def test_one_object_of_a_record_is_made(self, program):
         """A copy of an unmade unit does not become loopy's with it; the two are equal."""
@@ -91,7 +91,7 @@ class TestUnit:
         knl.default_entrypoint
         found = [type(knl).__name__, type(other).__name__, knl == other]
         """
-        assert program(code) == [["TranslationUnit", "UnmadeUnit", True], True]
+        assert program(code) == [["TranslationUnit", "RecordedUnit", True], True]
 
     def test_sets_and_dictionaries(self, program):
         """A hash is loopy's, so a unit that is a key of a dictionary or a member of a set is made."""
@@ -131,7 +131,7 @@ class TestArguments:
         real = importlib.import_module("loopy")
         found = [name, type(arg).__name__, isinstance(arg, real.ValueArg), arg.__class__ is real.ValueArg]
         """
-        assert program(code) == [["n", "Unmade", True, True], True]
+        assert program(code) == [["n", "RecordedResult", True, True], True]
 
     def test_dataclass_functions_of_an_argument(self, program):
         """`is_dataclass` and `replace` refuse a proxy whose class is a dataclass, asked or not; `fields` takes it."""

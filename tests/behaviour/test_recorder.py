@@ -62,7 +62,7 @@ def waiting(*arguments, **keywords):
     before = recorder.thread.carried
     found = unit(*arguments, **keywords)
     assert recorder.thread.carried == before
-    assert type(found) is unmade.UnmadeUnit
+    assert type(found) is unmade.RecordedUnit
     return found
 
 
@@ -372,7 +372,7 @@ class TestLikeLoopys:
         one, other = waiting(), unit()
         assert one == other
         assert (one != other) is False
-        assert type(one) is unmade.UnmadeUnit
+        assert type(one) is unmade.RecordedUnit
         made = unit(loopy=real)
         assert one == made
         assert made == other
@@ -385,7 +385,7 @@ class TestLikeLoopys:
         """A copy is not made either, and equal; a pickle holds loopy's own."""
         one = waiting()
         for other in (copy.copy(one), copy.deepcopy(one), copy.deepcopy([one])[0]):
-            assert type(other) is unmade.UnmadeUnit
+            assert type(other) is unmade.RecordedUnit
             assert other == one
         loaded = pickle.loads(pickle.dumps(one))
         assert type(loaded) is real.TranslationUnit
@@ -398,7 +398,7 @@ class TestLikeLoopys:
         assert isinstance(one, lp.TranslationUnit)
         assert not isinstance(one, (int, str))
         assert one.__class__ is real.TranslationUnit
-        assert type(one) is unmade.UnmadeUnit
+        assert type(one) is unmade.RecordedUnit
         assert one.default_entrypoint.name == "recorded"
         assert type(one) is real.TranslationUnit
 
@@ -447,7 +447,7 @@ class TestLikeLoopys:
         kernel = recipe([one])
         assert "TranslationUnit" in repr(kernel)
         assert launch(kernel) == 240.0
-        assert type(one) is unmade.UnmadeUnit
+        assert type(one) is unmade.RecordedUnit
 
 
 class TestErrors:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
+import re
 
 import pytest
 import warm_modules
@@ -276,6 +278,27 @@ class TestFences:
         cli = {name for name in NAMES if name.startswith("cli")}
         assert importing("dataclasses") <= cli | {"drivers.pocl.helper"}  # on a miss, or elsewhere
         assert importing("platformdirs") <= {"base.settings"}
+
+
+PARTICIPLES = {
+    *("Built", "Chosen", "Found", "Given", "Held", "Kept", "Known", "Left", "Lost", "Made", "Ran", "Read", "Said"),
+    *("Seen", "Sent", "Shown", "Taken", "Thrown", "Told", "Unknown", "Unmade", "Unwritten", "Written"),
+}
+
+
+class TestNames:
+    def test_classes_are_nouns(self):
+        """No class has a participle for its name."""
+        names = {node.name for path, _name in modules() for node in parsed(path).body if isinstance(node, ast.ClassDef)}
+        single = {name for name in names if re.fullmatch("[A-Z][a-z]+", name)}
+        assert {name for name in single if name.endswith("ed") or name in PARTICIPLES} == set()
+
+    def test_a_name_means_one_thing(self):
+        """No two modules have a public class of one name, but for what a module keeps of a process."""
+        found = collections.Counter(
+            node.name for path, _name in modules() for node in parsed(path).body if isinstance(node, ast.ClassDef)
+        )
+        assert {name for name, times in found.items() if times > 1 and not name.startswith("_")} == {"State"}
 
 
 def mirrored(path):

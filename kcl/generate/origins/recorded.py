@@ -118,7 +118,7 @@ class RecordedOrigin:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
         elif recorder.is_on():  # else loopy has worked within it
             self.own_seconds = seconds
-        if type(value) is not unmade.UnmadeUnit:
+        if type(value) is not unmade.RecordedUnit:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names what was returned
         return value
 

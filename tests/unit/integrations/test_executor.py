@@ -192,7 +192,7 @@ class TestExecutors:
             unit = typed()
         run = unit.executor(queue.context)
         assert run.t_unit is unit
-        assert type(unit) is unmade.UnmadeUnit
+        assert type(unit) is unmade.RecordedUnit
         own = typed(loopy).executor(queue.context)
         assert run.entrypoint == own.entrypoint == "doubled"
         assert run.input_array_names == own.input_array_names

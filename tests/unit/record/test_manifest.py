@@ -97,7 +97,7 @@ class TestWords:
     def test_names(self):
         """A reason names the file, the variable or the directory."""
         names = [
-            manifest.in_words(manifest.Read(*row, ""))
+            manifest.in_words(manifest.ReadFact(*row, ""))
             for row in [("module", "a/b.cl"), ("variable", "X"), ("directory", "")]
         ]
         assert names == ["file b.cl", "variable X", "working directory"]
