@@ -13,7 +13,10 @@ Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each a
 
 
 class Argument(NamedTuple):
-    """One argument of a kernel: its dtype as text (empty where the recipe left it open), and who must give it."""
+    """One argument of a kernel: its dtype as text (empty where the recipe left it open), and who must give it.
+
+    Made by a front end or of a row; ends in the launcher and in the words of refused calls.
+    """
 
     name: str
     kind: str
@@ -24,8 +27,8 @@ class Argument(NamedTuple):
 class ProgramText(NamedTuple):
     """What a program is built of: OpenCL C, build options, and the entry points, of the kernel of this name.
 
-    A front end makes it, or a program that was written by hand has it; the build stage takes it. `kernels` is empty
-    where the entry points are not known before the program is built.
+    Made by a front end, of a row, or of a program that was not written for kcl; ends in the second stage. `kernels` is
+    empty where the entry points are not known before the program is built.
     """
 
     kernel: str
@@ -41,6 +44,8 @@ class ProgramText(NamedTuple):
 
 class Invoker(NamedTuple):
     """The Python source that launches a program, the name of its function, and what it needs.
+
+    Made by a front end or of a row; ends as the function of LaunchableCode.
 
     `packed` maps an argument that the caller gives as one object array to the arguments that it is taken apart
     into: a list of (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their
@@ -59,7 +64,10 @@ class Invoker(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What a front end made of a recipe's result: a program text and what launches the program."""
+    """What a front end made of a recipe's result: a program text and what launches the program.
+
+    Made by a front end or of a row; ends in LaunchableCode.
+    """
 
     text: ProgramText
     invoker: Invoker
@@ -83,6 +91,8 @@ class Code(NamedTuple):
 
 class LaunchableCode(NamedTuple):
     """Generated code with its invoker, and the digest under which launchers are bound.
+
+    Made by the first stage; ends in the launcher.
 
     `choice` has the dtypes of what the code leaves open. `headers` is the digest of what headers held as the code was
     made ready for a context.

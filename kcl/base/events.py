@@ -22,6 +22,8 @@ OUTCOMES = ("hit", "miss", "bypass", "error")
 class Event(NamedTuple):
     """One look-up in one layer.
 
+    Made by the look-up; ends in hooks, counters and the journal.
+
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
     `bytes` is the size of the entry that was read or published, 0 where there is none. `saved` is by how many seconds
     a hit was faster than what it spared, as the entry has recorded that; 0 where it was slower.

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Promise(NamedTuple):
-    """An entry without its binary, for the address where the driver's helper is to publish it whole."""
+    """An entry without its binary, for the address where the driver's helper is to publish it whole.
+
+    Made by the second stage on a miss; ends in the queue of the helper.
+    """
 
     address: str
     entry: Entry

@@ -25,6 +25,8 @@ _HIDDEN = r"\s[-/@]"
 class BuildOptions(NamedTuple):
     """`text` as clBuildProgram takes it; `flags` in a normal order, without include directories, those in theirs.
 
+    Made of a program text and the driver; ends in the slot and in the build.
+
     `definitions` are those of macros. `untaken` are include directories that the driver cannot be told of.
     """
 

@@ -27,7 +27,10 @@ _CONTINUED = r"\\[ \t\f\v]*[\r\n]"
 
 
 class ProgramSlot(NamedTuple):
-    """The place of one program on one device in the binary layer."""
+    """The place of one program on one device in the binary layer.
+
+    Made by the search of the second stage; ends in its Look and in the entry.
+    """
 
     device: cl.Device
     key: Key

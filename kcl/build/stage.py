@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class BuildRequest(NamedTuple):
     """A program text that is to be built; a new entry keeps the shapes of the `arguments` of its first launch.
 
+    Made by the line of a Kernel or for an unchanged program; ends in the second stage.
+
     `holder` is pyopencl's program that it is built for, where the user made that: nobody sees its launches.
     """
 

@@ -20,7 +20,10 @@ _WORD = 4
 
 
 class Part(NamedTuple):
-    """One named fact in a key: a text a person can read, or the hex digest of something longer."""
+    """One named fact in a key: a text a person can read, or the hex digest of something longer.
+
+    Made where a key is put together; ends in the key.
+    """
 
     name: str
     value: str

@@ -52,7 +52,10 @@ class CacheWarning(UserWarning):
 
 
 class Answer(NamedTuple):
-    """What a layer holds for a key: an entry, or the reason why there is none."""
+    """What a layer holds for a key: an entry, or the reason why there is none.
+
+    Made by a layer; ends in the search of a stage.
+    """
 
     entry: Entry | None
     outcome: str

@@ -46,6 +46,8 @@ class Slot(Protocol):
 class Look(NamedTuple):
     """What a look-up knows: the outcome, why, the entries that are there, and the value that was loaded or made.
 
+    Made by the search of a stage; ends with the look-up, as its event.
+
     `slots` are the places that count, with their `entries` where those are there. `key` is the key of what was found,
     missed or made, None where there is none. `digest` names the look-up in its event. `spared` is how many seconds
     the entries of a hit took to make. `beside` belongs to the stage.
@@ -70,6 +72,8 @@ class Look(NamedTuple):
 
 class Product(NamedTuple):
     """What a stage made: the value, the entries to publish by address, and whether others wait on for the next stage.
+
+    Made by the stage on a miss; ends in the look-up, which publishes it.
 
     `refused` says why nothing may be stored of a look-up that could be: it counts as a bypass then.
     """

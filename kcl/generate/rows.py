@@ -39,7 +39,10 @@ Dtypes = Mapping[str, "np.dtype[Any]"]
 
 
 class RecipeOutcome(NamedTuple):
-    """What a recipe returned, what it read, and why that must not be stored: empty where it may be."""
+    """What a recipe returned, what it read, and why that must not be stored: empty where it may be.
+
+    Made as the recipe returns; ends in the code.
+    """
 
     result: frontends.Result
     reads: tuple[ReadFact, ...]
@@ -47,7 +50,10 @@ class RecipeOutcome(NamedTuple):
 
 
 class RecipeFacts(NamedTuple):
-    """What must be known of a recipe's result before the dtypes of a call can be looked at."""
+    """What must be known of a recipe's result before the dtypes of a call can be looked at.
+
+    Made of the outcome or of a row; ends in the choice of a row.
+    """
 
     open: OpenArguments
     reads: tuple[ReadFact, ...]

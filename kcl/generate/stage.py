@@ -37,6 +37,8 @@ _REUSED = "same translation unit as before: generated code reused"
 class CallValues(NamedTuple):
     """What one call gives to the stage: arguments by name, or dtypes in their place.
 
+    Made by a call of a Kernel; ends in the first stage.
+
     Where it is a `launch` every required array must be there, and what is made is built at once.
     """
 
@@ -45,7 +47,10 @@ class CallValues(NamedTuple):
 
 
 class RowSlot(NamedTuple):
-    """The place of a row in the generator layer."""
+    """The place of a row in the generator layer.
+
+    Made by the search of the first stage; ends in its Look.
+    """
 
     key: Key
 

@@ -12,6 +12,8 @@ PARAMETER = "parameter "
 class Evidence(NamedTuple):
     """What explains a later miss of a recipe: the directory of its module, and the texts of its key.
 
+    Made of the record of a recipe; ends in the row, or in the journal.
+
     The texts may name other places.
 
     `asked` tells that its code asks where it stands: then it can name the directories above as well. `origins` has

@@ -301,6 +301,64 @@ class TestNames:
         assert {name for name, times in found.items() if times > 1 and not name.startswith("_")} == {"State"}
 
 
+# The line of a launch, and the value classes that are handed along it: at most twenty.
+LINE = ("base.events", "build", "cache.", "code", "generate", "handle", "launch", "line", "recipe", "record.evidence")
+VALUES = {
+    *("base.events.Event", "cache.key.Part", "cache.layer.Answer", "cache.lookup.Look", "cache.lookup.Product"),
+    *("code.Argument", "code.Code", "code.Invoker", "code.LaunchableCode", "code.ProgramText"),
+    *("generate.frontends.OpenArguments", "generate.rows.RecipeFacts", "generate.rows.RecipeOutcome"),
+    *("generate.stage.CallValues", "generate.stage.RowSlot", "record.evidence.Evidence"),
+    *(
+        "build.driver.Promise",
+        "build.options.BuildOptions",
+        "build.program_key.ProgramSlot",
+        "build.stage.BuildRequest",
+    ),
+}
+BESIDE = {  # value classes in these rooms that no launch hands on
+    "rows of tables": {"cache.layers.LayerRow", "generate.frontends.FrontEndRow"},
+    "the journal, and what explains a miss": {
+        *("base.events.Collection", "base.events.Consumer", "base.events.MissNote", "cache.key.Difference"),
+        *("cache.growth.Estimate", "generate.stage.NewRow"),
+    },
+    "waits": {"cache.patience.Signs"},
+    "stores": {"cache.stores.base.Stat"},
+    "the user's declarations of a kcl.Source": {
+        f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")
+    },
+    "the reading of sizes, and the words of refused calls": {
+        *("generate.frontends.expressions.Names", "launch.refusals.FailedCall"),
+    },
+    "the recording of a hot call": {
+        *("launch.placeholders.Allocation", "launch.write.Form", "launch.write.Script"),
+        *(f"launch.recording.{name}" for name in ("AllocatedOutput", "Recording", "Step")),
+    },
+}
+
+
+class TestValues:
+    def test_at_most_twenty(self):
+        """A launch hands on at most twenty value classes; the others of these rooms have a reason."""
+        found = {
+            f"{name}.{node.name}"
+            for path, name in modules()
+            if name.startswith(LINE)
+            for node in parsed(path).body
+            if isinstance(node, ast.ClassDef) and "NamedTuple" in {ast.unparse(base) for base in node.bases}
+            if not node.name.startswith("_")
+        }
+        assert found == VALUES | set().union(*BESIDE.values())
+        assert len(VALUES) <= 20
+
+    @pytest.mark.parametrize("dotted", sorted(VALUES))
+    def test_says_where_it_is_made_and_ends(self, dotted):
+        """The docstring of a value class says where it is made, and where it ends."""
+        module, _, name = dotted.rpartition(".")
+        path = next(path for path, other in modules() if other == module)
+        (node,) = [one for one in parsed(path).body if isinstance(one, ast.ClassDef) and one.name == name]
+        assert re.search(r"\bMade [^;.]*;\s+ends\s[^.]*\.", ast.get_docstring(node))
+
+
 def mirrored(path):
     """Return where the tests of a module lie; those of a package are called after it."""
     place = path.relative_to(PACKAGE)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class OpenArguments(NamedTuple):
     """The arguments that a recipe's result leaves open, and those of them that decide all the others.
 
+    Made by a front end or of a row; ends in RecipeFacts.
+
     `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
     dtypes of a call can be looked at.
     """
