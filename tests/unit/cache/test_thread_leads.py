@@ -139,8 +139,8 @@ class TestWait:
         found = child.json(
             """
             import json, os, threading
-            from kcl.cache.thread_leads import Makers
-            table = Makers()
+            from kcl.cache.thread_leads import ThreadLeads
+            table = ThreadLeads()
             led = threading.Event()
             mine = []
             threading.Thread(target=lambda: (mine.append(table.lead("a")), led.set())).start()

@@ -28,7 +28,7 @@ class TestTable:
         """Above each row stands where its facts were read."""
         text = inspect.getsource(table)
         for name in ROWS:
-            before = text.partition(f'    "{name}": Row(')[0].splitlines()[-1]
+            before = text.partition(f'    "{name}": CacheRow(')[0].splitlines()[-1]
             assert before.startswith("    # "), name
 
     def test_neighbours(self):

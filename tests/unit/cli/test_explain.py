@@ -194,7 +194,7 @@ import sys
 import kcl
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.generate.stage import Given
+from kcl.generate.stage import CallValues
 
 
 @kcl.kernel
@@ -213,7 +213,7 @@ def walked(factor=2):
 
 for kernel in (tiled, walked):
     try:
-        obtain(kernel()._line.generate, Given({"x": sys.argv[1]} if kernel is tiled else {}), Lead(""))
+        obtain(kernel()._line.generate, CallValues({"x": sys.argv[1]} if kernel is tiled else {}), Lead(""))
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
 """

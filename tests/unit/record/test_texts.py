@@ -285,7 +285,7 @@ SAYS = """
     }}
     mine = type("Mine", (), {{"__module__": "loopy_helpers"}})()
     things["mine"] = mine
-    found = {{name: texts.take(value, texts.Taken())[0] for name, value in things.items()}}
+    found = {{name: texts.take(value, texts.ArgumentParts())[0] for name, value in things.items()}}
     assert ("loopy" in sys.modules) == {loopy}
     print(json.dumps(found))
 """

@@ -21,11 +21,11 @@ from kcl.drivers.pocl.complete import CompletionTask, Workshop
 COPIED = """
     import json, os, sys
 
-    from kcl.drivers.pocl.complete import Task, Workshop
-    from kcl.drivers.pocl.jobs import Queue
-    from kcl.drivers.pocl.private import PrivateCache
+    from kcl.drivers.pocl.complete import CompletionTask, Workshop
+    from kcl.drivers.pocl.jobs import JobQueue
+    from kcl.drivers.pocl.private import WorkCache
 
-    class Cache(PrivateCache):
+    class Cache(WorkCache):
         copied = None
 
         def seed_one(self, user, place):
@@ -35,9 +35,9 @@ COPIED = """
         def seed(self, user, since):
             raise AssertionError("searched")
 
-    queue, cache = Queue(sys.argv[1]), Cache(os.environ["POCL_CACHE_DIR"])
+    queue, cache = JobQueue(sys.argv[1]), Cache(os.environ["POCL_CACHE_DIR"])
     (job,) = queue.jobs()
-    assert Workshop(cache).make(Task(queue.read(job), job.written)) is None
+    assert Workshop(cache).make(CompletionTask(queue.read(job), job.written)) is None
     print(json.dumps(cache.copied))
 """
 
