@@ -8,6 +8,7 @@ import os
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from kcl.record.evidence import PARAMETER
 
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _MACRO = re.compile(r"-D *(\S+)")
+_KEY = 12  # digits of a key in a label
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
 
@@ -306,16 +308,25 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
-    """Name rows: kernel and parameters, and the dtypes that the caller chose where these do not tell rows apart."""
+    """Name rows: kernel and parameters; where these do not tell rows apart, the dtypes that do, or the key."""
     plain = [row.label for row in found]
-    return [
-        f"{label}{_distinct(row)}" if plain.count(label) > 1 else label for row, label in zip(found, plain, strict=True)
-    ]
+    rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
+    for row, label in zip(found, plain, strict=True):
+        shared.update((label, *item) for item in row.dtypes.items())
+    typed = list[str]()
+    for row, label in zip(found, plain, strict=True):
+        own = {name: text for name, text in row.dtypes.items() if shared[label, name, text] < rows[label]}
+        typed.append(f"{label} {_by_dtype(own)}" if own else label)
+    rows, keys = Counter(typed), [row.looks[0].digest[:_KEY] for row in found]
+    return [f"{name}, key {key}" if key and rows[name] > 1 else name for name, key in zip(typed, keys, strict=True)]
 
 
-def _distinct(row: KernelRow) -> str:
-    chosen = {name: text for one in row.stored for name, text in (one.entry.metadata.get("chosen") or {}).items()}
-    return f" {', '.join(f'{name}: {dtype(text)}' for name, text in chosen.items())}" if chosen else ""
+def _by_dtype(dtypes: Mapping[str, str]) -> str:
+    """Write "u, v: float32, n: int64"."""
+    names: dict[str, list[str]] = {}
+    for name, text in dtypes.items():
+        names.setdefault(text, []).append(name)
+    return ", ".join(f"{', '.join(listed)}: {text}" for text, listed in names.items())
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:

@@ -186,18 +186,22 @@ class Record(StandIn):
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
         """Return the record as JSON has it: calls in their order, each with its place and the texts of its arguments.
 
-        `names` gives the names of a function's parameters. `reached` has what the digests in the arguments stand for.
+        `names` gives the names of a function's parameters. `reached` has what the digests in the arguments stand for,
+        `shown` the expressions in ordinary notation, by their texts.
         """
         numbers: dict[str, int] = {}
         calls: list[dict[str, Any]] = []
         reached: dict[str, list[list[str]]] = {}
+        shown: dict[str, str] = {}
         for record in _ordered(self, lambda record: record.inputs):
             if record.digest not in numbers:
                 calls.append(record._call(numbers, names))
                 numbers[record.digest] = len(calls)
                 for thing, text in record.kept:
-                    reached |= {digest: [*map(list, parts)] for digest, parts in texts.reached(thing, text).items()}
-        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached}
+                    found, notation = texts.reached(thing, text)
+                    reached |= {digest: [*map(list, parts)] for digest, parts in found.items()}
+                    shown |= {text: notation} if notation else {}
+        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
     def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
         first = 3 + len(self.arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,8 @@ _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyop
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages whose classes have texts by name
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
+_LARGE = 100_000  # characters of the text of an expression
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 _UNIT = "unit "  # begins the text of one of loopy's own
 
 
@@ -259,27 +262,52 @@ def current(value: Any) -> str:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
-    text, parts = _walk(value)
+    text, parts, _long = _walk(value)
     return _with(text, Key(parts)) if parts else text
 
 
-def reached(value: Any, text: str) -> dict[str, list[Part]]:
-    """Return by its digest what a value leads to that had this text; nothing where it has another one now.
+def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
+    """Return by its digest what a value leads to that had this text, and an expression as pymbolic writes it.
 
-    This is done on a miss, so that a hit keeps no parts.
+    Both are empty where it has another text now. This is done on a miss, so that a hit keeps no parts.
     """
     if text.startswith(_UNIT):
-        return {}
+        return {}, ""
     try:
-        found, parts = _walk(value)
+        found, parts, long = _walk(value)
     except (UnknownInput, RecursionError):
-        return {}
+        return {}, ""
     key = Key(parts)
-    return {key.digest: parts} if text == _with(found, key) else {}
+    return ({key.digest: parts}, _notation(value, found, long)) if text == _with(found, key) else ({}, "")
 
 
-def _walk(value: Any) -> tuple[str, list[Part]]:
-    """Return the text of a value, and what the walk found beside it."""
+def _notation(value: Any, text: str, long: dict[str, str]) -> str:
+    """Return how pymbolic writes an expression; empty for another value, and for one that is too large.
+
+    What stands in several places of an expression is written there each time: the texts tell how long that would be.
+    """
+    primitives: Any = sys.modules.get("pymbolic.primitives")
+    if primitives is None or _package(type(value)) not in _LIBRARIES:
+        return ""
+    try:
+        kind = getattr(primitives, "ExpressionNode", None) or primitives.Expression  # of an earlier pymbolic
+        return str(value) if isinstance(value, kind) and _length(text, long, {}) <= _LARGE else ""
+    except Exception:  # an expression may hold anything
+        return ""
+
+
+def _length(text: str, long: dict[str, str], known: dict[str, int]) -> int:
+    """Return how long a text is with what its digests stand for."""
+    size = len(text)
+    for digest in filter(long.__contains__, _DIGEST.findall(text)):
+        if digest not in known:
+            known[digest] = _length(long[digest], long, known)
+        size += known[digest]
+    return size
+
+
+def _walk(value: Any) -> tuple[str, list[Part], dict[str, str]]:
+    """Return the text of a value, what the walk found beside it, and the long texts for which digests stand."""
     from kcl.record.callables.walk import Walk, distribution
 
     walk = Walk("an argument of loopy", "")
@@ -287,7 +315,7 @@ def _walk(value: Any) -> tuple[str, list[Part]]:
     parts = [*walk.notes.parts, *map(distribution, walk.notes.reached)]
     if walk.encoder.shared:
         parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
-    return text, sorted(parts)
+    return text, sorted(parts), walk.encoder.long
 
 
 def _with(text: str, key: Key) -> str:

@@ -75,6 +75,17 @@ for block in (32, 64):
     knl = lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
     knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
 """
+TYPED_UNITS = """
+import numpy as np
+import pyopencl as cl
+import kcl.loopy as lp
+
+context = cl.create_some_context(interactive=False)
+for dtype in (np.float32, np.float64):
+    arguments = [lp.ValueArg("a", dtype), lp.GlobalArg("x,y", dtype, shape="n"), lp.ValueArg("n", np.int32)]
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", arguments, name="tripled", lang_version=(2018, 2))
+    knl.executor(context)(cl.CommandQueue(context), a=dtype(3), x=np.ones(100, dtype))
+"""
 
 
 def runner(child, platform_name):
@@ -155,6 +166,14 @@ class TestRows:
         assert told(run("-m", "kcl", "report").stdout) == expected
         run("recipe.py")
         assert [row[0] for row in told(run("-m", "kcl", "report").stdout)] == ["scaled(block=32)", "scaled(block=64)"]
+
+    def test_one_name(self, child, platform_name):
+        """Units of one name are told apart by their dtypes, at exit and in `kcl report`."""
+        run = runner(child, platform_name)
+        (child.directory / "units.py").write_text(TYPED_UNITS, encoding="utf-8")
+        for found in (run("units.py", KCL_REPORT="kernels", **SILENT).stderr, run("-m", "kcl", "report").stdout):
+            lines = [line.split("  ")[0] for line in found.splitlines() if line.startswith("tripled ")]
+            assert lines == ["tripled a, x, y: float32", "tripled a, x, y: float64"]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kcl.cache.key import by_occurrence
 from kcl.inspect.explain.lines import Hunk, hunks, in_turn
 from kcl.inspect.explain.pairs import Graph, Match, matched
 from kcl.inspect.explain.phrases import WIDTH, About, arrow, sentence, telling, value
-from kcl.inspect.explain.record import ParsedRecord, RecordedCall, beside, blanked, referenced, written
+from kcl.inspect.explain.record import ParsedRecord, RecordedCall, beside, blanked, in_notation, referenced, written
 from kcl.record.table import CONSTRUCTORS
 
 # Arguments that hold a program: what one element of them is called.
@@ -159,13 +159,14 @@ def _argument(
 ) -> tuple[list[str], list[str]]:
     """Say how an argument differs: sentences, and lines of a diff."""
     if before is None or after is None:
-        return [_one_sided(name, after)], []
+        return [_one_sided(name, after and in_notation(match.after.record, after))], []
     if _equal(match, old, new, before, after):
         return [], []
     one = written(before, old + 1, lambda index: _former(match, index))
     other = written(after, new + 1, lambda index: f"call {index + 1}")
     label, led = _label(name), _led(match, one, other)
-    bare, other_bare = _REACHED.sub("", one), _REACHED.sub("", other)
+    shown = in_notation(match.before.record, one), in_notation(match.after.record, other)
+    bare, other_bare = (_REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (one, other)))
     if bare == other_bare:
         return [f"{label}: {led}" if led else f"{label} changed"], []
     sentences, diff = _elements(name, bare, other_bare) or ([_values(name, bare, other_bare)], [])

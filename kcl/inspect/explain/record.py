@@ -1,8 +1,10 @@
 """Records of calls, as entries hold them in the part `record.json`.
 
-record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...}}
+record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...},
+             "shown": {text: notation...}}
 call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...], "positional": number}
 reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
+notation  = "u[i] + 2*u[i + 1]"   an expression in an argument, whose text is for machines; older records have none
 reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
 """
 
@@ -42,12 +44,14 @@ class _Fields(NamedTuple):
     result: int
     beside: dict[str, str]
     reached: dict[str, Key]
+    shown: dict[str, str]
 
 
 class ParsedRecord(_Fields):
     """A record: its calls, the index of the one whose result the recipe returns, -1 where it names none, and the rest.
 
-    `beside` holds the facts beside the calls, `reached` what objects lead to, by the digests in their texts.
+    `beside` holds the facts beside the calls, `reached` what objects lead to, by the digests in their texts,
+    `shown` expressions in ordinary notation, by their texts.
     """
 
     @cached_property
@@ -80,7 +84,8 @@ def parsed(described: Mapping[str, Any]) -> ParsedRecord:
     number, reached = described.get("result"), described.get("reached", {})
     result = number - 1 if isinstance(number, int) and 0 < number <= len(calls) else -1
     keys = {digest: Key([(str(name), str(text)) for name, text in parts]) for digest, parts in reached.items()}
-    return ParsedRecord(calls, result, {str(name): str(text) for name, text in described.get("beside", ())}, keys)
+    facts = {str(name): str(text) for name, text in described.get("beside", ())}
+    return ParsedRecord(calls, result, facts, keys, dict(described.get("shown", {})))
 
 
 def named(record: ParsedRecord, other: ParsedRecord) -> ParsedRecord:
@@ -145,6 +150,13 @@ def referenced(text: str, number: int) -> tuple[int, ...]:
         return ()
     found = (int(match[1]) for match in _CALL.finditer(text) if match[1])
     return tuple(target - 1 for target in found if target < number)
+
+
+def in_notation(record: ParsedRecord, text: str) -> str:
+    """Write an argument with its expressions in ordinary notation."""
+    for exact, notation in record.shown.items():
+        text = text.replace(exact, notation)
+    return text
 
 
 def written(text: str, number: int, name: Callable[[int], str]) -> str:

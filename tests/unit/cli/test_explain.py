@@ -217,6 +217,15 @@ for kernel in (tiled, walked):
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
 """
+EXPRESSION = TILED.replace(
+    """    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+""",
+    """    x, i = pymbolic.var("x"), pymbolic.var("i")
+    sides = NUMBER / 3 * (x[i + 3] + x[i + 1]) - 1 / 12 * (x[i + 4] + x[i])
+    statement = lp.Assignment("y[i]", -5 / 2 * x[i + 2] + sides)
+    knl = lp.make_kernel("{[i]: 0<=i<n}", [statement], lang_version=(2018, 2))
+""",
+).replace("import kcl\n", "import pymbolic\n\nimport kcl\n", 1)
 
 
 class TestNothingStored:
@@ -245,6 +254,14 @@ class TestNothingStored:
         assert found["tiled"]["changes"][0]["diff"][:2] == ["- y[i] = 2*x[i]", "+ y[i] = 3*x[i]"]
         assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
         assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {"tiled", "walked"}  # nothing was stored
+
+    def test_expression(self, child):
+        """An expression of pymbolic is shown in ordinary notation, at the coefficient that changed."""
+        self.run(child, EXPRESSION.replace("NUMBER", "4"))
+        _printed, found = self.run(child, EXPRESSION.replace("NUMBER", "5"))
+        (line,) = sentences(found["tiled"])
+        assert line.startswith("call 1 (driver.py:17), Assignment: expression (-2.5)*x[i + 2] + 1.3333333333")
+        assert " -> (-2.5)*x[i + 2] + 1.6666666666" in line
 
     @pytest.mark.slow
     def test_strict_dtype(self, child):

@@ -149,12 +149,18 @@ class TestLines:
         assert max(map(len, lines)) <= 80
 
     def test_dtypes(self):
-        """Where parameters do not tell rows apart, the dtypes that the caller chose do."""
-        code = [stored("generator", "axpy", source) for source in "ab"]
-        for one, dtype in zip(code, ("<f4", "<f8"), strict=True):
-            one.entry.metadata["chosen"] = {"x": dtype}
-        found = rows([look("generator", digest=one.entry.key.digest) for one in code], *code)
-        assert kernels.labels(found) == ["axpy x: float32", "axpy x: float64"]
+        """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
+        dtypes = [{"x": kind, "y": kind, "n": "int32"} for kind in ("float32", "float64", "float64")]
+        code = [
+            stored("generator", "axpy", source)._replace(dtypes=found)
+            for source, found in zip("abc", dtypes, strict=True)
+        ]
+        keys = [one.entry.key.digest for one in code]
+        looks = [look("generator", digest=key) for key in keys]
+        typed = ["axpy x, y: float32", "axpy x, y: float64"]
+        assert kernels.labels(rows(looks[:2], *code)) == typed
+        assert kernels.labels(rows(looks, *code)) == [typed[0], *(f"{typed[1]}, key {key[:12]}" for key in keys[1:])]
+        assert kernels.labels(rows(looks[:1], *code)) == ["axpy"]
 
     def test_outcome(self):
         """Several ends of look-ups in a layer are all told."""

@@ -119,6 +119,34 @@ class TestArguments:
         assert found == [f"call 1 (driver.py:10), f: {said}"]
 
 
+class TestShown:
+    """Expressions are compared in ordinary notation, which stands beside their texts."""
+
+    def said(self, *texts, shown=("u[i] + 1.25*u[i + 1]", "u[i] + 1.5*u[i + 1]")):
+        """Return what differs between records of one expression each, a third text being that of both."""
+        described = []
+        for text, notation in zip(texts, shown, strict=True):
+            arguments = [("assignee", "'v[i]'"), ("expression", text)]
+            described.append({**record(("Assignment", arguments)), "shown": {text: notation} if notation else {}})
+        return differences(*described)
+
+    def test_notation(self):
+        """The notation of both is shown."""
+        texts = [f"pymbolic.primitives.Sum(children=sha256 {digit * 64},) with {'3' * 64}" for digit in "12"]
+        head = "call 1 (driver.py:10), Assignment: expression"
+        assert self.said(*texts) == [f"{head} u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"]
+        long = [" + ".join([f"a{i}*u[i + {i}]" for i in range(30)] + [str(last)]) for last in (1, 2)]
+        assert self.said(*texts, shown=(f"{long[0]} + u", f"{long[1]} + u"))[0].endswith(
+            "a28*u[i + 28] + a29*u[i + 29] + 1 + u -> a0*u[i + 0] + a1*... + a28*u[i + 28] + a29*u[i + 29] + 2 + u"
+        )
+
+    def test_without(self):
+        """Where the notation does not differ the texts are shown, and for an older record, which has none."""
+        texts = [f"pymbolic.primitives.Variable(name={name!r}) with {'3' * 64}" for name in "uv"]
+        assert "'u') -> pymbolic.primitives.Variable(name='v')" in self.said(*texts, shown=("u", "u"))[0]
+        assert "'u') -> v" in self.said(*texts, shown=("", "v"))[0]
+
+
 class TestReached:
     """What an object of the user leads to is compared part by part."""
 
