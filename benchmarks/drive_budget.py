@@ -40,12 +40,12 @@ STAGES = (
     ("kcl.recipe", "Recipe.__call__", "kcl: handles"),
     ("kcl.handle", "Kernel.__call__", "kcl: the rest of a first call"),
     ("kcl.generate.stage", "Generate.key", "kcl: run the recipe, key"),
-    ("kcl.drivers.pocl.prebuild", "Ahead.__init__", "kcl: read entries ahead"),
-    ("kcl.drivers.pocl.prebuild", "Ahead.take", "kcl: read entries ahead"),
-    ("kcl.drivers.pocl.prebuild", "Made.is_usable", "kcl: wait for the second thread"),
+    ("kcl.drivers.pocl.prebuild", "Prebuilder.__init__", "kcl: read entries ahead"),
+    ("kcl.drivers.pocl.prebuild", "Prebuilder.take", "kcl: read entries ahead"),
+    ("kcl.drivers.pocl.prebuild", "PrebuiltProgram.is_usable", "kcl: wait for the second thread"),
     ("kcl.cache.layers", "Layer.look_up", "kcl: read and verify entries"),
     ("kcl.generate.rows", "ready", "kcl: invoker from its code"),
-    ("kcl.build.program_key", "slots_of", "kcl: program key, device identity"),
+    ("kcl.build.stage", "Build.slots", "kcl: program key, device identity"),
     ("kcl.launch", "Launcher.__call__", "arguments and launch"),
 )
 

@@ -21,13 +21,13 @@ def explored(rules, processes, orders=()):
 class TestProtocol:
     def test_one_maker(self):
         """Where nothing is killed or stopped each of three processes ends, and one makes the code and the program."""
-        found = explored(Rules(heirs=0), (0, 1, 2))
+        found = explored(Rules(successors=0), (0, 1, 2))
         assert found.makers == {1}
         assert found.states > 5000
 
     @pytest.mark.parametrize(
         "rules",
-        [Rules(kills=1, stops=1), Rules(kills=1, heirs=0, helper=True)],
+        [Rules(kills=1, stops=1), Rules(kills=1, successors=0, helper=True)],
         ids=["kill and stop", "helper"],
     )
     def test_two(self, rules):
@@ -38,7 +38,7 @@ class TestProtocol:
 
     def test_threads(self):
         """Two threads of a process, which launch the same kernels in opposite orders, do not wait in a circle."""
-        rules = Rules(heirs=0, kernels=("a", "b"), kills=1)
+        rules = Rules(successors=0, kernels=("a", "b"), kills=1)
         assert explored(rules, (0, 0), CROSSED).makers <= {1, 2}
 
     @pytest.mark.slow
@@ -47,11 +47,11 @@ class TestProtocol:
         [
             (Rules(kills=1, stops=1), (0, 1, 2), ()),
             (Rules(kills=1, stops=1, helper=True), (0, 1), ()),
-            (Rules(kills=3, heirs=0), (0, 1, 2), ()),
-            (Rules(kills=1, helper=True, heirs=0), (0, 1, 2), ()),
+            (Rules(kills=3, successors=0), (0, 1, 2), ()),
+            (Rules(kills=1, helper=True, successors=0), (0, 1, 2), ()),
             (Rules(kills=1, stops=1, impatient=True), (0, 1), ()),
             (Rules(stops=1, kernels=("a", "b")), (0, 1), CROSSED),
-            (Rules(kills=1, heirs=0), (0, 0, 1), ()),
+            (Rules(kills=1, successors=0), (0, 0, 1), ()),
         ],
         ids=["kill and stop", "stopped helper", "kills", "helper", "left at any time", "crossed", "threads"],
     )
@@ -66,8 +66,8 @@ class TestFaultsAreFound:
     @pytest.mark.parametrize(
         ("rules", "processes", "fault"),
         [
-            (Rules(heirs=0, keeps_lead=True, waits_for_itself=True), (0, 0), "a circle of waits"),
-            (Rules(heirs=0, keeps_lead=True, waits_for_itself=True), (0, 0), "a deadlock"),
+            (Rules(successors=0, keeps_lead=True, waits_for_itself=True), (0, 0), "a circle of waits"),
+            (Rules(successors=0, keeps_lead=True, waits_for_itself=True), (0, 0), "a deadlock"),
             (Rules(writes_in_place=True, kills=1), (0, 1), "a torn entry"),
             (Rules(waits_for_ever=True, stops=1), (0, 1), "a deadlock"),
         ],

@@ -46,7 +46,7 @@ def test_bound_once(queue):
     """A launcher belongs to a queue, a code and a thread; what a queue has bound goes with the queue."""
     made, other = line.Line(add(3)._line.generate._origin, None), cl.CommandQueue(queue.context)
     with Lead("add") as lead:
-        given = line.Given({"x": np.zeros(4, np.float32)})
+        given = line.CallValues({"x": np.zeros(4, np.float32)})
         found = [made.launcher(where, given, lead, given.values, None) for where in (queue, queue, other)]
     assert found[0] is found[1]
     assert found[0].program is found[2].program

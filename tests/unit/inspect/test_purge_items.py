@@ -272,5 +272,5 @@ class TestQuiet:
 
 
 def _use(place: str) -> None:
-    used = {place[-64:][: journal.DIGITS]: journal.Used(1, time.time())}
+    used = {place[-64:][: journal.DIGITS]: journal.EntryUse(1, time.time())}
     records.put(records.store(), {}, {}, used, [], [])

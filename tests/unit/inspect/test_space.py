@@ -184,7 +184,7 @@ class TestChosen:
 
         put("a", 10_000, 3)
         put("b", 1_000, 0)
-        monkeypatch.setattr(space.removal, "remove", refuse)
+        monkeypatch.setattr(space.purge_items, "remove", refuse)
         choice = space.chosen(bounds(9_000))
         purge.take_away(choice.gone)
         assert [refusal.reason for refusal in choice.gone.refusals] == ["read-only"]

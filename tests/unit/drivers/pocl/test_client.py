@@ -151,7 +151,8 @@ class TestWait:
     def test_does_nothing(self, bench: Bench) -> None:
         """A helper that lives and does nothing is waited for once, for a second."""
         bench.queued(1)
-        code = f"import time; from kcl.drivers.pocl.jobs import JobQueue; print(JobQueue({bench.folder!r}).lock(), flush=True)"
+        code = "import time; from kcl.drivers.pocl.jobs import JobQueue"
+        code += f"; print(JobQueue({bench.folder!r}).lock(), flush=True)"
         command = [sys.executable, "-c", f"{code}; time.sleep(600)"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, env={**settings.environment(), "PYTHONPATH": str(ROOT)}
