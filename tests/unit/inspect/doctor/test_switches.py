@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from late import leave
+from late_switching import leave
 
 from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
