@@ -1,7 +1,7 @@
 """The command line: `kcl` and `python -m kcl`. No command imports loopy.
 
-A command lives in a module of its own, which is imported when the command is asked for. What all of them print goes
-through `kcl.cli.output`.
+A command lives in a module of its own, which is imported when the command is asked for. The output of all commands
+goes through `kcl.cli.output`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Lazy(click.Group):
             formatter.write_dl([(name, one.get_short_help_str(limit=_LONG)) for name, one in commands.items() if one])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find a command; of one that there is not, name the nearest."""
+        """Find a command; for an unknown one, name the nearest."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -75,7 +75,7 @@ class Lazy(click.Group):
             raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what the system refuses is said in a line, and a pipe that is closed early is no fault."""
+        """Run a command; report a refusal of the system in a line, and ignore a pipe that is closed early."""
         try:
             return super().invoke(ctx)
         except OSError as error:
@@ -86,7 +86,7 @@ class Lazy(click.Group):
 
 
 def _let_go() -> None:
-    """Send what stdout cannot write nowhere: Python would try again as it ends, with a status of its own."""
+    """Discard the output that stdout cannot write: Python would try again as it ends, with a status of its own."""
     try:
         sys.stdout.flush()
     except OSError:

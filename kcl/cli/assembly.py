@@ -13,7 +13,7 @@ _ELF = b"\x7fELF"
 
 
 class NoAssembly(Exception):
-    """There is nothing that can be shown as assembly, and why."""
+    """The binary cannot be shown as assembly; the message gives the reason."""
 
 
 def assembly(binary: bytes) -> str:
@@ -27,7 +27,7 @@ def assembly(binary: bytes) -> str:
 
 
 def _native(binary: bytes) -> dict[str, bytes] | None:
-    """Return the object files inside of a binary by a name, None where it is not made of such."""
+    """Return the object files inside of a binary by a name; None where the binary is not made of object files."""
     if binary.startswith(poclbin.MAGIC):
         try:
             found = poclbin.read(binary).files()

@@ -1,4 +1,4 @@
-"""What the shell completes after a TAB: names of layers and of kernels."""
+"""The completions of the shell after a TAB: names of layers and of kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 def layers(_ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
-    """Return the layers and caches whose names go on as the last one of a list is begun."""
+    """Return the layers and caches that complete the last name of a list."""
     from kcl.base import settings
     from kcl.caches.shell import ALL
     from kcl.caches.table import ROWS
@@ -24,7 +24,7 @@ def kernels(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[st
 
 
 def missed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Return the kernels of which a miss is known."""
+    """Return the kernels with a known miss."""
     from kcl.inspect.history import journal
 
     return sorted({one.kernel for one in journal.last_misses() if one.kernel.startswith(begun)})

@@ -1,4 +1,4 @@
-"""`kcl doctor`: what is wrong around the caches, and what cures it."""
+"""`kcl doctor`: the faults around the caches, and their cures."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def doctor(as_json: bool) -> None:
 
 
 def _lines(check: str, finding: Finding) -> list[tuple[str, str, str]]:
-    """Return a line for what was found, and one for its cure."""
+    """Return a line for a finding, and one for its cure."""
     lines = [(finding.severity, check, finding.words)]
     return [*lines, ("", "cure", finding.cure)] if finding.cure else lines

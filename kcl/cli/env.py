@@ -1,4 +1,4 @@
-"""`kcl env`: which variables are read, by whom and with what effect; or the lines that switch caches and move them."""
+"""`kcl env`: the variables, their readers and their effects; or the lines that switch caches and move them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcl.caches.shell import SHELLS, lines, made
 from kcl.caches.table import ROWS
 from kcl.cli import completion, output
 
-# What the switch of another cache does to kcl's layers; the conditions stand in `kcl.cache.layers`.
+# The effects of the switch of another cache on kcl's layers; the conditions stand in `kcl.cache.layers`.
 EFFECTS = {
     "loopy": "generator layer off for loopy recipes",
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
@@ -36,7 +36,7 @@ _UNSET = (Column("not set, read by", 0, "names"), Column("variables", 0, "names"
 
 
 class VariableLine(NamedTuple):
-    """A variable: its value, None where it is not set, the names of its readers, and what it does now."""
+    """A variable: its value, None where it is not set, the names of its readers, and its effect now."""
 
     variable: str
     value: str | None
@@ -116,14 +116,14 @@ def _show(as_json: bool) -> None:
 
 
 def _lines() -> list[VariableLine]:
-    """Return a line for each variable: kcl's own, then those of the other caches, then what nobody reads."""
+    """Return a line for each variable: kcl's own, then those of the other caches, then those without a reader."""
     found = [_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
     for name, row in ROWS.items():
         for variable in (*row.variables, *row.limits, *row.code_variables):
             variables.setdefault(variable, []).append(name)
     for variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP", "USERPROFILE"):
-        variables.pop(variable, None)  # everybody reads them
+        variables.pop(variable, None)  # all programs read them
     found += [_foreign(variable, names) for variable, names in variables.items()]
     found += [
         VariableLine(variable, settings.variable(variable), (reader,), effect)
@@ -162,7 +162,7 @@ def _foreign(variable: str, names: list[str]) -> VariableLine:
 
 
 def _counts(variable: str, names: list[str]) -> bool:
-    """Tell whether kcl's layers go by a variable too."""
+    """Tell whether kcl's layers obey a variable too."""
     switches = {switch.variable for name in names if name in EFFECTS for switch in ROWS[name].switches}
     return variable in switches or any(variable in ROWS[name].code_variables for name in names)
 
@@ -172,7 +172,7 @@ def _is_off(variable: str, value: str | None, name: str) -> bool:
 
 
 def _effect(variable: str, value: str | None, name: str) -> str:
-    """Say what a variable does to a cache now, or what it is for where it is not set."""
+    """Say how a variable affects a cache now, or its purpose where it is not set."""
     row = ROWS[name]
     place = caches.place(name)
     if variable in row.limits:

@@ -64,7 +64,7 @@ def hits(asked: Sequence[JournalMiss], kernel: str | None) -> list[str]:
 
 
 def lines(found: Iterable[Miss]) -> list[str]:
-    """Write runs, when the process of each ended, and what missed in it; where the end is forgotten, the first miss."""
+    """Write each process with its end and its misses; where the end is forgotten, with the first miss."""
     said, ended = list[str](), journal.ended()
     for (driver, process), group in groupby(found, lambda one: (one.driver, one.process)):
         run = list(group)

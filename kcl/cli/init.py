@@ -100,7 +100,7 @@ def _undo() -> None:
 
 
 def _recorded() -> dict[str, str]:
-    """Return the checkouts of the settings file, and say what is wrong with it."""
+    """Return the checkouts of the settings file, and report the faults of the file."""
     said = file.load(settings.settings_file(), [setting.key for setting in settings.SETTINGS])
     for fault in said.faults:
         output.complain(fault)

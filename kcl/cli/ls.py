@@ -33,7 +33,7 @@ HEAD = (
     Column("partners", 9),
     Column("key"),
 )
-_TITLES = {"used": "last hit"}  # of columns that `--sort` calls otherwise
+_TITLES = {"used": "last hit"}  # of columns that have another name in `--sort`
 _FIRST = {
     "built": ", newest first",
     "size": ", largest first",
@@ -41,8 +41,8 @@ _FIRST = {
     "used": ", latest first",
     "uses": ", most first",
 }
-_DIGITS = 12  # of a digest, for a person
-_LINES = 100  # on a terminal, where nothing else is asked for
+_DIGITS = 12  # of a digest, for the user
+_LINES = 100  # on a terminal, by default
 
 
 @click.command()
@@ -129,17 +129,17 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
 
 
 def dtypes(texts: Mapping[str, str]) -> str:
-    """Write the dtypes of arguments for a person: without the byte order, which is that of this machine."""
+    """Write the dtypes of arguments for the user: without the byte order, which is that of this machine."""
     return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
 
 
 def complain(faults: Iterable[Fault]) -> None:
-    """Say on stderr what could not be read."""
+    """Report faults on stderr."""
     for fault in faults:
         output.complain(in_words(fault))
 
 
 def in_words(fault: Fault) -> str:
-    """Say where something is wrong, and what."""
+    """Say where a fault lies, and describe it."""
     where = "" if fault.place in fault.reason else f"{fault.place}: "
     return f"{fault.layer}: {where}{fault.reason}"

@@ -1,6 +1,6 @@
-"""What commands print: tables, lines and JSON; and how they end.
+"""The output of commands: tables, lines and JSON; and their exit statuses.
 
-A table fits on a terminal, or in the width that `COLUMNS` says. In a pipe everything is printed, and nothing is cut.
+A table fits on a terminal, or in the width that `COLUMNS` gives. In a pipe everything is printed, and nothing is cut.
 Colours are for terminals without `NO_COLOR`.
 """
 
@@ -28,7 +28,7 @@ FINE, FOUND, WRONG_USE = 0, 1, 2
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-_LONG = 100  # items of a list of JSON that a person still reads
+_LONG = 100  # items of a list of JSON that a user still reads
 # By the first words of a cell in a column of states.
 _COLOURS = {
     **dict.fromkeys(("on", "ok", "fine"), "green"),
@@ -50,24 +50,24 @@ def _styled(text: str, kind: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Tell whether a person reads what is printed; a closed stdout is None."""
+    """Tell whether stdout is a terminal; a closed stdout is None."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def is_coloured() -> bool:
-    """Tell whether colours are printed: on a terminal that has them, and whose user does not refuse them."""
+    """Tell whether colours are printed: on a terminal that has them, unless its user refuses them."""
     return is_terminal() and not settings.variable("NO_COLOR") and settings.variable("TERM") != "dumb"
 
 
 def width() -> int | None:
-    """Return how many characters a line has: of the terminal, or of `COLUMNS`; None in a pipe, where it is endless."""
+    """Return the number of characters of a line: of the terminal, or `COLUMNS`; None in a pipe, where it is endless."""
     if is_terminal() or (settings.variable("COLUMNS") or "").isdecimal():
         return shutil.get_terminal_size().columns
     return None
 
 
 def say(text: str, hang: int = 2, err: bool = False) -> None:
-    """Print lines of prose, whose further lines begin at a column; a word that is too long, as a path, stays whole."""
+    """Print lines of prose, whose further lines begin at a column; a long word, for example a path, stays whole."""
     room = width()
     for line in text.split("\n"):
         click.echo("\n".join(folded(line, room, hang)) if room else line, err=err)
@@ -94,7 +94,7 @@ def complain_of_off() -> None:
 
 
 def size(count: float) -> str:
-    """Write a number of bytes for a person: three digits and a decimal unit."""
+    """Write a number of bytes for the user: three digits and a decimal unit."""
     for unit in _UNITS:
         if count < 999.5 or unit == _UNITS[-1]:
             break
@@ -103,7 +103,7 @@ def size(count: float) -> str:
 
 
 def seconds(count: float) -> str:
-    """Write a span of time for a person: in the largest unit of which it is at least one."""
+    """Write a span of time for the user: in the largest unit of which it is at least one."""
     for length, unit in _SPANS:
         if count >= length:
             number = count / length
@@ -112,7 +112,7 @@ def seconds(count: float) -> str:
 
 
 def ago(moment: float, now: float | None = None) -> str:
-    """Write a moment, in seconds since the epoch, as a person speaks of it; empty where it is 0."""
+    """Write a moment, in seconds since the epoch, as a span before now; empty where it is 0."""
     if not moment:
         return ""
     past = (time.time() if now is None else now) - moment

@@ -1,4 +1,4 @@
-"""`kcl pin` and `kcl unpin`: the kernels that stay whatever the bounds on space are."""
+"""`kcl pin` and `kcl unpin`: the kernels that stay, however small the bounds on space are."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def unpin(kernel: tuple[str, ...]) -> None:
 
 
 def _pinned(text: str) -> str:
-    """Return what is pinned for a text: the whole digest where it is the start of one, else the text itself."""
+    """Return the pin for a text: the whole digest where the text is the start of one, else the text itself."""
     if len(text) < 6 or not frozenset(text) <= frozenset("0123456789abcdef"):
         return text
     digests = {found.digest for found in inventory.find(text) if found.digest.startswith(text)}

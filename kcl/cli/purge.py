@@ -1,4 +1,4 @@
-"""`kcl purge`: empty kcl's layers and the caches of others, after showing what would go."""
+"""`kcl purge`: empty kcl's layers and the caches of other software, after showing the items to remove."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def purge(
 
 
 def _show(found: Removal) -> None:
-    """Print a line for each directory, or for each item where it is one in its directory."""
+    """Print a line for each directory, or for the item where it is the only one in its directory."""
     groups: dict[tuple[str, str], list[RemovalItem]] = {}
     for item in found.items:
         groups.setdefault((item.cache, item.folder), []).append(item)
@@ -85,7 +85,7 @@ def _show(found: Removal) -> None:
 
 
 def _complain(found: Removal, shown: int) -> None:
-    """Say what could not be removed, and what may come back; so many refusals were shown before."""
+    """Report the items that could not be removed, and those that may come back; `shown` refusals were shown before."""
     for remark in found.remarks:
         output.complain(remark)
     for refusal in found.refusals[shown:]:

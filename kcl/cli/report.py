@@ -1,4 +1,4 @@
-"""`kcl report`: what the last run of a driver looked up, kernel by kernel, as text, JSON or a page."""
+"""`kcl report`: the look-ups of the last run of a driver, kernel by kernel, as text, JSON or a page."""
 
 from __future__ import annotations
 

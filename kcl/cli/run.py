@@ -1,4 +1,4 @@
-"""`kcl run`: what it takes, in words. `kcl.integrations.runner` runs the program."""
+"""`kcl run`: its arguments and its help. `kcl.integrations.runner` runs the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kcl show`: all about one entry."""
+"""`kcl show`: the details of one entry."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
 
-# What can be asked for, and the part of an entry that holds it.
+# The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
-_INDENT = 12  # where the values of an entry begin
-_OF_CODE = {"source", "options", "invoker"}  # what generated code says for all devices
+_INDENT = 12  # the column in which the values of an entry begin
+_OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
 _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
 
 
 class ShownEntry(NamedTuple):
-    """An entry with its place, and with what the catalogue says of it."""
+    """An entry with its place, and with its row in the catalogue."""
 
     summary: Summary
     line: CacheEntry
@@ -76,7 +76,7 @@ def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
 
 
 def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[Summary]:
-    """Return the entries that are meant, at most one of each layer; ends the command where they are none or more."""
+    """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = catalogue.named(key)
     if not found:
         complain(faults)

@@ -1,4 +1,4 @@
-"""`kcl stats`: what all processes looked up so far, and what the hits saved."""
+"""`kcl stats`: the look-ups of all processes so far, and the savings of the hits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcl.inspect.history.journal import DayRow
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
-# In the order of the line, and what is oldest first.
+# Sort keys: the generator layer comes before the binary one, and the earlier days come first.
 _ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
 _COUNTED = (
     Column("hits"),

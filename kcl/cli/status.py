@@ -1,4 +1,4 @@
-"""`kcl status`: every layer of kcl and every foreign cache: on or off, where, how much is in it, what it saved."""
+"""`kcl status`: every layer of kcl and every foreign cache: on or off, its place, its size, and its savings."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _fault(directory: str) -> str:
 
 
 def _pending() -> dict[str, Any]:
-    """Say how many programs wait for their entry to be completed, since when, and whether a helper is at it."""
+    """Count the programs that wait for a helper to complete their entry, since when, and tell whether a helper runs."""
     queue = JobQueue(places.own())
     try:
         jobs = queue.jobs()
@@ -144,7 +144,7 @@ def _leftovers() -> int:
 
 
 def _is_shown(row: dict[str, Any]) -> bool:
-    """Tell whether a row is shown unasked: it is here, or holds something, or somebody switched it off."""
+    """Tell whether a row is shown by default: it is here, or holds entries, or the user switched it off."""
     return bool(row["bytes"]) or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
 
 

@@ -1,4 +1,4 @@
-"""`kcl unpack`: the entries as a tree of files that a person can read, with a script that builds each program again."""
+"""`kcl unpack`: the entries as a tree of readable files, with a script that builds each program again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcl.inspect import inventory
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
 
-_ANY = "any-device"  # where generated code lies for which there is no program
+_ANY = "any-device"  # the folder of generated code without a program
 _FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 
@@ -104,7 +104,7 @@ def unpack(directory: str, kernel: str | None) -> None:
 
 
 def folders(one: Summary) -> tuple[str, str, str]:
-    """Return where an entry goes: device, kernel, key."""
+    """Return the folders of an entry: device, kernel, key."""
     device = one.address.partition("/")[0] if one.layer == settings.BINARY else _ANY
     return device, _safe(one.kernel), one.digest
 

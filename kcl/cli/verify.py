@@ -1,4 +1,4 @@
-"""`kcl verify`: are the entries what was written, and do stored programs compute what their source computes?"""
+"""`kcl verify`: check that the entries are unchanged, and that stored programs compute the same as their source."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def verify(whole: bool, rebuild: bool, as_json: bool) -> None:
 
 
 def _headers(layer: str, faults: list[Fault]) -> int:
-    """Check headers and keys; returns how many entries there are."""
+    """Check headers and keys; returns the number of entries."""
     sound, before = 0, len(faults)
     for one in inventory.entries(layer, faults=faults, all_rows=True):
         if digest_of(one.address) == one.key.digest:
@@ -78,7 +78,7 @@ def _headers(layer: str, faults: list[Fault]) -> int:
 
 
 def _whole(layer: str, faults: list[Fault]) -> int:
-    """Check every byte; returns how many entries there are."""
+    """Check every byte; returns the number of entries."""
     sound, before = 0, len(faults)
     for place, address, blob in inventory.blobs(layer, faults):
         try:
@@ -106,7 +106,7 @@ def _rebuilt() -> list[dict[str, Any]]:
 
 
 def _differing() -> list[str]:
-    """Return the files of PoCL's cache that hold other bytes than their entries."""
+    """Return the files of PoCL's cache whose bytes differ from those in their entries."""
     found: set[str] = set()
     for _place, address, blob in inventory.blobs(settings.BINARY, []):
         with suppress(DamagedEntry, ValueError):

@@ -1,1 +1,1 @@
-"""Inspection: what lies in the caches, why a look-up missed, what is damaged, and how to remove it."""
+"""Inspection: show the contents of the caches, explain misses, find damaged entries, and remove entries."""

@@ -1,4 +1,4 @@
-"""What the report says of loopy: who had it imported, and why, where the generator layer held all code."""
+"""The remarks of the report on loopy: the module that imported it, and why, where the generator layer held all code."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kcl.cache.run_memo import driver_name
 from kcl.record import imports
 
 _MOST = 5  # questions in a report
-_NEITHER = frozenset({"loopy", "kcl"})  # packages whose modules are no culprits
+_NEITHER = frozenset({"loopy", "kcl"})  # packages whose modules are never blamed
 
 
 def remarks() -> list[str]:
-    """Say what had loopy imported though the generator layer held all code."""
+    """Say why loopy was imported although the generator layer held all code."""
     made = events.total()["made"]
     if made:
         frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
@@ -39,13 +39,13 @@ def _is_for_nothing() -> bool:
 
 
 def _is_unchanged() -> bool:
-    """Tell whether kcl is in a program that was not written for it: what that imports is its own affair."""
+    """Tell whether kcl runs in a program that was not written for it: the imports of that program are not judged."""
     integrations = sys.modules.get("kcl.integrations")
     return integrations is not None and bool(integrations.is_installed())
 
 
 def _why() -> str:
-    """Say why loopy was imported, and what helps: an import that the next run has too comes first."""
+    """Say why loopy was imported, and name the cure; an import that the next run repeats comes first."""
     proofs = sys.modules.get("kcl.record.proofs")
     files = proofs.unproven() if proofs is not None else ()
     before, importer = imports.importer()
@@ -69,7 +69,7 @@ def _why() -> str:
 
 
 def _culprit() -> str:
-    """Name the module that imported loopy before kcl's face was there; empty where none shows it."""
+    """Name the module that imported loopy before kcl's face was in place; empty where no module shows it."""
     found = next((name for name, module in _later() if _holds_loopy(module)), "")
     return driver_name() if found == "__main__" else found
 
@@ -87,7 +87,7 @@ def _later() -> Iterator[tuple[str, ModuleType]]:
 
 
 def _holds_loopy(module: ModuleType) -> bool:
-    """Tell whether a module has loopy, or a module, class or function of it, under a name."""
+    """Tell whether a module holds loopy, or a module, class or function of it, under a name."""
     for value in list(vars(module).values()):
         if isinstance(value, (ModuleType, type)) or type(value).__name__ == "function":
             own = vars(value).get("__name__" if isinstance(value, ModuleType) else "__module__")
@@ -97,7 +97,7 @@ def _holds_loopy(module: ModuleType) -> bool:
 
 
 def _line() -> str:
-    """Write "driver.py:7 imports loopy.version" of the first file whose text shows it; empty where none does."""
+    """Write "driver.py:7 imports loopy.version" for the first file whose text shows it; empty where none does."""
     for name, module in _later():
         is_program = name == "__main__"  # Python takes its `__file__` away as it ends
         file = sys.argv[0] if is_program and sys.argv else getattr(module, "__file__", "")
@@ -126,7 +126,7 @@ def _first_import(file: str) -> tuple[str, bool]:
 
 
 def _imported(line: ast.stmt) -> list[str]:
-    """Return the modules that a statement imports, and what it takes from them as if these were modules."""
+    """Return the modules that a statement imports, and the names that it imports from them as if these were modules."""
     if isinstance(line, ast.Import):
         return [one.name for one in line.names]
     if isinstance(line, ast.ImportFrom) and line.module and not line.level:

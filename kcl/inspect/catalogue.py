@@ -1,6 +1,6 @@
 """The catalogue: the entries of both layers with their uses and partners, for `kcl.entries`, `kcl ls` and `kcl show`.
 
-What belongs to an entry is gathered for those that are shown alone: a cache has thousands.
+The catalogue gathers the uses and partners only for the entries that are shown: a cache has thousands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcl.inspect.history.runs import EntryUse
 from kcl.inspect.inventory import Fault
 from kcl.inspect.inventory.listing import Summary
 
-# By what can be sorted: words in their order, numbers and times the largest first.
+# The sort orders: words in their order, numbers and times the largest first.
 SORTS: dict[str, Callable[[Summary, Callable[[Summary], EntryUse]], Any]] = {
     "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
     "layer": lambda one, _used: (one.layer, one.kernel, one.device),
@@ -65,7 +65,7 @@ class CacheEntry(NamedTuple):
 
 
 class Catalogue:
-    """The entries of both layers, and their uses; both are read once. What cannot be read is added to `faults`."""
+    """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self._rows = inventory.rows(faults)
@@ -74,7 +74,7 @@ class Catalogue:
     def chosen(
         self, layers: Collection[str] = (), kernel: str | None = None, device: str | None = None, sort: str = "built"
     ) -> list[Summary]:
-        """Return the entries of the layers that are named, of both where none is.
+        """Return the entries of the named layers, or of both layers.
 
         `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.
         """
@@ -97,7 +97,7 @@ class Catalogue:
         return {one.kernel for one in self._rows if one.kind not in inventory.HIDDEN}
 
     def named(self, text: str) -> list[Summary]:
-        """Return the entries that a text names, as `kcl.inspect.inventory.find`."""
+        """Return the entries that a text names, in the way of `kcl.inspect.inventory.find`."""
         return inventory.named(text, self._rows)
 
     def described(self, shown: Iterable[Summary]) -> list[CacheEntry]:

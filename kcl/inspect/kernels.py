@@ -1,4 +1,4 @@
-"""What a run looked up, kernel by kernel: from what a process kept, or from the journal, and from the entries."""
+"""The look-ups of a run, kernel by kernel: from the memory of a process, or from the journal, and from the entries."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
 
 class LookSummary(NamedTuple):
-    """Look-ups of one kernel in one layer with the same end; `moment` is when the last one ended.
+    """The look-ups of one kernel in one layer with the same end; `moment` is the time when the last one ended.
 
-    `digest` is that of the entry, empty where it is not known. `seconds` and `saved` are those of all of them.
-    `parameters` are the texts of those of the recipe that asked, None where they are not known.
+    `digest` is that of the entry, empty where it is not known. `seconds` and `saved` are sums over the look-ups.
+    `parameters` are the texts of the parameters of the recipe that asked, None where they are not known.
     """
 
     layer: str
@@ -54,7 +54,7 @@ class LookSummary(NamedTuple):
 
 
 class KernelEntry(NamedTuple):
-    """What lies in the cache of a look-up: the entry, and a digest of its OpenCL C and macros."""
+    """The cached entry of a look-up, with a digest of its OpenCL C and macros."""
 
     summary: Summary
     entry: Entry
@@ -64,7 +64,7 @@ class KernelEntry(NamedTuple):
 
 
 class KernelRow(NamedTuple):
-    """A kernel with its parameters and dtypes: its look-ups, and what lies in the cache of it, layer by layer."""
+    """A kernel with its parameters and dtypes: its look-ups and its cached entries, layer by layer."""
 
     kernel: str
     looks: tuple[LookSummary, ...]
@@ -87,12 +87,12 @@ class KernelRow(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """What all its look-ups took."""
+        """The seconds that all look-ups of the kernel took."""
         return sum(look.seconds for look in self.looks)
 
     @property
     def saved(self) -> float:
-        """What its hits saved."""
+        """The seconds that the hits of the kernel saved."""
         return sum(look.saved for look in self.looks)
 
     def of(self, layer: str) -> list[LookSummary]:
@@ -113,7 +113,7 @@ class Document(NamedTuple):
 
 
 class Entries:
-    """The entries of all layers by the first digits of their digests; one is read when it is asked for."""
+    """The entries of all layers by the first digits of their digests; an entry is read on request."""
 
     def __init__(self) -> None:
         self._listed: dict[str, list[Summary]] = {}
@@ -122,7 +122,7 @@ class Entries:
         self._known: dict[str, KernelEntry | None] = {}
 
     def get(self, digest: str) -> KernelEntry | None:
-        """Return what lies under a digest; None where that is nothing, or nothing that can be read."""
+        """Return the entry under a digest; None where it is missing or unreadable."""
         start = digest[:DIGITS]
         if start not in self._known:
             self._known[start] = self._read(self._listed.get(start, ()))
@@ -150,7 +150,7 @@ class Entries:
 
 
 def _source(entry: Entry) -> str:
-    """Return a digest of the OpenCL C and of the macros that build options define: what tells programs apart."""
+    """Return a digest of the OpenCL C and of the macros in the build options: the two tell programs apart."""
     source = entry.parts.get("source.cl")
     if source is None:
         return ""
@@ -165,7 +165,7 @@ def _dtypes(entry: Entry) -> dict[str, str]:
 
 
 def of_process(kept: Iterable[Kept]) -> list[LookSummary]:
-    """Return what this process looked up."""
+    """Return the look-ups of this process."""
     return _added(
         LookSummary(
             *one[:2], one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters)
@@ -179,22 +179,22 @@ def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] 
 
 
 def of_this_process() -> list[KernelRow]:
-    """Return what this process looked up, kernel by kernel, if it was told to keep that (`kcl.base.events.keep`)."""
+    """Return the look-ups of this process, kernel by kernel, if it keeps them (`kcl.base.events.keep`)."""
     return rows(of_process(events.kept()), Entries())
 
 
 def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
-    """Add what this process did to a file, as one line of JSON; raises OSError."""
+    """Add the report of this process to a file, as one line of JSON; raises OSError."""
     found, now = of_this_process(), time.time()
     began = min((look.moment - look.seconds for row in found for look in row.looks), default=now)
     told = Document(driver_name(), [os.getpid()], began, now, layers, list(map(described, found)), remarks)._asdict()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "ab", buffering=0) as stream:
-        stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: others add lines, too
+        stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: other processes add lines, too
 
 
 def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:
-    """Return what the processes of a run looked up; the hits of entries that are no longer there have no digest."""
+    """Return the look-ups of the processes of a run; the hits of removed entries have no digest."""
     run = list(run)
     names = {one.name for one in run}
     looks = [
@@ -214,12 +214,12 @@ def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Ent
 
 
 def _asked(by: Consumer | None, stored: KernelEntry) -> tuple[str, tuple[tuple[str, str], ...] | None]:
-    """Return the kernel that an entry was used for, with the parameters that are stored, if it is the one stored.
+    """Return the kernel that used an entry, and the stored parameters if the kernel is the stored one.
 
-    None stands for parameters that are not known: those of a program, and those of another recipe.
+    None stands for unknown parameters: those of a program, and those of another recipe.
     """
     held = tuple(stored.parameters.items())
-    if by is None:  # an earlier kcl did not say
+    if by is None:  # not recorded by an earlier kcl
         return stored.summary.kernel, held or None
     if not by.parameters:
         return by.kernel, ()
@@ -228,7 +228,7 @@ def _asked(by: Consumer | None, stored: KernelEntry) -> tuple[str, tuple[tuple[s
 
 
 def _untold(run: Iterable[RunRecord], looks: Iterable[LookSummary]) -> list[LookSummary]:
-    """Return the hits that the counters of a run have, and its entries do not tell."""
+    """Return the hits in the counters of a run that the uses of its entries do not account for."""
     left: dict[tuple[str, str], list[float]] = {}
     for one in run:
         for place, row in one.tallies.items():
@@ -259,7 +259,7 @@ def _added(looks: Iterable[LookSummary]) -> list[LookSummary]:
 
 
 def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
-    """Put look-ups together, kernel by kernel: a program belongs to the code that has the same OpenCL C."""
+    """Group look-ups by kernel: a program belongs to the code with the same OpenCL C."""
     made: list[tuple[str, list[LookSummary], list[KernelEntry]]] = []
     for look in sorted(looks, key=lambda one: settings.LAYERS.index(one.layer)):
         stored = entries.get(look.digest) if look.digest else None
@@ -330,7 +330,7 @@ def _by_dtype(dtypes: Mapping[str, str]) -> str:
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:
-    """Write how look-ups ended: "hit", "miss, hit x2"; "-" where there are none."""
+    """Write how look-ups ended: "hit", "miss, hit x2"; "-" for no look-up."""
     counted: dict[str, int] = {}
     for look in looks:
         counted[look.outcome] = counted.get(look.outcome, 0) + look.times

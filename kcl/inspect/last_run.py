@@ -1,4 +1,4 @@
-"""The last run of a driver, as the journal and the entries have it: what `kcl report` shows."""
+"""The last run of a driver, from the journal and the entries: the contents of `kcl report`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPLAINED = 40  # misses of a run
 
 
 class LayerContents(NamedTuple):
-    """What lies in a layer: how many entries of how many kernels, all bytes, and when the entries were made."""
+    """The contents of a layer: the number of entries and of kernels, all bytes, and when the entries were made."""
 
     layer: str
     places: tuple[str, ...]
@@ -31,11 +31,11 @@ class LayerContents(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The processes of one run, what they looked up, what explains their misses, and what is in the cache now.
+    """The processes of one run, their look-ups, the explanations of their misses, and the contents of the cache now.
 
     `began` and `ended` are the times of the first and of the last look-up, in seconds since the epoch. `layers` has
     the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many. `over`
-    is when the last process ended.
+    is the end of the last process.
     """
 
     driver: str
@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 def last_run(driver: str | None = None) -> Run | None:
-    """Return the last run of a driver, or of any; None where none is known."""
+    """Return the last run of a driver, or of any driver; None where none is known."""
     run = journal.last_run(driver)
     if not run:
         return None

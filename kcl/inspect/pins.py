@@ -1,4 +1,4 @@
-"""Pins: the kernels that stay whatever the bounds on the stores are.
+"""Pins: the kernels that stay, however small the bounds on the stores are.
 
 A pin is the name of a kernel, a shell pattern of names, or the whole digest of an entry. The pins are one small file.
 """
@@ -27,12 +27,12 @@ def read() -> list[str]:
 
 
 def write(pins: Iterable[str]) -> None:
-    """Keep these pins and no others; raises `OSError` or `CacheFault`."""
+    """Save these pins as the only ones; raises `OSError` or `CacheFault`."""
     _store().put(_ADDRESS, json.dumps(sorted(set(pins))).encode())
 
 
 def hold(pins: Iterable[str], kernel: str, digest: str) -> bool:
-    """Tell whether one of the pins is of this kernel, or of the entry with this digest."""
+    """Tell whether one of the pins names this kernel, or the entry with this digest."""
     return any(one == digest or fnmatch.fnmatchcase(kernel, one) for one in pins)
 
 

@@ -1,6 +1,6 @@
-"""Purging: which files and rows go for a wish, and removing them. `kcl purge` and `kcl.purge` are this.
+"""Purging: choose the files and rows for a request, and remove them, for `kcl purge` and `kcl.purge`.
 
-`kcl gc` asks for what nobody needs: programs in PoCL's own cache that entries hold whole, and the stores of an earlier
+`kcl gc` asks for superfluous files: programs in PoCL's own cache that entries hold whole, and the stores of an earlier
 kcl.
 """
 
@@ -94,12 +94,12 @@ def purge(
     if dry_run:
         return found
     found = carry_out(found, lambda: planned(layers, everything, age, kernel))
-    process.changed()  # what memory holds is gone too
+    process.changed()  # the contents of memory are gone too
     return found
 
 
 def planned(layers: tuple[str, ...], everything: bool, older: float | None, kernel: str | None) -> Removal:
-    """Return what a wish would remove, and remove nothing; parameters and errors as `purge` has them."""
+    """Return the items and rows that a request would remove, and remove none; parameters and errors as for `purge`."""
     names = _names(layers, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in names if name in settings.LAYERS]
@@ -114,9 +114,9 @@ def planned(layers: tuple[str, ...], everything: bool, older: float | None, kern
 
 
 def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
-    """End kcl's work in the background, then remove what was planned; returns what went.
+    """End kcl's work in the background, then remove the planned items; returns the removed ones.
 
-    `plan` is asked once more when the work has ended, since a helper may have stored something meanwhile. What could
+    `plan` is called again when the work has ended, since a helper may have stored more until then. An item that could
     not be removed becomes a refusal.
     """
     if found.rows.addresses or any(item.cache in purge_items.own() for item in found.items):
@@ -131,7 +131,7 @@ def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
 
 
 def take_away(found: Removal) -> None:
-    """Remove items and rows; what could not be removed is added to the refusals."""
+    """Remove items and rows; add those that could not be removed to the refusals."""
     for item in found.items:
         try:
             purge_items.remove(item)
@@ -145,10 +145,10 @@ def take_away(found: Removal) -> None:
 
 
 def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
-    """Yield the programs in PoCL's own cache that entries hold whole, and that nobody has built for an hour.
+    """Yield the programs in PoCL's own cache that entries hold whole and that no process has built for an hour.
 
-    PoCL notes each build of a program in its directory. A process that built one earlier keeps the code that it loaded,
-    and makes the directory anew where it needs more. What cannot be looked at is added to `refusals`.
+    PoCL notes each build of a program in its directory. A process that built one earlier keeps the loaded code, and
+    makes the directory again where it needs more. Unreadable places are added to `refusals`.
     """
     old = (time.time() if now is None else now) - _HOUR
     known = {one.metadata["place"]: one for one in inventory.entries(settings.BINARY) if one.metadata.get("complete")}
@@ -162,9 +162,9 @@ def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[R
 
 
 def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
-    """Yield the stores of both layers that an earlier kcl wrote and nobody has touched for a week: this one reads none.
+    """Yield the stores of both layers that an earlier kcl wrote and that no process has changed for a week.
 
-    Those of a later kcl stay.
+    This kcl reads no store of an earlier one. The stores of a later kcl stay.
     """
     old = (time.time() if now is None else now) - _WEEK
     for layer in settings.LAYERS:
@@ -174,9 +174,9 @@ def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[Rem
 
 
 def take_programs(items: Iterable[RemovalItem], refusals: list[Refusal]) -> None:
-    """Remove programs from PoCL's own cache that nobody has built since they were found.
+    """Remove programs from PoCL's own cache that no process has built since they were found.
 
-    Each is moved away first: PoCL finds all of its files or none, and ends the process where it finds a part.
+    Each program is moved away first: PoCL finds all of its files or none, and ends the process where it finds a part.
     """
     for item in items:
         try:
@@ -187,13 +187,13 @@ def take_programs(items: Iterable[RemovalItem], refusals: list[Refusal]) -> None
 
 
 def _files_in(folder: str) -> set[str]:
-    """Return the paths of all files below a folder of PoCL's cache but its note of the last build."""
+    """Return the paths of all files below a folder of PoCL's cache, except its note of the last build."""
     found = {os.path.join(place, name)[len(folder) :] for place, _folders, names in os.walk(folder) for name in names}
     return found - {f"/{ACCESSED}"}
 
 
 def _held(listed: inventory.ListedEntry, place: str) -> set[str]:
-    """Return the paths of the files that a verified entry holds for a program; nothing where it cannot be read."""
+    """Return the paths of the files that a verified entry holds for a program; empty where it cannot be read."""
     try:
         container = poclbin.read(inventory.read(listed.layer, listed.address).parts["binary"])
     except (OSError, CacheFault, KeyError, ValueError):

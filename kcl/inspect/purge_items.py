@@ -1,8 +1,8 @@
-"""Removal: what of each cache can be removed, how much it is, and removing it without touching anything else.
+"""Removal: find the removable items of each cache, measure them, and remove them without touching anything else.
 
-An item is a name in a recognised cache directory. It is removed below the open directory, whose identity was noted
-when the item was found: links are never followed, whoever swaps what for one meanwhile. kcl's own work in the
-background is ended first, so that nothing reappears.
+An item is a name in a recognised cache directory. kcl notes the identity of the directory when it finds the item, and
+removes the item below the open directory. Removal follows no link, even where another process swaps a directory for a
+link. kcl first ends its own work in the background, so that no item reappears.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 
-KEPT = "kept"  # what kcl keeps beside its entries
+KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0
 _START_SECONDS = 1.0
 _AT_ONCE = 100  # rows or pages of a database
-_INCREMENTAL = 2  # the mode in which SQLite gives free pages back when it is asked to
+_INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
 
 
 class RemovalItem(NamedTuple):
-    """Something to remove: a name in a directory, what lies below it, and which directory that was."""
+    """An item to remove: a name in a directory, its contents, and the identity of the directory."""
 
     cache: str
     folder: str
@@ -54,7 +54,7 @@ class RemovalItem(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The path of the item."""
         return os.path.join(self.folder, self.name)
 
 
@@ -74,7 +74,7 @@ class Refusal(NamedTuple):
 
 
 def own() -> list[str]:
-    """Return the names of what is kcl's: its layers, and what it keeps beside them."""
+    """Return the names that belong to kcl: its layers, and the files that it keeps beside them."""
     return [*layers.TABLE, KEPT]
 
 
@@ -84,9 +84,9 @@ def everything() -> list[str]:
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
-    """Yield what can be removed of a cache, and add to `refusals` what cannot; with `before`, only what is older.
+    """Yield the removable items of a cache, with `before` only the older ones; add refused places to `refusals`.
 
-    Of a directory the age is that of the newest file in it.
+    The age of a directory is that of its newest file.
     """
     for folder, entry in _found(name, refusals):
         item = measured(name, folder, entry)
@@ -99,7 +99,7 @@ def entries(
 ) -> tuple[list[RemovalItem], RemovalRows]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
-    Rows that lead to code go with the last code of their kernel. What cannot be read is added to `refusals`.
+    Rows that lead to code go with the last code of their kernel. Unreadable entries are added to `refusals`.
     """
     faults: list[inventory.Fault] = []
     uses = journal.uses()
@@ -115,7 +115,7 @@ def entries(
 
 
 def of_entries(listed: Sequence[inventory.ListedEntry]) -> tuple[list[RemovalItem], RemovalRows]:
-    """Return what is to be removed for entries: the files of those that are files, and rows."""
+    """Return the items to remove for entries: files for entries that are files, rows for the others."""
     items: list[RemovalItem] = []
     rows: list[inventory.ListedEntry] = []
     for layer in dict.fromkeys(each.layer for each in listed):
@@ -130,11 +130,11 @@ def of_entries(listed: Sequence[inventory.ListedEntry]) -> tuple[list[RemovalIte
 
 
 def measured(cache: str, folder: str, name: str) -> RemovalItem | None:
-    """Return what lies under a name in a directory; None where nothing does."""
+    """Return the item under a name in a directory; None where the name does not exist."""
     try:
         above = os.stat(folder)
         top = os.lstat(os.path.join(folder, name))
-    except OSError:  # removed meanwhile
+    except OSError:  # removed in between
         return None
     files, size, newest = (0, 0, top.st_mtime) if stat.S_ISDIR(top.st_mode) else (1, top.st_size, top.st_mtime)
     for place, _folders, names in os.walk(os.path.join(folder, name)):
@@ -146,9 +146,9 @@ def measured(cache: str, folder: str, name: str) -> RemovalItem | None:
 
 
 def remove(item: RemovalItem, aside: str = "") -> None:
-    """Remove an item, if its directory is still the one that it was found in; raises `OSError`.
+    """Remove an item, if its directory is still the one in which it was found; raises `OSError`.
 
-    With `aside`, a name that nothing in the directory has, the item takes that name first.
+    `aside` is a name that is unused in the directory. Where it is given, the item takes that name first.
     """
     if not _TREES:  # Windows, where a link needs a privilege
         _remove_by_path(item.path)
@@ -169,7 +169,7 @@ def remove(item: RemovalItem, aside: str = "") -> None:
 def remove_rows(rows: RemovalRows) -> None:
     """Remove rows of the generator layer from the files of every Python version; raises `sqlite3.Error`, `OSError`.
 
-    A file gives its space back a little at a time, so that nobody waits long for it.
+    A file gives its space back in small steps, so that other processes wait only briefly for it.
     """
     paths = [store.location for layer in layers.TABLE for store in inventory.stores(layer, [])]
     for path in paths:
@@ -177,15 +177,15 @@ def remove_rows(rows: RemovalRows) -> None:
             continue
         with closing(busy.connect(path, "rw")) as connection:
             connection.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
-            for start in range(0, len(rows.addresses), _AT_ONCE):  # one statement each: nobody waits for this thread
+            for start in range(0, len(rows.addresses), _AT_ONCE):  # one statement each: no process waits long
                 some = tuple(rows.addresses[start : start + _AT_ONCE])
                 connection.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", some)
-            with suppress(sqlite3.OperationalError):  # somebody reads: the space is used again later
+            with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
                 _give_back(connection)
 
 
 def _give_back(connection: busy.Connection) -> None:
-    """Make the file smaller; one that an earlier kcl made is written anew, once."""
+    """Make the file smaller; rewrite a file of an earlier kcl once."""
     if connection.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:
         connection.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         connection.ask("VACUUM")
@@ -202,9 +202,9 @@ def sweep() -> None:
 
 
 def quiet(folder: str, patience: float = _PATIENCE) -> bool:
-    """End the work in the background of a kcl folder: drop this machine's jobs, end the helper, wait until it has gone.
+    """End the background work in a kcl folder: drop the jobs of this machine, end the helper, wait until it is gone.
 
-    Returns False where it is still there after `patience` seconds: what it works on may reappear.
+    Returns False where the helper still runs after `patience` seconds: the entries of its job may reappear.
     """
     queue = JobQueue(folder)
     end = time.monotonic() + patience
@@ -213,7 +213,7 @@ def quiet(folder: str, patience: float = _PATIENCE) -> bool:
         with suppress(OSError, CacheFault):
             for job in queue.jobs():
                 queue.drop(job)
-                started = time.monotonic()  # its helper may be just starting
+                started = time.monotonic()  # the helper of the job may be just starting
         if _has_helper(queue):
             _end(queue)
         elif time.monotonic() - started > _START_SECONDS:
@@ -224,7 +224,7 @@ def quiet(folder: str, patience: float = _PATIENCE) -> bool:
 
 
 def elsewhere() -> list[str]:
-    """Return the other machines that have jobs in this directory: their helpers cannot be ended from here."""
+    """Return the other machines with jobs in this directory; their helpers cannot be ended from this machine."""
     pending = places.own(places.PENDING)
     found = []
     for name in _names(pending):
@@ -236,19 +236,19 @@ def elsewhere() -> list[str]:
 def _has_helper(queue: JobQueue) -> bool:
     try:
         return queue.has_helper()
-    except OSError:  # not ours to open, hence not our helper's
+    except OSError:  # the file of another user, hence not the lock of this user's helper
         return False
 
 
 def _end(queue: JobQueue) -> None:
-    """Ask the helper to end, where it is sure that it is one: its job is put back, and dropped by us."""
+    """Ask the holder of the queue to end, if it surely is the helper: it puts its job back, and the caller drops it."""
     process = queue.holder()
     if process is None:
         return
     try:
         with open(f"/proc/{process}/cmdline", "rb") as stream:
             command = stream.read()
-    except OSError:  # no such system: it ends by itself when it has no jobs
+    except OSError:  # no /proc here: the helper ends by itself when it has no jobs
         return
     folder = queue.folder.rpartition(f"/{places.PENDING}/")[0]
     if b"kcl.drivers.pocl.helper" in command and os.fsencode(folder) in command:
@@ -257,7 +257,7 @@ def _end(queue: JobQueue) -> None:
 
 
 def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
-    """Yield directory and name of what is a cache's own."""
+    """Yield the directory and the name of each item that belongs to the cache."""
     shared, pattern = places.KEPT if name == KEPT else layers.TABLE[name].own if name in layers.TABLE else ("", "")
     folder = option.folder(shared) if shared else caches.directory(name)
     if folder and (fault := _LINK if os.path.islink(folder) else _unreadable(folder)):
@@ -280,7 +280,7 @@ def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:
 
 
 def _unreadable(folder: str) -> str:
-    """Say why a directory that is there cannot be read; empty where it can, or is not there."""
+    """Say why an existing directory cannot be read; empty where it can be read or does not exist."""
     try:
         os.scandir(folder).close()
     except (FileNotFoundError, NotADirectoryError):
@@ -298,7 +298,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _remove_at(above: int, name: str, device: int) -> None:
-    """Remove a name below an open directory; a directory with all in it, but nothing of another file system."""
+    """Remove a name below an open directory: a file, or a directory with its contents, but no other file system."""
     status = os.lstat(name, dir_fd=above)
     if not stat.S_ISDIR(status.st_mode):
         os.unlink(name, dir_fd=above)
@@ -316,7 +316,7 @@ def _remove_at(above: int, name: str, device: int) -> None:
         try:
             os.rmdir(name, dir_fd=above)
             return
-        except OSError:  # somebody wrote meanwhile
+        except OSError:  # another process wrote in between
             if attempt == 2:
                 raise
 

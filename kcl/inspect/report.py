@@ -1,4 +1,4 @@
-"""The report: what each layer did in this process, and where its files lie."""
+"""The report: the work of each layer in this process, and the place of its files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = "kcl: no kernel was asked for"
 
 
 class Report(str):
-    """The text of a report, which Python and notebooks show as it is printed."""
+    """The text of a report, which Python and notebooks show as printed."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ def report() -> Report:
 
 
 def _layers() -> list[dict[str, Any]]:
-    """Return the counters of each layer, and where its files lie."""
+    """Return the counters of each layer, and the place of its files."""
     opened, stats = layers.opened(), events.total()
     states = {name: opened[name].state if name in opened else "not used" for name in settings.LAYERS}
     return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
@@ -85,7 +85,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def _place(state: str, column: int) -> str:
-    """Write where files lie, from a column on; what does not fit is left out of the middle of a path."""
+    """Write the place of files, from a column on; cut a long path in its middle."""
     from kcl.base.text.layout import WIDTH, shortened
 
     home = os.path.join(settings.home(), "")
@@ -95,7 +95,7 @@ def _place(state: str, column: int) -> str:
 
 
 class ReportRequest:
-    """What `KCL_REPORT` asks for: it is read once."""
+    """The value of `KCL_REPORT`, which is read once."""
 
     def __init__(self) -> None:
         read = settings.read()
@@ -115,7 +115,7 @@ class Table:
 
 
 class Journal:
-    """The journal is written at exit, and soon after each look-up where nobody knows how the process ends."""
+    """The journal is written at exit, and soon after each look-up in a process that may end by a signal."""
 
     def __init__(self) -> None:
         self.finalized = False
@@ -128,7 +128,7 @@ class Journal:
 
 
 class ExitExplanation:
-    """The misses are explained at exit, and before the journal takes them to the place of the files."""
+    """The misses are explained at exit, and before the journal moves them to the place of the files."""
 
     def at_exit(self) -> None:
         _print(_explained)
@@ -145,7 +145,7 @@ _explanation = process.own(ExitExplanation)
 
 
 def at_exit() -> None:
-    """Keep a journal, and print on stderr at exit what `KCL_REPORT` asks for.
+    """Keep a journal, and print the output that `KCL_REPORT` asks for on stderr at exit.
 
     The variable is read at the first call.
     """
@@ -163,25 +163,25 @@ def _print_table() -> None:
 
 
 def _keep_journal() -> None:
-    """See that what this process collects is written when it ends.
+    """Register the writers, so that the collected statistics are written when this process ends.
 
-    States with `at_exit` end in the opposite order: the misses are explained before the journal is written, which takes
-    them away, and the table is printed last.
+    States with `at_exit` end in the opposite order. The misses are explained before the journal is written, which takes
+    them away. The table is printed last.
     """
     _print_table()  # in a forked child, too
     journal = _journal()
     if "explain" in _asked().report:
         _explanation()
     if not journal.finalized and "multiprocessing.util" in sys.modules:
-        # Its forked children end without atexit, and have forgotten what their parent registered.
+        # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
     journal.finalized = True
     events.on_each(_write_soon if _is_worker() else _watch)
 
 
 def _watch() -> None:
-    """See that a process that publishes much keeps the bounds on space while it runs."""
-    growth: Any = sys.modules.get("kcl.cache.growth")  # it has published
+    """Keep the bounds on space in a process that publishes much, while it runs."""
+    growth: Any = sys.modules.get("kcl.cache.growth")  # loaded where the process has published
     unwritten = getattr(growth, "unwritten", None)  # another thread may be importing it
     if unwritten is not None and unwritten() > growth.STEP:
         with suppress(ImportError):  # a signal handler may interrupt this import, and launch
@@ -197,13 +197,13 @@ def _end_of_worker() -> None:
 
 
 def _is_worker() -> bool:
-    """Tell whether this process was forked, or is one of multiprocessing: a pool ends its workers by a signal."""
+    """Tell whether this process was forked or belongs to multiprocessing: a pool ends its workers by a signal."""
     from_multiprocessing = getattr(sys.modules.get("multiprocessing.process"), "parent_process", lambda: None)
     return os.getpid() != _PROCESS or from_multiprocessing() is not None
 
 
 def _write_soon() -> None:
-    """Write what was collected, unless that was done a moment ago."""
+    """Write the collected statistics, unless they were written a moment ago."""
     _watch()
     journal, now = _journal(), time.monotonic()
     if now - journal.written > _MOMENT:
@@ -239,7 +239,7 @@ def _write_journal() -> None:
 
         journal.fold()
     orders = sys.modules.get("kcl.drivers.pocl.program_order")
-    if orders is not None:  # else there is nothing to be written
+    if orders is not None:  # otherwise nothing is left to write
         orders.write()
     is_on = any(not layer.state.startswith("off: ") for layer in layers.opened().values())
     if is_on and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
@@ -249,14 +249,14 @@ def _write_journal() -> None:
 
 
 def _write_record() -> bool:
-    """Leave what this process did in the journal; tell whether there are many records."""
+    """Write the record of this process to the journal; tell whether there are many records."""
     from kcl.inspect.history import records
 
     return records.write(_about_loopy(), _late())
 
 
 def _told() -> str:
-    """Return what is printed at exit: the report, and the kernels where they are asked for."""
+    """Return the text to print at exit: the report, and the kernels where they are asked for."""
     if not layers.opened() and not events.asked():
         return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
     if "kernels" not in _asked().report:
@@ -267,7 +267,7 @@ def _told() -> str:
 
 
 def _add_to_file() -> None:
-    """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; says that it cannot be written."""
+    """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
     path, table = _asked().file, _table()
     if path is None or table.added:
         return
@@ -282,7 +282,7 @@ def _add_to_file() -> None:
 
 
 def _explained() -> str:
-    """Say what missed in this process, and why."""
+    """Say which look-ups missed in this process, and why."""
     from kcl.inspect.explain import misses
     from kcl.inspect.history import journal
 
@@ -295,7 +295,7 @@ def _print(write: Callable[[], str]) -> None:
         sys.stderr.write(write() + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        pass  # a closed stream at exit is nobody's fault
+        pass  # a closed stream at exit is no fault
 
 
 def _remarks() -> list[str]:
@@ -318,7 +318,7 @@ def _late() -> list[LateSwitch]:
 
 
 def _about_loopy() -> list[str]:
-    """Say what had loopy imported; a process without loopy imports nothing for that."""
+    """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
     from kcl.inspect import about_loopy
@@ -327,7 +327,7 @@ def _about_loopy() -> list[str]:
 
 
 def _no_platform() -> bool:
-    """Tell whether pyopencl was asked for platforms in vain; never asks for the first time."""
+    """Tell whether pyopencl was asked for platforms in vain; never ask for the first time."""
     opencl = sys.modules.get("pyopencl")
     if opencl is None or layers.opened():
         return False

@@ -1,8 +1,8 @@
-"""Space: the bounds on what the stores take, and which kernels go where they take more.
+"""Space: the bounds on the stores, and the choice of the kernels that go where the stores exceed them.
 
 A kernel goes as a whole: its code, its programs and the rows that lead to them. The kernels whose making took few
 seconds for their bytes, and which were used long ago, go first. The kernels used last stay, up to a tenth of the bound,
-and so do pinned ones. Another process that reads what is being removed misses, and makes it anew.
+and so do pinned ones. Another process that reads an entry during its removal misses, and makes the entry again.
 
 Measuring reads the header of every entry. So a process that ends asks `kcl.cache.growth` whether the bound may have
 been passed, and measures only then, or once a week.
@@ -28,28 +28,28 @@ from kcl.inspect.inventory import ListedEntry, tally
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0
-_ROOM = 0.9  # what is left of a bound: the next entry must not be one too many
+_ROOM = 0.9  # the share of a bound that stays in use: the next entry must not exceed it
 _NEWEST = 0.1  # of the bound: the kernels used last, which stay
-_AT_ONCE = 0.1  # of all kernels: as many go by their age at a time, so that a wrong clock empties nothing
+_AT_ONCE = 0.1  # of all kernels: the age removes at most this share at a time, so that a wrong clock empties nothing
 _MINUTE, _HOUR = 60.0, 3600.0
 _PATIENCE = 10.0  # seconds
 _LAST = attrgetter("last")
 
 
 class Limits(NamedTuple):
-    """The bounds: bytes and number of entries, and seconds since the last use; 0 is none."""
+    """The bounds: bytes, number of entries, and seconds since the last use; 0 means no bound."""
 
     size: int
     entries: int = ENTRIES
     age: float = 0.0
 
     def hold(self, size: int, entries: int, share: float = 1.0) -> bool:
-        """Tell whether so many bytes and entries are within a share of the bounds."""
+        """Tell whether a number of bytes and of entries is within a share of the bounds."""
         return not (0 < self.size * share < size or 0 < self.entries * share < entries)
 
 
 class StoredKernel(NamedTuple):
-    """The code of a kernel and the programs of that code: when it was used last, and how long it took to make."""
+    """The code of a kernel and the programs of that code, with the last use and the seconds that making it took."""
 
     parts: tuple[ListedEntry, ...]
     last: float
@@ -58,18 +58,18 @@ class StoredKernel(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes that it takes."""
+        """The size of the kernel in bytes."""
         return sum(part.size for part in self.parts)
 
     def worth(self, now: float) -> float:
-        """Return what it is worth to keep it: seconds to make it, by bytes and by the age of its last use."""
+        """Return the worth of keeping the kernel: the seconds to make it, by its bytes and the age of its last use."""
         return self.seconds / max(1, self.size) / (_MINUTE + max(0.0, now - self.last))
 
 
 class Choice(NamedTuple):
-    """What goes so that the rest fits, with what cannot be read, and how many bytes there were.
+    """The entries that go so that the rest fits, the faults of unreadable ones, and the bytes before.
 
-    `entries` is the number of those that go and that a listing shows; rows that lead to them go beside.
+    `entries` is the number of the entries that go and that a listing shows. The rows that lead to them go with them.
     """
 
     gone: purge.Removal
@@ -78,13 +78,13 @@ class Choice(NamedTuple):
 
 
 class State:
-    """Whether a thread of this process measures now."""
+    """The state of measuring: whether a thread of this process measures now."""
 
     def __init__(self) -> None:
         self.busy = threading.Lock()
 
     def after_fork(self) -> None:
-        self.busy = threading.Lock()  # the thread that held it is not here
+        self.busy = threading.Lock()  # the thread that held it does not exist in a forked child
 
 
 _state = process.own(State)
@@ -102,7 +102,7 @@ def used() -> int:
 
 
 def chosen(bounds: Limits, now: float | None = None) -> Choice:
-    """Choose what goes so that the entries keep within the bounds; nothing where they do."""
+    """Choose the entries that go so that the others keep within the bounds; empty where all do."""
     now = time.time() if now is None else now
     faults: list[inventory.Fault] = []
     listed = list(inventory.entries(all_rows=True, faults=faults))
@@ -120,19 +120,19 @@ def chosen(bounds: Limits, now: float | None = None) -> Choice:
 
 
 def wholes(listed: Iterable[ListedEntry]) -> list[StoredKernel]:
-    """Put the code of each kernel and the programs that were built of it together."""
+    """Put the code of each kernel together with the programs that were built of it."""
     uses, pinned = journal.uses(), pins.read()
     parts: dict[tuple[str, object], list[ListedEntry]] = {}
-    for one in listed:  # an earlier kcl did not say which OpenCL C it is: two of one length go together, to no harm
+    for one in listed:  # an earlier kcl did not say which OpenCL C: two of one length go together, to no harm
         program = one.metadata.get("program") or one.sizes.get("source.cl", 0)
         parts.setdefault((one.kernel, program), []).append(one)
     return [_whole(held, uses, pinned) for held in parts.values()]
 
 
 def keep_bound() -> None:
-    """Remove what is above the bounds, if they may have been passed; raises nothing for a store that refuses.
+    """Remove the entries above the bounds, if these may have been passed; raises nothing for a store that refuses.
 
-    Waits for another thread that is at it, so that it does not end with the process.
+    Waits for another thread that does the same, so that the work does not end with the process.
     """
     growth.write()
     if not _state().busy.acquire(timeout=_PATIENCE):
@@ -150,14 +150,14 @@ def _keep(bounds: Limits, now: float) -> None:
     choice = chosen(bounds, now)
     purge.take_away(choice.gone)
     size = used()
-    growth.measured(now, min(size, bounds.size or size))  # what cannot be removed is not tried again soon
+    growth.measured(now, min(size, bounds.size or size))  # a removal that failed is not tried again soon
     if choice.entries:
         words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
         events.logger().info(words, choice.entries, choice.gone.bytes, bounds.size)
 
 
 def keep_soon() -> None:
-    """Keep the bounds in a thread of its own; nobody waits for it."""
+    """Keep the bounds in a separate thread; the caller does not wait for it."""
     threading.Thread(target=keep_bound, name="kcl-space", daemon=True).start()
 
 
@@ -175,13 +175,13 @@ def _whole(held: list[ListedEntry], uses: Mapping[str, EntryUse], pinned: list[s
 
 
 def _old(kernels: list[StoredKernel], age: float, now: float) -> list[StoredKernel]:
-    """Return the kernels that were not used for so long, the oldest first, and not too many of them."""
+    """Return the kernels that were not used for `age` seconds, the oldest first, and not too many of them."""
     found = sorted([one for one in kernels if age and not one.pinned and now - one.last > age], key=_LAST)
     return found[: max(1, int(len(kernels) * _AT_ONCE))]
 
 
 def _above(kernels: list[StoredKernel], bounds: Limits, size: int, now: float) -> list[StoredKernel]:
-    """Return the kernels that go so that the others, which take `size` bytes now, keep within the bounds."""
+    """Return the kernels that go so that the others keep within the bounds; all kernels take `size` bytes."""
     count = sum(len(one.parts) for one in kernels)
     if bounds.hold(size, count):
         return []
@@ -196,7 +196,7 @@ def _above(kernels: list[StoredKernel], bounds: Limits, size: int, now: float) -
 
 
 def _movable(kernels: list[StoredKernel], bounds: Limits) -> Iterator[StoredKernel]:
-    """Yield the kernels that may go: not those that are pinned, and not those that were used last."""
+    """Yield the kernels that may go: neither pinned ones nor those that were used last."""
     newest = 0
     for one in sorted(kernels, key=_LAST, reverse=True):
         newest += one.size
@@ -205,7 +205,7 @@ def _movable(kernels: list[StoredKernel], bounds: Limits) -> Iterator[StoredKern
 
 
 def _leading_nowhere(listed: Iterable[ListedEntry], gone: Iterable[ListedEntry], now: float) -> list[ListedEntry]:
-    """Return the rows that lead to code that goes, or to none and have for an hour."""
+    """Return the rows that lead to code that goes, and the rows that have led to no code for an hour."""
     going = set(map(id, gone))
     code = [one for one in listed if one.kind == inventory.CODE]
     living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}

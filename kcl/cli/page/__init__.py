@@ -1,7 +1,7 @@
 """The page of a run: one file of HTML that needs no network and no script, for `kcl report --html`.
 
 A policy in its head forbids the browser to load anything. All texts go through `kcl.base.text.markup`, which
-escapes them: names, sources and messages are those of users.
+escapes them: names, sources and messages come from users.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _entry(one: KernelEntry) -> Html:
 
 
 def _outcomes(looks: Sequence[LookSummary]) -> Html:
-    """Write how look-ups ended, as words, and in colours beside."""
+    """Write how look-ups ended, in words with colours beside them."""
     if not looks:
         return element("span", "none", class_="quiet")
     listed = {look.outcome: kernels.outcome([one for one in looks if one.outcome == look.outcome]) for look in looks}

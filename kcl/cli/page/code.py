@@ -1,4 +1,4 @@
-"""What a kernel is made of, from OpenCL C to assembly, and the lines that differ."""
+"""The code of a kernel, from OpenCL C to assembly, and the lines that differ."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PageTexts:
 
 
 def _folded(title: str, content: Content) -> Html:
-    """Return a text of which the title is shown, until the reader opens it."""
+    """Return a folded text: only its title shows until the reader opens it."""
     return element("details", element("summary", title), element("pre", element("code", content), tabindex="0"))
 
 
@@ -61,7 +61,7 @@ def _cut(long: str, held: KernelEntry) -> str:
 
 
 def coloured(source: str) -> Html:
-    """Mark up OpenCL C with the classes of pygments, which comes with rich; plain where that is not there."""
+    """Mark up OpenCL C with the classes of pygments, which comes with rich; plain where pygments is missing."""
     try:
         from pygments.lexers.c_cpp import CLexer
         from pygments.token import STANDARD_TYPES

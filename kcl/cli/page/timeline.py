@@ -17,7 +17,7 @@ _TICKS = 5
 
 
 def drawn(run: Run) -> Html:
-    """Return the timeline; says so where no time is known."""
+    """Return the timeline, or a sentence where no time is known."""
     labelled = zip(run.rows, kernels.labels(run.rows), strict=True)
     lanes = [(number, *one) for number, one in enumerate(labelled, 1) if any(look.moment for look in one[0].looks)]
     if not lanes:

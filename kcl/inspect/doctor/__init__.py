@@ -1,4 +1,4 @@
-"""The check-up behind `kcl doctor`: what is wrong around the caches, each finding with its cure. Changes nothing."""
+"""The check-up behind `kcl doctor`: the faults around the caches, each finding with its cure. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kcl.inspect.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
 
 __all__ = ["CHECKS", "NOTE", "OK", "PROBLEM", "WARNING", "Finding", "run"]
 
-# In the order of the report; a check that finds nothing yields nothing.
+# In the order of the report; a check without findings yields nothing.
 CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
-    "directories": files.directories,  # a driver may show no device for what is wrong there
+    "directories": files.directories,  # a fault there may hide the devices of a driver
     "platforms": system.platforms,
     "packages": system.packages,
     "versions": system.versions,
@@ -30,7 +30,7 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
 
 
 def run() -> Iterator[tuple[str, Finding]]:
-    """Yield what every check finds, with its name; one that finds nothing is fine, and says so."""
+    """Yield the findings of every check, with its name; a check without findings yields one that says so."""
     for name, check in CHECKS.items():
         for found in list(check()) or [Finding(OK, "nothing found")]:
             yield name, found

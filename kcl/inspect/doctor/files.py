@@ -1,4 +1,4 @@
-"""Checks of the disk: directories, room, damaged files, left-over locks, entries that nobody completes."""
+"""Checks of the disk: directories, room, damaged files, left-over locks, entries that no helper completes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _OLD = 3600.0
 
 
 def directories() -> Iterator[Finding]:
-    """Find directories that cannot be written, belong to others, or lie on a network file system."""
+    """Find directories that are not writable, belong to other users, or lie on a network file system."""
     said = set()
     own = list(dict.fromkeys(option.folder(name) for name in places.FOLDERS))
     foreign = [name for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path]
     home = settings.home()
     why = usable.fault(home)
-    if why:  # the cause of all that is wrong below it
+    if why:  # the cause of all faults below it
         below = home.rstrip(os.sep) + os.sep
         kept = [path for path in own if not path.startswith(below)]
         others = [name for name in foreign if not caches.place(name).path.startswith(below)]
@@ -98,13 +98,13 @@ def disk() -> Iterator[Finding]:
 
 
 def damaged() -> Iterator[Finding]:
-    """Find files that are not what they should be: entries of kcl by their headers, databases, PoCL's files."""
+    """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
     faults: list[inventory.Fault] = []
     inventory.rows(faults)
     refused = set(_refused())
     for fault in faults:
         if fault.reason in refused:
-            continue  # `directories` says it
+            continue  # `directories` reports it
         words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
         yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify --all looks at every byte")
     for name in ("loopy", "pyopencl"):
@@ -117,7 +117,7 @@ def damaged() -> Iterator[Finding]:
 
 
 def _of_pocl() -> Iterator[Finding]:
-    """Find damaged files in PoCL's cache; what an entry holds kcl replaces."""
+    """Find damaged files in PoCL's cache; kcl replaces those that an entry holds."""
     found = list(damage.damaged(contents.files("pocl")))
     held = _held() if found else set()
     root = caches.place("pocl").path
@@ -144,7 +144,7 @@ def _held() -> set[str]:
 
 
 def locks() -> Iterator[Finding]:
-    """Find what a killed process left locked: pyopencl's lock is a file that is there."""
+    """Find left-over locks of killed processes: pyopencl's lock is an existing file."""
     for folder in contents.files("pyopencl-binary"):
         path = os.path.join(folder, "lock")
         with suppress(OSError):
@@ -157,7 +157,7 @@ def locks() -> Iterator[Finding]:
 
 
 def pending() -> Iterator[Finding]:
-    """Find programs whose entries nobody completes."""
+    """Find programs whose entries no helper completes."""
     if not os.path.isdir(places.own(places.PENDING)):
         return
     queue = JobQueue(places.own())
@@ -184,7 +184,7 @@ def _elsewhere(name: str) -> str:
 def _inodes(path: str) -> float:
     with suppress(OSError, AttributeError):
         status = os.statvfs(path)
-        if status.f_files:  # some file systems have no number of inodes
+        if status.f_files:  # some file systems do not number their inodes
             return status.f_favail
     return float("inf")
 

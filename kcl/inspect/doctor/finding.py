@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""The finding of a check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OK, NOTE, WARNING, PROBLEM = SEVERITIES = ("ok", "note", "warning", "problem")
 
 
 class Finding(NamedTuple):
-    """What one check found, how bad that is, and what cures it.
+    """The finding of one check: its words, its severity, and its cure.
 
     A problem keeps something from working, a warning costs time or space, a note is good to know.
     """

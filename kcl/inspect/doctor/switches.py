@@ -1,4 +1,4 @@
-"""Checks of the variables: what is off, what does not mean what it says, and what nobody reads."""
+"""Checks of the variables: caches that are off, misread values, and variables that no program reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcl.caches.table import ROWS, CacheSwitch
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
 from kcl.inspect.history import journal
 
-# Variables that job scripts set and nobody reads, and those that were meant.
+# Variables that job scripts set and no program reads, and the variables that were meant.
 LOOK_ALIKES = {
     "CUDA_CACHE_DIR": "CUDA_CACHE_PATH",
     "CUDA_CACHE_MAX_SIZE": "CUDA_CACHE_MAXSIZE",
@@ -31,7 +31,7 @@ _SIBLINGS = 3
 
 
 def roots() -> Iterator[Finding]:
-    """Find a root that owners read differently, and a missing home."""
+    """Find a root that the owners of caches read differently, and a missing home."""
     xdg = settings.variable("XDG_CACHE_HOME")
     if xdg and not os.path.isabs(xdg):
         literal = [row.title for row in ROWS.values() if not row.neighbour and "XDG_CACHE_HOME" in row.variables]
@@ -46,7 +46,7 @@ def roots() -> Iterator[Finding]:
 
 
 def values() -> Iterator[Finding]:
-    """Find switches whose value does not mean to the owner what it seems to mean, and say what is off."""
+    """Find switches whose value means something else to the owner than it seems to, and name caches that are off."""
     seen = set()
     for name, row in ROWS.items():
         for switch in row.switches:
@@ -62,7 +62,7 @@ def values() -> Iterator[Finding]:
 
 
 def contradictions() -> Iterator[Finding]:
-    """Find switches of one cache that say different things."""
+    """Find contradicting switches of one cache."""
     for row in ROWS.values():
         given = {switch.variable: settings.variable(switch.variable) for switch in row.switches}
         off = [s.variable for s in row.switches if given[s.variable] is not None and s.parse(given[s.variable]) == ""]
@@ -85,7 +85,7 @@ def late() -> Iterator[Finding]:
 
 
 def look_alikes() -> Iterator[Finding]:
-    """Find variables that nobody reads."""
+    """Find variables that no program reads."""
     for name, meant in LOOK_ALIKES.items():
         value = settings.variable(name)
         if value is not None:
@@ -99,7 +99,7 @@ def look_alikes() -> Iterator[Finding]:
 
 
 def process_ids() -> Iterator[Finding]:
-    """Find directories that are new for each process or job, so that nothing in them is ever found again."""
+    """Find directories that are new for each process or job, so that no later run finds their contents again."""
     changing = {str(number): "process id" for number in _ancestors()}
     changing |= {value: name for name in _JOBS if (value := settings.variable(name) or "")}
     seen = set()
@@ -148,7 +148,7 @@ def _is_negative(switch: CacheSwitch) -> bool:
 
 
 def _ancestors() -> list[int]:
-    """Return the ids of the processes that this one descends from; on other systems than Linux that of the parent."""
+    """Return the ids of the ancestors of this process; on other systems than Linux only that of the parent."""
     found = [os.getppid()]
     while len(found) < 64 and found[-1] > 1:
         try:
@@ -160,7 +160,7 @@ def _ancestors() -> list[int]:
 
 
 def _siblings(path: str) -> int:
-    """Count the directories beside a path, or beside its parent, whose names differ in their number alone."""
+    """Count the directories beside a path, or beside its parent, whose names differ only in their number."""
     most = 0
     for _ in range(2):
         folder, name = os.path.split(path.rstrip(os.sep))

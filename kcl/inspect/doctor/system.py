@@ -18,7 +18,7 @@ _NEWER_POCL = (
 )
 _POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 
-# Two distributions, from which version on each, and what is wrong with them together.
+# Two distributions, the versions from which on they fail together, and the fault.
 WRONG_TOGETHER = (
     (
         ("loopy", (2025, 2), (2026,)),
@@ -46,7 +46,7 @@ def platforms() -> Iterator[Finding]:
         import pyopencl
 
         found = pyopencl.get_platforms()
-    except Exception as error:  # a driver may raise anything, and none at all is an error too
+    except Exception as error:  # a driver may raise any exception, and no driver at all is an error too
         yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", _cure())
         return
     devices = 0
@@ -72,7 +72,7 @@ def platforms() -> Iterator[Finding]:
 
 
 def _cure() -> str:
-    """Say how there will be a device: PoCL shows none where it cannot write its cache."""
+    """Say how to get a device: PoCL shows none where it cannot write its cache."""
     place = caches.place("pocl").path
     return f"cure the directories first; if that is not enough: {_POCL}" if place and usable.fault(place) else _POCL
 
@@ -88,7 +88,7 @@ def has_no_linker(version: str) -> bool:
 
 
 def packages() -> Iterator[Finding]:
-    """Name the packages that are missing for something."""
+    """Name the missing packages, and the features that need them."""
     for name, severity, needed in (
         ("loopy", NOTE, "recipes that return loopy kernels"),
         ("numpy", PROBLEM, "every launch"),
@@ -98,7 +98,7 @@ def packages() -> Iterator[Finding]:
 
 
 def versions() -> Iterator[Finding]:
-    """Name versions that are known to be wrong together."""
+    """Name versions that are known to fail together."""
     for (one, *range_one), (other, *range_other), words, cure in WRONG_TOGETHER:
         here, there = _version(one), _version(other)
         if here and there and _is_in(here, *range_one) and _is_in(there, *range_other):

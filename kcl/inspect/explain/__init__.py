@@ -1,9 +1,9 @@
-"""Why a look-up missed: the nearest earlier entry, and what of its key differs, in words.
+"""Why a look-up missed: the nearest earlier entry, and the differences between its key and the missed one, in words.
 
-The nearest entry is one of the same kernel, else of another one that makes most of the same calls. It is one of an
-earlier run, then one with equal parameters, dtypes and device, then the one whose record of calls differs least from
-that of the missed key. Without records it is the one whose key differs in the fewest parts. Of several the youngest is
-taken. Records and texts come from the entries themselves.
+The nearest entry is one of the same kernel, else of another kernel that makes most of the same calls. An entry of an
+earlier run is preferred, then one with equal parameters, dtypes and device, then the one whose record of calls differs
+least from that of the missed key. Without records it is the entry whose key differs in the fewest parts. Among equals
+the youngest entry is taken. Records and texts come from the entries themselves.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say n
 _CODE = ("code ", "class ")
 RECORD = "record"  # of keys: the part that holds the digest of the record
 _NEVER = float("inf")
-_READ = 32  # records, to find the nearest
-_MOST = 20  # calls that are told one by one
+_READ = 32  # the number of records that are read to find the nearest
+_MOST = 20  # the number of calls that are listed one by one
 # The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
 _VARIANT = (PARAMETER, "argument ", "platform", "device")
-# What another device or platform brings with it.
+# The parts that change together with the device or the platform.
 _FOLLOWING = frozenset(
     ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C", "extensions")
 ) | {"address bits", "driver library", "cpu features"}
 
 
 class Texts(NamedTuple):
-    """What the digests in a key stand for: texts by the name of the part, where code is written, and the record."""
+    """The texts behind the digests in a key: by the name of the part, with the places of code, and the record."""
 
     sources: Mapping[str, str] = {}
     origins: Mapping[str, Origin] = {}
@@ -44,7 +44,7 @@ class Texts(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An entry that a missed key may be compared with; `texts` reads the entry, and is asked for a few of them."""
+    """An entry to compare a missed key with; `texts` reads the entry, and is called for a few of them."""
 
     key: Key
     written: float
@@ -53,7 +53,7 @@ class Candidate(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Why a key was not found; `nearest` is None where nothing of this kernel was stored before."""
+    """Why a key was not found; `nearest` is None where no entry of this kernel was stored before."""
 
     nearest: Candidate | None
     changes: tuple[Change, ...]
@@ -69,7 +69,7 @@ def explain(
     begun: float = _NEVER,
     others: Callable[[], Iterable[Candidate]] = tuple,
 ) -> Explanation:
-    """Compare a missed key with the entries of the same kernel in the same layer; its own entry does not count.
+    """Compare a missed key with the entries of the same kernel in the same layer, except its own entry.
 
     `begun` is the moment at which the run that missed began, in seconds since the epoch. Where no entry of the kernel
     is older, `others` gives those of other kernels: recipes that make the same calls share their entries. It does so
@@ -86,16 +86,16 @@ def explain(
 
 
 def nearest(key: Key, known: Iterable[Candidate], record: ParsedRecord | None = None) -> Candidate | None:
-    """Return the entry of the same kind of key that differs least, the youngest of several.
+    """Return the entry of the same kind of key that differs least, the youngest among equals.
 
     Variants count first, then the parts that differ. Where the missed key has a record, the nearest entries with
-    records are compared by these. A base row says nothing of dtypes: of equally near ones a row with code is taken.
+    records are compared by these. A base row has no dtypes: among equally near rows a row with code is taken.
     """
     parts = set(key.parts)
 
     def far(one: Candidate, other: ParsedRecord | None = None) -> tuple[int, int, bool, float]:
         names = {part.name for part in parts.symmetric_difference(one.key.parts)}
-        variants, distance = 0, max(1, len(names))  # the order of the parts at least
+        variants, distance = 0, max(1, len(names))  # at least the order of the parts differs
         if other is not None and record is not None:
             names |= {fact.name for fact in _beside(one.texts(), record)}
             variants += records.is_elsewhere(other, record)
@@ -109,9 +109,9 @@ def nearest(key: Key, known: Iterable[Candidate], record: ParsedRecord | None = 
 
 
 def _shared(key: Key, known: Iterable[Candidate], record: ParsedRecord, own: Candidate | None) -> Candidate | None:
-    """Return the entry of another kernel that this one had shared: most of its calls are the same, in the same file.
+    """Return the entry that the kernel shared with another one: most of its calls are the same, in the same file.
 
-    Where the kernel has an `own` entry, only the entry of a unit without a recipe is taken instead, if it is nearer.
+    Where the kernel has an `own` entry, only a nearer entry of a unit without a recipe replaces it.
     """
     found = nearest(key, known, record)
     other = found.texts() if found is not None else Texts()
@@ -123,13 +123,13 @@ def _shared(key: Key, known: Iterable[Candidate], record: ParsedRecord, own: Can
 
 
 def _is_other_variant(found: Candidate, key: Key, record: ParsedRecord) -> bool:
-    """Tell whether an entry is for other parameters, dtypes or another device."""
+    """Tell whether an entry belongs to other parameters, other dtypes or another device."""
     unlike = [*found.key.diff(key), *_beside(found.texts(), record)]
     return _variants({one.name for one in unlike}) > 0
 
 
 def _beside(before: Texts, record: ParsedRecord) -> list[Difference]:
-    """Return what differs beside the calls of two records; a unit without a recipe has no parameters."""
+    """Return the differences beside the calls of two records; a unit without a recipe has no parameters."""
     facts = records.beside(before.record, record) if before.record is not None else []
     return [one for one in facts if before.sources or not one.name.startswith(PARAMETER)]
 
@@ -140,10 +140,10 @@ def _variants(unlike: Iterable[str]) -> int:
 
 
 def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
-    """Say in words what differs between an earlier entry's key and a later key, the recipe's own code first.
+    """Say how the key of an earlier entry and a later key differ, the recipe's own code first.
 
-    Where both have a record, calls that differ come first, in the place of the digest of the record. Another kcl is
-    named before them; of the parts of two keys of different kcl only those are named that surely differ.
+    Where both have a record, the calls that differ come first, in the place of the digest of the record. Another kcl is
+    named before them. Between keys of different versions of kcl, only the parts that surely differ are named.
     """
     differences = earlier.key.diff(key)
     before = earlier.texts()
@@ -166,9 +166,9 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
 
 
 def _is_sure(one: Difference, before: Texts, texts: Texts) -> bool:
-    """Tell whether a part differs for another reason than that another kcl wrote it.
+    """Tell whether a part differs for another reason than a different version of kcl.
 
-    Another kcl may name other parts, and may digest the same thing to something else.
+    Another kcl may name other parts, and may compute another digest of the same thing.
     """
     sides = before.sources.get(one.name), texts.sources.get(one.name)
     if None not in sides:
@@ -177,9 +177,9 @@ def _is_sure(one: Difference, before: Texts, texts: Texts) -> bool:
 
 
 def _recorded(differences: list[Difference], told: list[Change], before: Texts, texts: Texts) -> list[Difference]:
-    """Replace the digest of the record, or of a kcl.Source, by what differs beside the calls.
+    """Replace the digest of the record, or of a kcl.Source, by the differences beside the calls.
 
-    It stays where nothing else is said.
+    The digest stays where the list is otherwise empty.
     """
     if before.record is None or texts.record is None:
         return differences
@@ -190,7 +190,7 @@ def _recorded(differences: list[Difference], told: list[Change], before: Texts, 
 
 
 def _told_calls(before: Texts, texts: Texts, diffs: Mapping[str, list[str]]) -> list[Change]:
-    """Say which calls differ, where both sides have a record; the text that changed stands beside them."""
+    """Say which calls differ, where both sides have a record, with the changed text beside them."""
     if before.record is None or texts.record is None:
         return []
     found = calls.changes(before.record, texts.record)
@@ -203,7 +203,7 @@ def _told_calls(before: Texts, texts: Texts, diffs: Mapping[str, list[str]]) -> 
 def _beside_calls(
     found: Iterable[Change], texts: Texts, diffs: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[str]], list[Change]]:
-    """Return the changed lines of the texts in which calls stand, by the name of the call, and other changed texts."""
+    """Return the changed lines of the texts that contain calls, by the name of the call, and other changed texts."""
     shown: dict[str, list[str]] = {}
     left = {name: texts.sources[name] for name in diffs}
     for one in found:
@@ -221,7 +221,7 @@ def _titled(name: str, origins: Mapping[str, Origin]) -> str:
 
 
 def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origin]) -> str | None:
-    """Return the name of the text in which a place such as "driver.py:31" lies; the shortest of several."""
+    """Return the name of the text that contains a place such as "driver.py:31", the shortest of several."""
     file, _, number = place.rpartition(":")
     stem, line = file.rpartition(".")[0], int(number) if number.isdecimal() else 0
     holding = [
@@ -236,14 +236,14 @@ def _text_of(place: str, sources: Mapping[str, str], origins: Mapping[str, Origi
 
 
 def _unsaid(said: Change, lines: list[str]) -> list[str]:
-    """Leave a diff of a text out where it shows nothing but the statements that the call shows already."""
+    """Leave out the diff of a text where it shows only the statements that the call shows already."""
     known = {line.replace(" ", "") for line in said.diff}
     changed = [line.replace(" ", "") for line in lines if line[:1] in ("-", "+")]
     return [] if all(line in known for line in changed) else lines
 
 
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
-    """Return the texts that an entry keeps beside its digests, or a miss that stored none; none that cannot be read."""
+    """Return the texts beside the digests of an entry, or of a miss that stored none; leave out unreadable ones."""
     record = records.read(parts.get(records.PART))
     if "reached.json" in parts:
         try:
@@ -263,12 +263,12 @@ def _kind(key: Key) -> str:
 
 
 def is_base(metadata: Mapping[str, Any]) -> bool:
-    """Tell whether a row of the generator layer holds no code, but says what the rows that do depend on."""
+    """Tell whether a row of the generator layer is a base row: it holds no code, but the dependencies of other rows."""
     return "base" in metadata and "function" not in metadata
 
 
 def starts(one: Key, key: Key) -> bool:
-    """Tell whether a key is the other one, or that of the base row on which the other one stands."""
+    """Tell whether a key equals the other one, or is the key of its base row."""
     return one.parts == key.parts[: len(one.parts)]
 
 
@@ -295,7 +295,7 @@ def _line(name: str, before: Texts, texts: Texts) -> int:
 
 
 def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) -> list[Difference]:
-    """Leave out what follows from another difference.
+    """Leave out the differences that follow from another one.
 
     Another device has another driver. Another Python compiles code to another digest: its text may be the same.
     """
@@ -312,5 +312,5 @@ def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) 
 
 
 def _diffs(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the lines that changed of each text that did, with one line around them; a few only."""
+    """Return the first changed lines of each changed text, with one line around them."""
     return {name: short_diff(before[name], text) for name, text in after.items() if before.get(name, text) != text}

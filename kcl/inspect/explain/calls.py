@@ -1,6 +1,6 @@
-"""Records of calls: what differs between two of them, in words.
+"""Records of calls: the differences between two of them, in words.
 
-The numbers and the places in a line are those of the later record; a call that is gone has the number that it had.
+The numbers and the places in a line are those of the later record; a call that is gone keeps its earlier number.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kcl.inspect.explain.phrases import WIDTH, About, arrow, sentence, telling, 
 from kcl.inspect.explain.record import ParsedRecord, RecordedCall, beside, blanked, in_notation, referenced, written
 from kcl.record.table import CONSTRUCTORS
 
-# Arguments that hold a program: what one element of them is called.
+# Arguments that hold a program: the name of one element of each.
 _ELEMENTS = {"instructions": "statement", "domains": "domain", "code": "line"}
-_WITH_BLANKS = frozenset({"code"})  # of these a compiler numbers the lines
+_WITH_BLANKS = frozenset({"code"})  # arguments whose lines a compiler numbers
 _BRACKETS = frozenset({"[[", "[(", "([", "(("})
 _PLACES = 3  # in a sentence
 _SHORT = 60  # characters: shorter values are shown whole
-_REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: what it leads to
+_REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: the things to which it leads
 
 
 class Change(NamedTuple):
-    """One part or call that differs: its name in the key or record, how in words, and the lines that changed.
+    """One part or call that differs: its name in the key or record, the words, and the changed lines.
 
     `place` is the file and the line of a call in the later record; empty for a part, and for a call that is gone.
     """
@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
 
 def differences(before: ParsedRecord, after: ParsedRecord) -> list[str]:
-    """Return what differs between an earlier record and a later one, as lines for a person.
+    """Return the differences between an earlier record and a later one, as lines for the user.
 
     Lines of a diff are indented. Numbers that changed because other calls came or went are no difference.
     """
@@ -107,7 +107,7 @@ def _titled(call: RecordedCall) -> str:
 
 
 def _returned(match: Match, before: ParsedRecord, after: ParsedRecord) -> list[Change]:
-    """Say that another call makes the result, unless that follows from calls that came or went."""
+    """Say that another call makes the result, unless that follows from added or removed calls."""
     old, new = before.result, after.result
     if old < 0 or new < 0 or match.same(old, new) or match.follows(old, new):
         return []
@@ -117,14 +117,14 @@ def _returned(match: Match, before: ParsedRecord, after: ParsedRecord) -> list[C
 
 
 def _otherwise(match: Match) -> list[Change]:
-    """Say at least that records differ whose calls seem to be the same."""
+    """Say at least that records differ where their calls seem to be the same."""
     if sorted(match.before.meanings) == sorted(match.after.meanings):
         return []
     return [Change("result", "the calls are connected in another way")]
 
 
 def _former(match: Match, old: int) -> str:
-    """Name a call of the earlier record as the later one numbers it, where it is there."""
+    """Name a call of the earlier record by its number in the later one, where it is there."""
     new = match.partners.get(old)
     if new is None:
         new = next((index for index, moved in match.moved.items() if moved == old), None)
@@ -174,7 +174,7 @@ def _argument(
 
 
 def _led(match: Match, before: str, after: str) -> str:
-    """Say what differs in what the objects of an argument lead to, but for what the lines beside the calls say."""
+    """Say how the objects of an argument differ in the things they lead to; leave out the lines beside the calls."""
     told = {one.name for one in beside(match.before.record, match.after.record)}
     old, new = _REACHED.findall(before), _REACHED.findall(after)
     if "python" in told or len(old) != len(new):  # another Python has other digests for the same code
@@ -193,7 +193,7 @@ def _one_sided(name: str, after: str | None) -> str:
 
 
 def _equal(match: Match, old: int, new: int, before: str, after: str) -> bool:
-    """Tell whether two arguments are the same but for numbers that other calls have changed."""
+    """Tell whether two arguments are the same apart from numbers that other calls have changed."""
     ours, theirs = referenced(before, old + 1), referenced(after, new + 1)
     if len(ours) != len(theirs) or blanked(before, old + 1) != blanked(after, new + 1):
         return False
@@ -205,7 +205,7 @@ def _label(name: str) -> str:
 
 
 def _values(name: str, before: str, after: str) -> str:
-    """Say how a value differs; of long values both ends are shown, or the place where they part."""
+    """Say how a value differs; of long values show both ends, or the place where they part."""
     if not (telling(before) and telling(after)):
         return f"{_label(name)} changed"
     one, other = shortened(value(before), WIDTH), shortened(value(after), WIDTH)
@@ -215,7 +215,7 @@ def _values(name: str, before: str, after: str) -> str:
 
 
 def _elements(name: str, before: str, after: str) -> tuple[list[str], list[str]] | None:
-    """Compare the statements, domains or lines of two arguments; None for those that have none."""
+    """Compare the statements, domains or lines of two arguments; None for arguments without any."""
     if name not in _ELEMENTS and max(len(before), len(after)) <= _SHORT:
         return None
     one, other = _listed(name, before), _listed(name, after)

@@ -1,4 +1,4 @@
-"""The lines or elements that differ between two texts or lists, the first few of them, as people read them."""
+"""The first differing lines or elements of two texts or lists, as text for the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hunk(NamedTuple):
 
 
 def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
-    """Return the elements that differ between two lists; of very long lists the rest is one piece."""
+    """Return the elements that differ between two lists; in very long lists the rest is one piece."""
     import difflib
 
     start = alike(before, after)
@@ -38,7 +38,7 @@ def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
 
 
 def alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many letters or lines two texts have in common at their beginning."""
+    """Return the number of equal letters or lines at the beginning of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
 
@@ -78,7 +78,7 @@ def _first_few(lines: list[str]) -> list[str]:
 
 
 def _pairs(hunk: Hunk) -> Iterator[tuple[str | None, str | None]]:
-    """Yield what was exchanged; what begins two long lines alike is left out, else the difference would be cut off."""
+    """Yield the exchanged elements; two long lines lose their common beginning, else their difference is cut off."""
     for gone, added in zip_longest(hunk.gone, hunk.added):
         start = 0
         if gone and added and max(len(gone), len(added)) > _WIDTH and "\n" not in gone + added:

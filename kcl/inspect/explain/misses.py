@@ -1,4 +1,4 @@
-"""The last misses with what explains them: from the journal, and from the entries that lie in the layers."""
+"""The last misses with their explanations: from the journal, and from the entries in the layers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Miss(NamedTuple):
 
 
 class Candidates:
-    """The entries of some kernels in one layer, with their texts; read when they are asked for.
+    """The entries of some kernels in one layer, with their texts, which are read on request.
 
     The entries that a helper still writes count, too.
     """
@@ -96,7 +96,7 @@ class Candidates:
     def explain(
         self, key: Key, texts: Texts, moment: float, begun: float, made: Mapping[str, float], source: str = ""
     ) -> Explanation:
-        """Compare a key that was missed at a moment, in a run that began at another.
+        """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
 
         `made` tells when digests were missed first. `source` is the digest of the OpenCL C to compare with, if entries
         have it.
@@ -130,7 +130,7 @@ class Candidates:
         return hashlib.sha256(source).hexdigest() if source else ""
 
     def parameters(self, key: Key, record: ParsedRecord | None) -> Mapping[str, str]:
-        """Return the parameters of the recipe of a row or a program: as the rows of its code have them, else a miss."""
+        """Return the parameters of the recipe of a row or a program: from the rows of its code, else from a miss."""
         program = next((part.value for part in key.parts if part.name == "source"), "")
         rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
         rows = rows or [one.recipe for one in self.entries if program and one.metadata.get("program") == program]
@@ -140,12 +140,12 @@ class Candidates:
         return {name: shortened(value(text), WIDTH) for name, text in texts.items()}
 
     def texts(self, key: Key) -> Texts:
-        """Return the texts of a key from its own entry, none where that is not there."""
+        """Return the texts of a key from its own entry; empty where the entry is missing."""
         own = self._entry_of(key)
         return Texts() if own is None else self._texts(own)
 
     def source(self, digest: str) -> Texts:
-        """Return the OpenCL C of a digest, from one of the youngest rows that hold code."""
+        """Return the OpenCL C with a digest, from one of the youngest rows that hold code."""
         rows = [one for one in self.entries if "source.cl" in one.sizes]
         for one in sorted(rows, key=lambda one: -one.modified)[:_YOUNGEST]:
             source = _parts(one).get("source.cl", b"")
@@ -157,7 +157,7 @@ class Candidates:
         return next((one for one in self.entries if one.digest == key.digest), None)
 
     def _known(self, one: ListedEntry, made: Mapping[str, float]) -> Candidate:
-        moment = made.get(one.digest, _NEVER)  # exact, where whole seconds are written
+        moment = made.get(one.digest, _NEVER)  # exact, where the file has whole seconds
         is_same = moment < one.built + _SLOW
         return Candidate(one.key, moment if is_same else one.built, one.metadata, lambda: self._texts(one))
 
@@ -179,7 +179,7 @@ def _parts(one: ListedEntry) -> Mapping[str, bytes]:
 
 
 def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Candidates]:
-    """Return what lies in the layers, by layer and kernel."""
+    """Return the entries of the layers, by layer and kernel."""
     wanted, found = set(kernels), dict[tuple[str, str], Candidates]()
     for layer in set(layers) if wanted else ():
         listed = list(inventory.entries(layer, all_rows=True, kernels=wanted))
@@ -191,7 +191,7 @@ def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, st
 
 
 def _pending() -> list[Entry]:
-    """Return the entries that a helper still writes, or that this process asks one for at its end."""
+    """Return the entries that a helper still writes, or that this process leaves to a helper at its end."""
     from kcl.drivers.pocl import completion
 
     found = completion.promised()
@@ -205,7 +205,7 @@ def _pending() -> list[Entry]:
 
 
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
-    """Explain look-ups that were no hits; `history` holds all that are known of."""
+    """Explain look-ups that were no hits; `history` holds all known ones."""
     grouped = _grouped(missed)
     asked = [one for one, _times in grouped if _is_explained(one)]
     found = shelves({settings.GENERATOR, *(one.layer for one in asked)}, {one.kernel for one in asked})
@@ -232,7 +232,7 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
 
 
 def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
-    """Return the first of the look-ups of each process that say the same, and how many there are."""
+    """Return the first of the equal look-ups of each process, and their number."""
     alike: dict[tuple[str, ...], list[JournalMiss]] = {}
     for one in missed:
         digest = one.key.digest if one.key else ""
@@ -245,7 +245,7 @@ def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str
     made: dict[str, float] = {}
     for one in sorted(history, key=lambda one: one.time):
         if one.key is not None:
-            for digest in inventory.led_by(one.key):  # the row, and the base row that it stands on
+            for digest in inventory.led_by(one.key):  # the row, and its base row
                 made.setdefault(digest, one.time)
     begun: dict[str, float] = {}
     for one in history:
@@ -254,7 +254,7 @@ def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str
 
 
 def _noted(one: JournalMiss) -> Mapping[str, str]:
-    """Return the parameters that the process which missed left in the journal: none for a recipe without any."""
+    """Return the parameters that the process of a miss left in the journal; empty for a recipe without any."""
     return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
 
 
@@ -263,7 +263,7 @@ def _is_explained(one: JournalMiss) -> bool:
 
 
 def _miss(missed: JournalMiss, times: int, explanation: Explanation | None, parameters: Mapping[str, str]) -> Miss:
-    """Describe a look-up by itself; it has no explanation where it was no miss."""
+    """Describe a look-up by itself; only a miss has an explanation."""
     nearest, changes = (None, ()) if explanation is None else explanation
     often = f" ({times} times)" if times > 1 else ""
     title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
@@ -287,7 +287,7 @@ def _miss(missed: JournalMiss, times: int, explanation: Explanation | None, para
 
 
 def in_words(explanation: Explanation) -> list[str]:
-    """Write an explanation as lines for a person; where something differs from an earlier entry, that stands first."""
+    """Write an explanation as lines for the user; the earlier entry stands first where the keys differ."""
     nearest, changes = explanation
     lines = [line for change in changes for line in (change.sentence, *(f"  {line}" for line in change.diff))]
     if nearest is None or not changes:
@@ -297,10 +297,10 @@ def in_words(explanation: Explanation) -> list[str]:
 
 
 def lines(found: Iterable[Miss]) -> list[str]:
-    """Write look-ups and what explains them as lines for a person.
+    """Write look-ups and their explanations as lines for the user.
 
-    Look-ups of one layer that have the same explanation stand together, and it stands below them once: the kernels of
-    one file change together. The earlier entry of each stands beside it then.
+    The kernels of one file change together. So look-ups of one layer with the same explanation stand together, with the
+    explanation below them once. The earlier entry of each then stands beside it.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], list[Miss]] = {}
     for one in found:

@@ -1,4 +1,4 @@
-"""Pairs: which call of an earlier record is which call of a later one.
+"""Pairs: match the calls of an earlier record with the calls of a later one.
 
 A call has a form and a meaning. The form is its function and its arguments without the targets of its references; the
 meaning includes the calls that the references lead to. Calls of equal meaning are pairs. Of the other calls the most
@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kcl.inspect.explain.record import ParsedRecord, RecordedCall, blanked, pieces, referenced
 
-_WIDEST = 64  # calls: no pair shifts a call further than this and the difference in length, since all are priced
-_CHANGED, _UNLIKE = 0.5, 1.4  # what a changed call costs, and what it costs more if nothing is shared
+_WIDEST = 64  # calls: no pair shifts a call further than this and the difference in length, since each pair is priced
+_CHANGED, _UNLIKE = 0.5, 1.4  # the price of a changed call, and the extra price if nothing is shared
 _APART = 2.0  # the cost of a call that is gone and one that is inserted
 
 
@@ -94,8 +94,8 @@ def matched(before: Graph, after: Graph) -> Match:
 def aligned(height: int, width: int, cost: Callable[[int, int], float]) -> list[tuple[int, int]]:
     """Return pairs of the items of two sequences in order: the cheapest first, and none that crosses a cheaper one.
 
-    `cost(i, j)` is the price of a pair; what costs `_APART` is none. Of equal prices those count first that are as far
-    from the beginning, or from the end, in both.
+    `cost(i, j)` is the price of a pair; a pair that costs `_APART` is none. Among equal prices, the pairs at the same
+    distance from the beginning, or from the end, of both sequences come first.
     """
     reach, longer = abs(height - width) + _WIDEST, height - width
     near = ((i, j) for i in range(height) for j in range(max(0, i - reach), min(width, i + reach + 1)))
@@ -110,7 +110,7 @@ def aligned(height: int, width: int, cost: Callable[[int, int], float]) -> list[
 
 
 def _bases(graph: Graph, start: int, paired: Mapping[int, int]) -> set[int]:
-    """Return the nearest paired calls that a reference leads to, through calls that are not paired."""
+    """Return the nearest paired calls that a reference leads to, through calls without a pair."""
     found, waiting, seen = set(), [start], {start}
     while waiting:
         index = waiting.pop()
@@ -137,7 +137,7 @@ def _pair_equals(match: Match) -> None:
 
 
 def _equals(match: Match, before: Sequence[int], after: Sequence[int]) -> dict[int, int]:
-    """Return which of the calls without a pair have equal numbers in two lists, the later index first."""
+    """Return the pairs of equal numbers among the calls without a pair in two lists, the later index first."""
     old, new = _left(match)
     found = {}
     for index in new:

@@ -1,6 +1,7 @@
-"""The parts of a key in words: what a person reads where two keys differ.
+"""The parts of a key in words: the text that a user reads where two keys differ.
 
-`_WHOLE` and `_FIRST` are the one table of names. A sentence says what changed and, where that is short enough, how.
+`_WHOLE` and `_FIRST` are the one table of names. A sentence names the part that changed. Where the change is short
+enough, the sentence shows it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ class Origin(NamedTuple):
 
 
 class About(NamedTuple):
-    """What is known of a kernel beside two of its keys.
+    """The facts about a kernel that stand beside two of its keys.
 
-    `recipe` names the part that holds the recipe's own code, `files` those that are contents of files; `line` tells
-    for a part of code the first line of its module that differs, 0 where that is unknown.
+    `recipe` names the part with the code of the recipe. `files` names the parts that are contents of files. `line`
+    returns the first line that differs in the module of a part of code, 0 where it is unknown.
     """
 
     recipe: str = ""
@@ -38,11 +39,11 @@ class About(NamedTuple):
     files: Collection[str] = ()
     binary: bool = False
     line: Callable[[str], int] = lambda _name: 0
-    told: Collection[str] = ()  # distributions that have a sentence of their own
+    told: Collection[str] = ()  # distributions with a sentence of their own
 
 
 def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B008 (immutable)
-    """Say in words how a part differs between an earlier key and a later one; empty where another part's words do."""
+    """Say how a part differs between an earlier key and a later one; empty where the words of another part do."""
     name, before, after = difference
     first, _, rest = name.partition(" ")
     if about.binary and first == "variable":
@@ -60,7 +61,7 @@ def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B0
 
 
 def value(text: str) -> str:
-    """Write the text of a value for a person: dtypes and classes by name, digests short."""
+    """Write a value for the user: dtypes and classes by name, digests short."""
     return _DIGEST.sub(lambda match: match[0][:8], of_value(text))
 
 
@@ -80,7 +81,7 @@ def telling(text: str | None) -> bool:
 
 
 def arrow(before: str, after: str) -> str:
-    """Show two values, of long ones the place where they part."""
+    """Show two values; of long values, show the place where they part."""
     if before == after:
         return f"{cut(before, WIDTH)}, with other content"
     if max(len(before), len(after)) <= WIDTH:
@@ -101,7 +102,7 @@ def _code(label: str, difference: Difference, about: About) -> str:
 
 
 def _module(name: str, about: About) -> str:
-    """Name the module of code that is not the recipe's."""
+    """Name the module of code that does not belong to the recipe."""
     origin, own = about.origins.get(name), about.origins.get(about.recipe)
     return f" in {origin.module}" if origin is not None and (own is None or own.module != origin.module) else ""
 
@@ -116,7 +117,7 @@ def _class(label: str, difference: Difference, about: About) -> str:
 
 
 def _changed_items(before: list[str], after: list[str]) -> str:
-    """Show the one attribute that differs, where it is only one."""
+    """Show the attribute that differs, where only one does."""
     if len(before) != len(after) or not before:
         return ""
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
@@ -127,7 +128,7 @@ def _changed_items(before: list[str], after: list[str]) -> str:
 
 
 def _distribution(name: str, difference: Difference, about: About) -> str:
-    """Compare "<version> <record>", which those that a distribution requires may follow after semicolons."""
+    """Compare "<version> <record>"; required distributions may follow after semicolons."""
     before, after = (None if side == ABSENT else side for side in difference[1:])
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
@@ -152,7 +153,7 @@ def _others(_name: str, difference: Difference, about: About) -> str:
 
 
 def _required(before: list[str], after: list[str], about: About) -> str:
-    """Compare lists of "<name> <version>", but for the distributions that have a sentence of their own."""
+    """Compare lists of "<name> <version>"; leave out the distributions that have a sentence of their own."""
     known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in (before, after))
     return ", ".join(
         _versions(name, known.get(name, ABSENT), found.get(name, ABSENT))
@@ -232,14 +233,14 @@ def _declared(rest: str, difference: Difference, _about: About) -> str:
 
 
 def _target(_rest: str, difference: Difference, _about: About) -> str:
-    """Show two targets where both are short; the text of a long one says little."""
+    """Show two targets where both are short; the text of a long target says little."""
     sides = [text or "" for text in difference[1:]]
     told = all(telling(text) and len(text) <= WIDTH for text in sides)
     return f"default target: {arrow(*map(value, sides))}" if told else "default target changed"
 
 
 def _source(_rest: str, _difference: Difference, about: About) -> str:
-    """Name what the digest stands for: in the key of a recipe that is a whole kcl.Source."""
+    """Name the thing behind the digest: in the key of a recipe, a whole kcl.Source."""
     return "OpenCL C changed" if about.binary else "OpenCL C, declarations or build options changed"
 
 
@@ -248,7 +249,7 @@ def _result(_rest: str, _difference: Difference, _about: About) -> str:
 
 
 def _read(name: str, before: str | None, after: str | None) -> str:
-    """Say how something changed that the recipe reads."""
+    """Say how an input that the recipe reads changed."""
     words = name.split(" ")
     places = _PLACES | {"module", "declared"}
     path = " ".join(words[next((i for i, word in enumerate(words) if word not in places), len(words)) :])
@@ -267,7 +268,7 @@ def _read(name: str, before: str | None, after: str | None) -> str:
 
 Writer = Callable[[str, Difference, About], str]
 
-# what a recipe read: the first word of a part's name in a row that depends on reads
+# inputs that a recipe read: the first word of a part's name in a row that depends on reads
 _PLACES = frozenset({"cwd", "absolute", "resolved", "link", "variable", "directory"})
 
 # names as a whole
@@ -303,7 +304,7 @@ _WHOLE: dict[str, str | Writer] = {
     "(order)": "order of the parts",
 }
 
-# names by their first word; {0} is the rest, {1} and {2} what stands before and after its " in "
+# names by their first word; {0} is the rest, {1} and {2} are the texts before and after its " in "
 _FIRST: dict[str, str | Writer] = {
     "code": _code,
     "class": _class,

@@ -1,4 +1,4 @@
-"""What each layer holds now for one kernel, why, and what a miss differs in: `Kernel.explain`."""
+"""The entry of one kernel in each layer now, or the reason that it is missing: `Kernel.explain`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcl.inspect.explain import Texts, misses, texts_in
 
 
 def lines(kernel: str, generate: Generate, given: CallValues, build: Callable[[], Build]) -> list[str]:
-    """Say what each layer holds for a kernel; `build` returns the stage of its context, and is called after a hit."""
+    """Say which entry each layer holds for a kernel; `build`, called after a hit, returns the stage of its context."""
     look = find(generate, given)
     found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
     if look.outcome == "miss" and look.key is not None:
@@ -40,7 +40,7 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
 
 
 def _missed(layer: str, kernel: str, key: Key, texts: Texts, lead: str) -> list[str]:
-    """Say which process makes an entry now, and what differs from the nearest one."""
+    """Say which process makes an entry now, and how the key differs from the nearest one."""
     process = process_leads.holder(lead)
     makes = [f"process {process} makes it now"] if process else []
     return [f"    {line}" for line in [*makes, *misses.now(layer, kernel, key, texts)]]

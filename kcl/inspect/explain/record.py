@@ -3,7 +3,7 @@
 record    = {"calls": [call...], "result": number, "beside": [[name, text]...], "reached": {digest: reached...},
              "shown": {text: notation...}}
 call      = {"function": name, "place": "driver.py:31", "arguments": [[name, text]...], "positional": number}
-reached   = [[name, text]...]     what an object leads to, by the digest that ends its text; older records have none
+reached   = [[name, text]...]     the targets of an object, by the digest that ends its text; older records have none
 notation  = "u[i] + 2*u[i + 1]"   an expression in an argument, whose text is for machines; older records have none
 reference = "call N"              in an argument, outside of quotes: the N-th call of the list, counted from 1
 """
@@ -48,10 +48,10 @@ class _Fields(NamedTuple):
 
 
 class ParsedRecord(_Fields):
-    """A record: its calls, the index of the one whose result the recipe returns, -1 where it names none, and the rest.
+    """A record: its calls, the index of the call whose result the recipe returns, -1 where it names none, and the rest.
 
-    `beside` holds the facts beside the calls, `reached` what objects lead to, by the digests in their texts,
-    `shown` expressions in ordinary notation, by their texts.
+    `beside` holds the facts beside the calls. `reached` holds the things to which objects lead, by the digests in their
+    texts. `shown` holds expressions in ordinary notation, by their texts.
     """
 
     @cached_property
@@ -71,7 +71,7 @@ class ParsedRecord(_Fields):
 
 
 def read(part: bytes | None) -> ParsedRecord | None:
-    """Return the record in the part of an entry; None where there is none that can be read."""
+    """Return the record in the part of an entry; None where the part is missing or unreadable."""
     try:
         return parsed(json.loads((part or b"").decode("utf-8", "surrogatepass")))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
@@ -89,10 +89,10 @@ def parsed(described: Mapping[str, Any]) -> ParsedRecord:
 
 
 def named(record: ParsedRecord, other: ParsedRecord) -> ParsedRecord:
-    """Name the arguments that a record numbers as calls of the same function in another record name them.
+    """Rename the arguments that a record numbers, by the names in the calls of the same function in another record.
 
-    Where loopy is not imported nothing tells the names of its parameters, so positional arguments have numbers. A
-    position on whose name the calls of the other record do not agree keeps its number.
+    Without loopy the names of its parameters are unknown, so positional arguments have numbers. A position keeps its
+    number where the calls of the other record do not agree on its name.
     """
     if not any(name.isdigit() for call in record.calls for name, _text in call.arguments):
         return record
@@ -113,7 +113,7 @@ def named(record: ParsedRecord, other: ParsedRecord) -> ParsedRecord:
 
 
 def beside(before: ParsedRecord, after: ParsedRecord) -> list[Difference]:
-    """Return what differs beside the calls, by name."""
+    """Return the differences beside the calls, by name."""
     one, other = before.beside, after.beside
     return [
         Difference(name, one.get(name), other.get(name))
@@ -128,12 +128,12 @@ def unlike(before: ParsedRecord, after: ParsedRecord) -> int:
 
 
 def is_elsewhere(before: ParsedRecord, after: ParsedRecord) -> bool:
-    """Tell whether the calls of two records stand in other files: those of another program, most likely."""
+    """Tell whether the calls of two records stand in different files, most likely those of two programs."""
     return before.files.isdisjoint(after.files) and bool(before.calls and after.calls)
 
 
 def is_akin(before: ParsedRecord, after: ParsedRecord) -> bool:
-    """Tell whether most of what two records hold is the same, and stands in the same files."""
+    """Tell whether most contents of two records are the same, and stand in the same files."""
     size = before.facts.total() + after.facts.total()
     return not is_elsewhere(before, after) and 2 * unlike(before, after) < size
 
@@ -174,5 +174,5 @@ def blanked(text: str, number: int) -> str:
 
 
 def pieces(name: str, text: str) -> Iterable[tuple[str, str]]:
-    """Return an argument in the pieces that are compared: a long one by its lines and items."""
+    """Return an argument in the pieces to compare: a long one by its lines and items."""
     return ((name, piece) for piece in (_PIECES.split(text) if len(text) > _LONG else (text,)))

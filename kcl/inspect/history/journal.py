@@ -1,8 +1,9 @@
-"""The journal: what all processes did, kept across runs: counters, uses of entries, last misses, late switches.
+"""The journal: the work of all processes, kept across runs: counters, uses of entries, last misses, late switches.
 
-A process leaves one record when it ends (`kcl.inspect.history.records`). Whoever finds many of them folds them into
-one, alone under a lock. A record whose digest is among the sources of another counts no more: a process that folds may
-die before it has removed what it folded. Nothing here is needed for a right answer, so no fault passes this module.
+A process leaves one record when it ends (`kcl.inspect.history.records`). A process that finds many records folds them
+into one, alone under a lock. A record counts no more once its digest is among the sources of another record: a process
+that folds may die before it has removed the folded records. No right answer depends on the journal, so no fault passes
+this module.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ else:
     import fcntl
 
 EARLIER = "earlier"
-MANY_READ = 16  # records: then one who reads folds them
+MANY_READ = 16  # records: from this number on a reader folds them
 _ROWS, _USES, _MISSED, _LATE = 10_000, 20_000, 1024, 64
-AGE = 7 * 86400.0  # seconds: so long a late switch is told
+AGE = 7 * 86400.0  # seconds: a late switch is reported for this time
 
 
 class DayRow(NamedTuple):
-    """What a kernel did in a layer on a day: "2026-03-31", of older rows the month alone or "earlier"."""
+    """The counters of a kernel in a layer on a day: "2026-03-31", for older rows only the month or "earlier"."""
 
     day: str
     layer: str
@@ -51,9 +52,9 @@ class DayRow(NamedTuple):
 class JournalMiss(NamedTuple):
     """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
 
-    The key is that of the row that was made; where none was, the one that was looked for. `texts` are the parts of an
-    entry that explain a miss, where it stored none. `seconds` is what the look-up and the work took. `parameters` are
-    the texts of those of the recipe, None where they are not known.
+    The key is that of the row that was made, or else the key that was looked for. `texts` are the parts of an entry
+    that explain a miss, where the miss stored no entry. `seconds` is the time of the look-up and the work. `parameters`
+    are the texts of the parameters of the recipe, None where they are not known.
     """
 
     time: float
@@ -71,7 +72,7 @@ class JournalMiss(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A switch that came too late, where (the file of the program), and when last, in seconds since the epoch."""
+    """A switch that came too late: the file of the program, and the last time, in seconds since the epoch."""
 
     time: float
     driver: str
@@ -79,7 +80,7 @@ class Note(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """A record of which the head alone is parsed; the other lines are when they are asked for."""
+    """A record of which only the head is parsed; the other lines are parsed on request."""
 
     head: dict[str, Any]
     rest: list[bytes]
@@ -93,35 +94,35 @@ class _Lines(NamedTuple):
     def missed(self) -> list[JournalMiss]:
         document = json.loads(self.rest[2])
         parts = [Part(*part) for part in document["parts"]]
-        told = document.get("texts", {})  # of an earlier kcl there are none
+        told = document.get("texts", {})  # records of an earlier kcl have none
         found = []
         for number, fields in enumerate(document["missed"]):
             key = None if fields[6] is None else Key(parts[index] for index in fields[6])
             texts = {name: text.encode() for name, text in told.get(str(number), {}).items()}
-            late = [*fields[9:11], *(0.0, None)[len(fields[9:11]) :]]  # an earlier kcl left none, or the first alone
+            late = [*fields[9:11], *(0.0, None)[len(fields[9:11]) :]]  # an earlier kcl left none, or only the first
             found.append(JournalMiss._make([*fields[:6], key, *fields[7:9], texts, *late]))
         return found
 
     def ran(self) -> list[RunRecord]:
-        """Return the processes that are known of: the one that wrote it, or those of the last runs."""
-        told = json.loads(self.rest[3]) if len(self.rest) > 3 else []  # of an earlier kcl there are none
+        """Return the known processes: the one that wrote the record, or those of the last runs."""
+        told = json.loads(self.rest[3]) if len(self.rest) > 3 else []  # records of an earlier kcl have none
         tallies = merged({(layer, kernel): row} for (_day, layer, kernel), row in self.rows().items())
         more = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
         return [runs.unpacked(fields, tallies, self.uses(), more.get(fields[0], ((), {}))) for fields in told]
 
     def late(self) -> list[Note]:
-        told = json.loads(self.rest[5]) if len(self.rest) > 5 else []  # of an earlier kcl there are none
+        told = json.loads(self.rest[5]) if len(self.rest) > 5 else []  # records of an earlier kcl have none
         return [Note(moment, driver, LateSwitch(*fields)) for moment, driver, *fields in told]
 
 
 def flush() -> None:
-    """Write what this process collected so far; nothing where every layer that was asked is off. Raises nothing."""
+    """Write the collected statistics of this process; write nothing where every used layer is off. Raises nothing."""
     if records.write():
         fold()
 
 
 def fold() -> None:
-    """Make one record of all, unless somebody else is at it. Raises nothing."""
+    """Fold all records into one, unless another process does so. Raises nothing."""
     try:
         _fold(records.store())
     except FAULTS as error:
@@ -140,17 +141,17 @@ def rows() -> list[DayRow]:
 
 
 def uses() -> dict[str, EntryUse]:
-    """Return how often each entry was used, by the first `DIGITS` digits of its digest."""
+    """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
     return runs.merged_uses(lines.uses() for lines in _read())
 
 
 def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
-    """Return how often the entry with a digest was used; no time where it never was."""
+    """Return the use of the entry with a digest; without a time where it was never used."""
     return uses.get(digest[:DIGITS], runs.UNUSED)
 
 
 def last_misses() -> list[JournalMiss]:
-    """Return the last look-ups that were no hit, oldest first, those of this process included."""
+    """Return the last look-ups that were no hit, oldest first, including those of this process."""
     found = [missed for lines in _read() for missed in lines.missed()]
     return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
 
@@ -161,7 +162,7 @@ def last_run(driver: str | None = None) -> list[RunRecord]:
 
 
 def ended() -> dict[str, float]:
-    """Return when each process that is known of ended, by its name."""
+    """Return the end of each known process, by its name."""
     found: dict[str, float] = {}
     for one in _ran():
         found[one.name] = max(one.ended, found.get(one.name, 0.0))
@@ -169,17 +170,17 @@ def ended() -> dict[str, float]:
 
 
 def late() -> list[Note]:
-    """Return the switches of the last week that came too late, newest first; what came again stands there once."""
+    """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
     return _late(_read())
 
 
 def of_this_run() -> list[JournalMiss]:
-    """Return the look-ups of this process that were no hits and are not written yet."""
+    """Return the unwritten look-ups of this process that were no hits."""
     return [JournalMiss(*fields) for fields in records.missed(events.noted())]
 
 
 def fault() -> str:
-    """Say why the records cannot be read; empty where they can, and where there are none. Raises nothing."""
+    """Say why the records cannot be read; empty where they can be read or do not exist. Raises nothing."""
     try:
         next(records.store().scan(), None)
     except FAULTS as error:
@@ -208,7 +209,7 @@ def _late(records: Iterable[_Lines]) -> list[Note]:
 
 
 def _read() -> list[_Lines]:
-    """Return the records that count; folds them where they are many. Raises nothing."""
+    """Return the records that count; fold them where they are many. Raises nothing."""
     try:
         store = records.store()
         live, _useless = _parted(store)
@@ -221,10 +222,10 @@ def _read() -> list[_Lines]:
 
 
 def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
-    """Return the records that count by address, and the addresses of those that do not: folded ones, damaged ones."""
+    """Return the records that count by address, and the addresses of the others: folded ones, damaged ones."""
     for _ in range(3):
         found, damaged, vanished = _scanned(store)
-        if not vanished:  # else somebody has folded them meanwhile into one that may not have been there yet
+        if not vanished:  # else another process may have folded the records into a new one that the scan missed
             break
     folded = {digest for lines in found.values() for digest in lines.head["sources"]}
     live = {place: lines for place, lines in found.items() if digest_of(place) not in folded}
@@ -232,7 +233,7 @@ def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
 
 
 def _scanned(store: Directory) -> tuple[dict[str, _Lines], list[str], bool]:
-    """Return the records by address, the addresses of damaged ones, and whether one has vanished meanwhile."""
+    """Return the records by address, the addresses of damaged ones, and whether one vanished during the scan."""
     found, damaged, vanished = {}, [], False
     for place in store.scan():
         try:
@@ -253,12 +254,12 @@ def _scanned(store: Directory) -> tuple[dict[str, _Lines], list[str], bool]:
 
 
 def _fold(store: Directory) -> None:
-    """Make one record of all, unless somebody else is at it."""
+    """Fold all records into one, unless another process does so."""
     with _alone(store.location) as mine:
         if not mine:
             return
         live, useless = _parted(store)
-        for place in useless:  # folded ones must be gone before the record goes that says so
+        for place in useless:  # delete folded records before the record that lists them
             store.delete(place)
         totals = merged(lines.head["totals"] for lines in live.values())
         rows = _coarser(merged(lines.rows() for lines in live.values()))
@@ -276,7 +277,7 @@ def _fold(store: Directory) -> None:
 
 @contextmanager
 def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
-    """Hold the lock of those who remove records; False where somebody else does. A dead holder holds nothing."""
+    """Hold the lock for removing records; yield False where another process holds it. A dead process holds no lock."""
     descriptor = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600)
     try:
         end = time.monotonic() + patience
@@ -299,7 +300,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _coarser(found: Rows) -> Rows:
-    """Bound the number of rows: make months of days, the older ones first, then forget the time, then the kernel."""
+    """Bound the number of rows: merge days into months, the older ones first, then drop the time, then the kernel."""
     lately = time.strftime("%Y-%m-%d", time.localtime(time.time() - 14 * 86400))
     steps: list[Callable[[str], str]] = [lambda day: day if day >= lately else day[:7], lambda day: day[:7]]
     steps += [lambda _day: EARLIER] * 2

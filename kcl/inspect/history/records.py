@@ -1,4 +1,4 @@
-"""Records: what a process has to say when it ends, written once, as a file of its own; the journal reads them.
+"""Records: the statistics that a process leaves when it ends, written once, as one file; the journal reads them.
 
     record = head rows uses missed runs told late    one line of JSON each: a reader of totals parses the first alone
     head   = {"format": 1, "sources": [digest of each record folded into this one], "totals": {layer: counters}}
@@ -9,11 +9,11 @@
 Keys are lists of indices into "parts". "texts" has parts of an entry for misses that stored none, by their index.
     runs   = [[name, driver, process id, begin, end]] of the process that wrote it; a record of many has those of the
              last runs, with counters and uses of their own (see `kcl.inspect.history.runs`)
-    told   = {name of a run: [[what its report said of loopy], {first digits: [kernel, [name of a parameter]]}]}
+told   = {name of a run: [[remarks of its report on loopy], {first digits: [kernel, [name of a parameter]]}]}
     late   = [[time, driver, field...]...]    switches that came too late, with the fields of `kcl.caches.late_switches`
 
-Any number of processes write at once and lose nothing. This is all of the journal that a process needs at its end,
-hence no classes here, which take long to make.
+Any number of processes write at once and lose nothing. A process needs only this part of the journal at its end, hence
+there are no classes here, which take long to make.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from kcl.errors import CacheFault
 
 FORMAT = 1
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
-OUTCOMES = COUNTERS[:4]  # those that count look-ups
-DIGITS = 32  # of a digest, where it stands for an entry in statistics
-MANY = 64  # records: then one who writes finds that they should be folded
+OUTCOMES = COUNTERS[:4]  # the counters of look-ups
+DIGITS = 32  # of a digest that stands for an entry in statistics
+MANY = 64  # records: from this number on a writer reports that they should be folded
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 Counters = dict[str, float]
@@ -56,10 +56,10 @@ _run = process.own(ProcessName)
 
 
 def write(remarks: Sequence[str] = (), late: Iterable[tuple[Any, ...]] = ()) -> bool:
-    """Write what this process collected so far; tell whether there are many records now. Raises nothing.
+    """Write the collected statistics of this process; tell whether there are many records now. Raises nothing.
 
     `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
-    Nothing is written where every layer that was asked is off.
+    Nothing is written where every used layer is off.
     """
     found = events.taken()
     counts = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
@@ -75,7 +75,7 @@ def write(remarks: Sequence[str] = (), late: Iterable[tuple[Any, ...]] = ()) -> 
         put(kept, totals, rows, uses, missed(found.noted), [], [_ran(found)], told, noted)
         return sum(1 for _ in kept.scan()) > MANY
     except FAULTS as error:
-        # Whatever hinders this hinders the layers too, which have said so.
+        # A fault that hinders this hinders the layers too, which have reported it.
         events.logger().info("the statistics of this process are lost: %r", error)
         return False
 
@@ -112,7 +112,7 @@ def put(
 
 
 def missed(noted: Iterable[events.MissNote]) -> list[tuple[Any, ...]]:
-    """Return look-ups of this process that were no hits, with the fields of `journal.JournalMiss`."""
+    """Return the look-ups of this process that were no hits, with the fields of `journal.JournalMiss`."""
     run, driver = _run(), driver_name()
     return [
         (
@@ -124,7 +124,7 @@ def missed(noted: Iterable[events.MissNote]) -> list[tuple[Any, ...]]:
 
 
 def _ran(found: events.Collection) -> list[Any]:
-    """Name this process, and say when its first look-up began and its last one ended at the latest."""
+    """Name this process, with the begin of its first look-up and the latest possible end of its last one."""
     run, ended = _run(), time.time()
     began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
     began += [noted.time - noted.event.seconds for noted in found.noted]
@@ -132,7 +132,7 @@ def _ran(found: events.Collection) -> list[Any]:
 
 
 def _texts_of(missed: list[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
-    """Return the texts of the last misses by their index, as many as there is room for."""
+    """Return the texts of the last misses by their index, as many as fit."""
     found, room = {}, events.TEXTS
     for index in reversed(range(len(missed))):
         texts: Mapping[str, bytes] = missed[index][-3]
@@ -144,7 +144,7 @@ def _texts_of(missed: list[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
 
 
 def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
-    """Add up the counters that stand under the same name; what is given is left as it is."""
+    """Add up the counters under the same name; the arguments stay unchanged."""
     total: dict[Any, Counters] = {}
     for place, row in (pair for rows in found for pair in rows.items()):
         before = total.get(place)

@@ -1,9 +1,9 @@
-"""Restless: kernels that are new in every run, because a time or a random number reaches what their recipe asks for.
+"""Restless: kernels that are new in every run, because a time or a random number reaches the calls of their recipe.
 
-A kernel is a recipe with its parameters. For each of those that missed last, one file holds in how many runs in a row
-it was new, the rows that its last runs left, and its last record. The file is read and written on a miss only. A kernel
-that was new in `TOLERATED` runs in a row is told, once. Processes that run at the same time are one run. The row of
-runs ends where one of the rows is a hit, or where the user edits the recipe or another module that is loaded.
+A kernel is a recipe with its parameters. For each kernel that missed last, one file holds the number of runs in a row
+in which it was new, the rows of its last runs, and its last record. The file is read and written on a miss only. A
+kernel that was new in `TOLERATED` runs in a row is reported, once. Processes that run at the same time are one run. The
+row of runs ends where one of the rows is a hit, or where the user edits the recipe or another module that is loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def missed(stored: NewRow) -> None:
     try:
         _missed(stored)
     except (KeyError, TypeError, ValueError, AttributeError):
-        pass  # another kcl has left something else
+        pass  # another kcl has left other contents
 
 
 def _missed(stored: NewRow) -> None:

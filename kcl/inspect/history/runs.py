@@ -1,7 +1,7 @@
-"""Runs: what the processes of the last run of each driver looked up, as the journal has it.
+"""Runs: the look-ups of the processes of the last run of each driver, from the journal.
 
-Nothing says which processes make one run. Those count as one that ran the same file and were alive at the same time:
-forked and spawned workers, and the ranks of MPI.
+No record says which processes make one run. Processes that ran the same file and were alive at the same time count as
+one run: forked and spawned workers, and the ranks of MPI.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
 
 
 class EntryUse(NamedTuple):
-    """How often an entry was a hit, when last, in seconds since the epoch, and the seconds that this took and saved."""
+    """The hits of an entry: their number, the last one, in seconds since the epoch, and the seconds taken and saved."""
 
     uses: int
     last: float
@@ -31,11 +31,11 @@ UNUSED = EntryUse(0, 0.0)
 
 
 class RunRecord(NamedTuple):
-    """What one process did: its name in the journal, the file that it ran, its counters, and the entries that it used.
+    """The record of one process: its name in the journal, the file that it ran, its counters, and the used entries.
 
     `began`, with the first look-up, and `ended` are in seconds since the epoch. `uses` is by the first digits of the
-    digests of the entries. `remarks` is what its report said of loopy. `asked` says by the same digits what an entry
-    was used for.
+    digests of the entries. `remarks` are those of its report about loopy. `asked` gives, by the same digits, the kernel
+    and parameters for which an entry was used.
     """
 
     name: str
@@ -56,14 +56,14 @@ def packed(ran: RunRecord) -> list[Any]:
 
 
 def told(ran: RunRecord) -> list[Any]:
-    """Write what a process says beside its counters as a value of JSON."""
+    """Write the facts of a process beside its counters as a value of JSON."""
     return [ran.remarks, ran.asked]
 
 
 def unpacked(
     fields: list[Any], tallies: Tallies, uses: dict[str, EntryUse], told: Sequence[Any] = ((), {})
 ) -> RunRecord:
-    """Read a process; where it has no counters and uses of its own it has the given ones."""
+    """Read a process; without counters and uses of its own it has the given ones."""
     if len(fields) > 5:
         tallies = {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in fields[5]}
         uses = {digest: EntryUse(*used) for digest, used in fields[6].items()}
@@ -96,7 +96,7 @@ def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecor
 
 
 def kept(found: Iterable[RunRecord]) -> list[RunRecord]:
-    """Return the last runs of the drivers that ran last: what a record of many keeps."""
+    """Return the last runs of the drivers that ran last: a folded record keeps these."""
     found, kept, room = list(found), list[RunRecord](), _USES
     newest = {one.driver: one.ended for one in sorted(found, key=lambda one: one.ended)}
     for driver in sorted(newest, key=lambda one: -newest[one])[:_DRIVERS]:
@@ -109,7 +109,7 @@ def kept(found: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def _whole(found: Iterable[RunRecord]) -> Iterable[RunRecord]:
-    """Add up what one process wrote in several records."""
+    """Add up the several records of one process."""
     whole: dict[str, RunRecord] = {}
     for one in found:
         before = whole.get(one.name)

@@ -1,7 +1,7 @@
-"""The inventory: what lies in the layers, by the headers of the entries; writes nothing.
+"""The inventory: the contents of the layers, from the headers of the entries; writes nothing.
 
-Loads neither pytools nor pyopencl, so that a listing starts at once. It asks stores: those of every Python version, and
-both sorts of the generator layer.
+It loads neither pytools nor pyopencl, so that a listing starts at once. It reads the stores of every Python version,
+and both sorts of the generator layer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.inspect.inventory import listing
 from kcl.inspect.inventory.listing import KINDS, RecipeSummary, Summary
 
-_HEAD = 4096  # holds most headers; what is longer is read again
+_HEAD = 4096  # holds most headers; a longer header is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
@@ -32,13 +32,14 @@ CODE, BASE, POINTER, PROOFS = KINDS
 Partners = dict[tuple[str, str], list[Summary]]
 LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
 HIDDEN = frozenset({*LEADING, PROOFS})  # the kinds that a listing does not show
-_SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of that
+_SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of the base row
 
 
 class ListedEntry:
-    """An entry by its header: `sizes` are those of its parts, `size` that of the whole in bytes.
+    """An entry by its header: `sizes` are those of its parts, `size` is that of the whole, in bytes.
 
-    `modified` is in seconds since the epoch: of a file when it was written, of a row when the entry was made.
+    `modified` is in seconds since the epoch: for a file the time of writing, for a row the time when the entry was
+    made.
     """
 
     __slots__ = ("_key", "address", "layer", "metadata", "modified", "size", "sizes")
@@ -59,14 +60,14 @@ class ListedEntry:
 
     @property
     def key(self) -> Key:
-        """The full key; raises DamagedEntry where it is none."""
+        """The full key; raises DamagedEntry where the header holds none."""
         if isinstance(self._key, bytes):
             self._key = key_from(self._key)
         return self._key
 
     @property
     def digest(self) -> str:
-        """The digest of the key, as the address says it."""
+        """The digest of the key, as in the address."""
         return self.address[-64:]
 
     @property
@@ -76,7 +77,7 @@ class ListedEntry:
 
     @property
     def kind(self) -> str:
-        """What the entry is: the name of its layer, or in the generator layer "code", "base", "pointer" or "proofs"."""
+        """The sort of entry: the name of its layer, or in the generator layer "code", "base", "pointer" or "proofs"."""
         if self.layer != settings.GENERATOR:
             return self.layer
         if "proven" in self.metadata:
@@ -85,18 +86,18 @@ class ListedEntry:
 
     @property
     def leads_to(self) -> str:
-        """The digest by which a base row or a pointer leads to code: `led_by` of the key of that code has it."""
+        """The digest by which a base row or a pointer leads to code; `led_by` of the key of that code contains it."""
         return Key(map(tuple, self.metadata["row"])).digest if self.kind == POINTER else self.digest
 
     @property
     def built(self) -> float:
-        """When the entry was made, in seconds since the epoch; the file may be a copy, or have been completed."""
+        """The time when the entry was made, in seconds since the epoch; the file may be a copy, or completed later."""
         created = self.metadata.get("created")
         return float(created) if isinstance(created, (int, float)) else self.modified
 
     @property
     def summary(self) -> Summary:
-        """What a listing shows of it."""
+        """The summary of the entry in a listing."""
         device, platform = (_name(self.metadata.get(of)) for of in ("device", "platform"))
         seconds = self.metadata.get("seconds")
         took = float(seconds) if isinstance(seconds, (int, float)) else 0.0
@@ -117,7 +118,7 @@ class ListedEntry:
 
     @property
     def recipe(self) -> RecipeSummary:
-        """What made generated code; nothing of any other entry, and as far as the entry says it."""
+        """The recipe of generated code, as far as the entry names it; empty for any other entry."""
         try:
             recipe = self.metadata.get("recipe", {})
             dtypes = {name: dtype for name, _kind, dtype, _required in self.metadata["arguments"] if dtype}
@@ -133,13 +134,13 @@ def led_by(key: Key) -> list[str]:
 
 
 def launched(one: ListedEntry | Entry) -> tuple[str, str]:
-    """Return the digest of the OpenCL C, and which of its kernels are launched: an invoker is for these."""
+    """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
     program = one.metadata.get("program")  # an earlier kcl said so in the key of a program alone
     return program or dict(one.key.parts).get("source", ""), repr(one.metadata.get("kernels"))
 
 
 class Fault(NamedTuple):
-    """Something in a layer that cannot be read, and why."""
+    """An unreadable place in a layer, and the reason."""
 
     layer: str
     place: str
@@ -147,22 +148,22 @@ class Fault(NamedTuple):
 
 
 def summaries(*layer_names: str, faults: list[Fault] | None = None) -> Iterator[Summary]:
-    """Return what lies in the layers, all of them where none is named, as a listing shows it.
+    """Return the entries of the named layers, or of all layers, as a listing shows them.
 
-    Of the generator layer only the rows that hold code. What cannot be read is added to `faults`.
+    Of the generator layer only the rows that hold code. Unreadable entries are added to `faults`.
     """
     found = rows([] if faults is None else faults, layer_names)
     return (one for one in found if one.kind not in HIDDEN)
 
 
 def rows(faults: list[Fault], layer_names: Iterable[str] = ()) -> list[Summary]:
-    """Return what lies in layers, rows without code included; what cannot be read is added to `faults`."""
+    """Return the entries of layers, including rows without code; add unreadable ones to `faults`."""
     names = layer_names or settings.LAYERS
     return [one for layer in names for store in stores(layer, faults) for one in of_store(layer, store, faults)]
 
 
 def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
-    """Return by layer and program of entries those of other layers with the same OpenCL C: code and its programs."""
+    """Return, by layer and program, the entries of other layers with the same OpenCL C: code and its programs."""
     wanted = {one.program for one in shown if one.program}
     found: Partners = {}
     for one in every:
@@ -173,7 +174,7 @@ def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
 
 
 def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
-    """Return what recipes have in common: what made a program, of which several entries hold the code."""
+    """Return the common facts of recipes, for a program whose code several entries hold."""
     first, *rest = recipes
     if not rest:
         return first
@@ -187,10 +188,10 @@ def entries(
     all_rows: bool = False,
     kernels: Collection[str] | None = None,
 ) -> Iterator[ListedEntry]:
-    """Yield what lies in the layers, all of them where none is named; what cannot be read is added to `faults`.
+    """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
-    Of the generator layer only the rows that hold code are yielded, unless `all_rows` asks for those that lead there.
-    With `kernels`, those of these names alone.
+    The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there.
+    With `kernels`, only the entries of these kernels.
     """
     told: list[Fault] = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
@@ -204,7 +205,7 @@ def entries(
 
 
 def read(layer: str, address: str) -> Entry:
-    """Return the verified entry at an address; raises KeyError where there is none, CacheFault, or OSError."""
+    """Return the verified entry at an address; raises KeyError where it is missing, CacheFault, or OSError."""
     faults: list[Fault] = []
     for store in stores(layer, faults):
         with suppress(sqlite3.Error):  # it may lie in the file of another Python
@@ -215,7 +216,7 @@ def read(layer: str, address: str) -> Entry:
 
 
 def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
-    """Yield where each entry of a layer lies, its address and its bytes; what cannot be read is added to `faults`."""
+    """Yield the place, the address and the bytes of each entry of a layer; add unreadable ones to `faults`."""
     for store in stores(layer, faults):
         try:
             for address in store.scan():
@@ -224,14 +225,14 @@ def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
                 except _FAULTS as error:
                     faults.append(Fault(layer, _where(store, address), str(error)))
                     continue
-                if blob is not None:  # not removed meanwhile
+                if blob is not None:  # not removed in between
                     yield _where(store, address), address, blob
         except _FAULTS as error:
             faults.append(Fault(layer, store.location, str(error)))
 
 
 def file_of(layer: str, address: str) -> str:
-    """Return the path of the file that holds an entry, empty where there is none; of a row that is a database."""
+    """Return the path of the file that holds an entry, for a row the database; empty where the entry is missing."""
     for store in stores(layer, []):
         with suppress(sqlite3.Error):
             if store.stat(address) is not None:
@@ -241,7 +242,7 @@ def file_of(layer: str, address: str) -> str:
 
 
 def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
-    """Return the stores of a layer that are there; none where its directory cannot be used."""
+    """Return the existing stores of a layer; empty where its directory cannot be used."""
     row = layers.TABLE[layer]
     folder = row.folder()
     try:
@@ -263,7 +264,7 @@ def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
 
 
 def named(text: str, listed: Iterable[Summary]) -> list[Summary]:
-    """Return those of the rows of all layers that a text names, as `find`."""
+    """Return the rows of all layers that a text names, in the way of `find`."""
     if not text:
         return []
     found = [one for one in listed if text in (one.kernel, one.address) or one.address[-64:].startswith(text)]
@@ -282,7 +283,7 @@ def _name(described: object) -> str:
 
 
 def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> list[Summary]:
-    """Summarise a store: what is known of it, and the headers of what is new."""
+    """Summarise a store, from the saved listing and the headers of new entries."""
     stamp = listing.stamp_of(store.location)
     before, known = listing.load(store.location, layer)
     if stamp and stamp == before:
@@ -300,7 +301,7 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> list[Summa
         if found.address in new:
             known[found.address] = stamps[found.address], found.summary
     if len(known) > listing.FEW and (new or stamp != before):
-        listing.save(store.location, [] if len(faults) > so_far else stamp, known)  # faults are to be told again
+        listing.save(store.location, [] if len(faults) > so_far else stamp, known)  # else faults appear only once
     return [found for _stamp, found in known.values()]
 
 
@@ -315,7 +316,7 @@ def _headers(
             except (OSError, DamagedEntry) as error:
                 faults.append(Fault(layer, _where(store, address), str(error)))
                 continue
-            if found is not None:  # not removed meanwhile
+            if found is not None:  # not removed in between
                 yield found
     except _FAULTS as error:
         faults.append(Fault(layer, store.location, str(error)))

@@ -1,11 +1,11 @@
-"""What a listing says of each entry, kept in a file, so that a large cache is not read anew by every command.
+"""The listing of the entries, kept in a file, so that no command reads the whole of a large cache again.
 
     file    = digest newline columns    hex digits of the SHA-256 of the rest
     columns = JSON: {"stamp": [...], "recipes": [[kernel, site, parameters, number of the dtypes]...],
               "dtypes": [{name: dtype}...], "devices": [[platform, device]...], and for each of COLUMNS a list}
 
-It is a summary that can be made anew at any time. Where the stamp of the whole is as it was nothing else is looked at,
-since entries are put in place by renaming; an entry whose own stamp differs has been replaced and is read again.
+The file is a summary that can be made again at any time. Where the stamp of the whole is unchanged nothing else is
+read, since entries are put in place by renaming. An entry whose own stamp differs was replaced and is read again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
-# So many entries are read quickly; only where there are more is the file written.
+# This number of entries is read quickly; the file is written only for more.
 FEW = 256
 COLUMNS = ("addresses", "stamps", "kinds", "recipe", "device", "sizes", "built", "seconds", "programs")
 KINDS = ("code", "base", "pointer", "proofs")  # of rows; an entry of another layer is of the kind of its layer
@@ -34,7 +34,7 @@ Stamp = list[int]
 
 
 class RecipeSummary(NamedTuple):
-    """What made generated code: file and line of the recipe, its parameters, and the dtypes of the arguments.
+    """The recipe of generated code: its file and line, its parameters, and the dtypes of the arguments.
 
     The parameters are texts by name, and so are the dtypes, as numpy writes them ("<f4").
     """
@@ -45,7 +45,7 @@ class RecipeSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """An entry as a listing shows it; `built` is in seconds since the epoch, `seconds` is what making it took.
+    """An entry in a listing; `built` is in seconds since the epoch, `seconds` is the time that making it took.
 
     `kind` is the layer, or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
     `kcl.record.proofs`). `program` is the start of the digest of the OpenCL C, which code and its programs share.
@@ -65,7 +65,7 @@ class Summary(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The digest of the key, as the address says it."""
+        """The digest of the key, as in the address."""
         return self.address[-64:]
 
 
@@ -73,9 +73,10 @@ Known = dict[str, tuple[Stamp, Summary]]
 
 
 def stamp_of(place: str) -> Stamp:
-    """Return what tells whether anything in a file, or in a directory and its folders, was put there or removed.
+    """Return the stamp of a file, or of a directory and its folders: it changes with each addition or removal.
 
-    That is their inodes and the times of their last changes. Empty where one was a moment ago, or is not known.
+    The stamp consists of inodes and the times of the last changes. It is empty where a change was a moment ago, or
+    where a time is not known.
     """
     try:
         found = [place]
@@ -91,7 +92,7 @@ def stamp_of(place: str) -> Stamp:
 
 
 def load(place: str, layer: str) -> tuple[Stamp, Known]:
-    """Return what is known of the entries in a file or directory of a layer: its stamp, and the entries by address."""
+    """Return the saved listing of a file or directory of a layer: its stamp, and the entries by address."""
     with suppress(OSError, CacheFault, ValueError, TypeError, KeyError, IndexError):
         blob = store().get(_address(place))
         if blob is not None and hashlib.sha256(blob[65:]).hexdigest().encode() == blob[:64]:
@@ -101,7 +102,7 @@ def load(place: str, layer: str) -> tuple[Stamp, Known]:
 
 
 def save(place: str, stamp: Stamp, known: Known) -> None:
-    """Keep what is known; it is no error where that cannot be."""
+    """Save a listing; a failure is no error."""
     with suppress(OSError, CacheFault, ValueError):
         columns = json.dumps({"stamp": stamp, **_encoded(known)}, separators=(",", ":")).encode()
         blob = hashlib.sha256(columns).hexdigest().encode() + b"\n" + columns
@@ -141,7 +142,7 @@ def _encoded(known: Known) -> dict[str, object]:
 
 
 def _recipe(found: Summary, dtypes: dict[str, int]) -> str:
-    """Write what made an entry as JSON; its dtypes, which most have in common, by their place in a table."""
+    """Write a recipe as JSON; its dtypes, which most recipes share, by their place in a table."""
     number = dtypes.setdefault(json.dumps(found.recipe.dtypes), len(dtypes))
     return json.dumps([found.kernel, found.recipe.site, found.recipe.parameters, number])
 

@@ -1,7 +1,7 @@
-"""How much lies in each store, kept in a file of its own for a large one: to look at ten thousand files takes long.
+"""The size of each store, kept in a separate file for a large one: looking at ten thousand files takes long.
 
-Entries are put in place by renaming, so a store whose folders were not changed holds what it held. What is kept can be
-counted anew at any time; a wrong one would show a wrong size, and decides nothing.
+Entries are put in place by renaming, so a store with unchanged folders has unchanged contents. The counts can be made
+again at any time. A wrong count would show a wrong size, and decides nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.inventory import listing
 
-FEW = 256  # entries of a store that is looked at anew each time
-# What the header of an entry with code has and no other, among so many bytes; inside of a text it would be escaped.
+FEW = 256  # up to this number of entries a store is counted again each time
+# A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
 _CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 
@@ -39,7 +39,7 @@ def of_layer(name: str) -> Contents:
 
 
 def of(layer: str, store: layers.Files) -> Contents:
-    """Count the entries of a store as a listing does; where nothing has changed, it is not asked. Raises nothing."""
+    """Count the entries of a store as a listing does; an unchanged store is not asked. Raises nothing."""
     stamp = listing.stamp_of(store.location)
     memo = RunMemo(places.LISTING, Key([Part("tally", store.location)]))
     known = memo.read() if stamp else {}
@@ -61,7 +61,7 @@ def files(store: layers.Files) -> Contents:
     held = []
     with suppress(OSError):
         for _address, item in store.items():
-            with suppress(OSError):  # removed meanwhile
+            with suppress(OSError):  # removed in between
                 held.append(item.stat(follow_symlinks=False))
     times = [status.st_mtime for status in held]
     return Contents(len(held), sum(status.st_size for status in held), min(times, default=0.0), max(times, default=0.0))

@@ -1,1 +1,1 @@
-"""Verification: is what is stored what the recipe generates now, and what its source computes?"""
+"""Verification: compare stored entries with the present output of the recipe, and with the results of their source."""

@@ -2,10 +2,10 @@
 
     main("source" or "binary", FOLDER, START)
 
-The file `tasks.json` in the folder lists what to launch, from number START on; each line of the file `<way>.log` is an
-outcome, so that whoever waits knows which task ended the process. `source` builds from source and keeps what the
-kernels compute, `binary` loads the stored binary and compares. A driver that has its own cache must not see that of
-the other way: the two run in processes, and with driver caches, of their own.
+The file `tasks.json` in the folder lists the launches, from number START on. Each line of the file `<way>.log` is an
+outcome, so that the parent knows which task ended the process. `source` builds from source and keeps the results of the
+kernels, `binary` loads the stored binary and compares. A driver with its own cache must not see the cache of the other
+way: each way runs in its own process, with its own driver caches.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kcl.launch import Launcher
 
 
 class NotComparable(Exception):
-    """A program that cannot be built or launched here, for the reason that it says."""
+    """A program that cannot be built or launched here; the message gives the reason."""
 
 
 def main(way: str, folder: str, start: str) -> None:
-    """Do the tasks of a folder in one way, from a number on."""
+    """Do the tasks of a folder in one way, starting at a number."""
     with open(os.path.join(folder, "tasks.json"), encoding="utf-8") as stream:
         tasks = [RebuildTask(*fields) for fields in json.load(stream)]
     with open(os.path.join(folder, f"{way}.log"), "a", encoding="utf-8") as log:
@@ -67,7 +67,7 @@ def _source(task: RebuildTask, folder: str, number: int) -> RebuildOutcome:
 
 
 def _binary(task: RebuildTask, folder: str, number: int) -> RebuildOutcome:
-    """Load the stored binary, launch it, and compare with the results that were kept."""
+    """Load the stored binary, launch it, and compare with the saved results."""
     path = os.path.join(folder, f"{number}.npz")
     if not os.path.exists(path):
         return RebuildOutcome(UNCOMPARED)
@@ -94,7 +94,7 @@ def _prepared(task: RebuildTask) -> tuple[Build, LaunchableCode, ProgramSlot, En
 
 
 def _build(entry: Entry, ready: LaunchableCode) -> tuple[Build, ProgramSlot]:
-    """Return a context on the device that the entry is for; what it would be built of must be what its key says."""
+    """Return the build on the device of the entry, and its slot; raise `NotComparable` where the key differs."""
     other = None
     for device in [device for platform in cl.get_platforms() for device in _devices(platform)]:
         if device.name != entry.metadata.get("device", {}).get("name"):

@@ -1,8 +1,8 @@
-"""Comparing stored programs with programs built anew, in child processes: `kcl verify --rebuild`.
+"""Comparing stored programs with programs built again, in child processes: `kcl verify --rebuild`.
 
-What is launched is what was recorded of the first launch (`kcl.build.shapes`). How far a child came names the
-program at which it died; the next one goes on behind it. Each way has driver caches of its own, which are thrown away:
-a driver that finds compiled code in its cache would look neither at the source nor at the stored binary.
+The launches are the recorded first launches (`kcl.build.shapes`). The progress of a child names the program at which
+it died; the next child goes on behind it. Each way has driver caches of its own, which are deleted afterwards: a
+driver that finds compiled code in its cache would look neither at the source nor at the stored binary.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _NO_LAUNCH = (
     "`kcl purge binary --kernel {}` the next launch of the recipe is recorded"
 )
 _SECONDS, _SECONDS_EACH = 60.0, 30.0
-_HOME = os.path.dirname(settings.PACKAGE)  # where the package kcl lies
+_HOME = os.path.dirname(settings.PACKAGE)  # the directory that holds the package kcl
 
 
 class RebuildOutcome(NamedTuple):
-    """What became of a task in one way, or of a program in both."""
+    """The outcome of a task in one way, or of a program in both."""
 
     verdict: str
     reason: str = ""
 
 
 class RebuildTask(NamedTuple):
-    """What a child is told: the addresses of a program and of the row with its invoker, and where headers may lie."""
+    """The input of a child: the addresses of a program and of the row with its invoker, and the folders of headers."""
 
     address: str
     row: str
@@ -49,7 +49,7 @@ class RebuildTask(NamedTuple):
 
 
 def compare(programs: Sequence[ListedEntry], rows: Iterable[ListedEntry]) -> list[tuple[ListedEntry, RebuildOutcome]]:
-    """Build and launch each program from its source and from its stored binary, and compare what they compute."""
+    """Build and launch each program from its source and from its stored binary, and compare the results."""
     tasks, compared = _tasks(programs, rows)
     with tempfile.TemporaryDirectory(prefix=places.VERIFYING) as folder:
         with open(os.path.join(folder, "tasks.json"), "w", encoding="utf-8") as stream:
@@ -64,7 +64,7 @@ def compare(programs: Sequence[ListedEntry], rows: Iterable[ListedEntry]) -> lis
 def _tasks(
     programs: Sequence[ListedEntry], rows: Iterable[ListedEntry]
 ) -> tuple[list[tuple[ListedEntry, RebuildTask]], list[tuple[ListedEntry, RebuildOutcome]]]:
-    """Find the row of each program by its source; what has none, or was never launched, is not comparable."""
+    """Find the row of each program by its source; a program without a row or a launch is not comparable."""
     invokers = {inventory.launched(row): row for row in rows}
     tasks, compared = [], []
     for program in programs:
@@ -80,7 +80,7 @@ def _tasks(
 
 
 def _run(way: str, folder: str, count: int) -> list[RebuildOutcome]:
-    """Do all tasks in one way, in as many children as it takes."""
+    """Do all tasks in one way, in as many children as needed."""
     outcomes: list[RebuildOutcome] = []
     while len(outcomes) < count:
         ended = _child(way, folder, len(outcomes), count)
@@ -95,7 +95,7 @@ def _run(way: str, folder: str, count: int) -> list[RebuildOutcome]:
 
 
 def _child(way: str, folder: str, start: int, count: int) -> str:
-    """Run a child; say how it ended."""
+    """Run a child; return how it ended."""
     code = f"import sys; sys.path.append({_HOME!a}); from kcl.inspect.verify.child import main; main(*sys.argv[1:])"
     command = [sys.executable, "-c", code, way, folder, str(start)]
     seconds = _SECONDS + _SECONDS_EACH * (count - start)
@@ -110,7 +110,7 @@ def _child(way: str, folder: str, start: int, count: int) -> str:
 
 
 def _environment(way: str, folder: str) -> Mapping[str, str]:
-    """Give the child driver caches of its own, and nothing to report or to complete."""
+    """Give the child driver caches of its own, with nothing to report or to complete."""
     cache = os.path.join(folder, f"{way}-cache")
     os.makedirs(cache, mode=0o700, exist_ok=True)
     quiet = {"KCL_PROMOTE": "off", "KCL_REPORT": "", "KCL_STRICT": "", "KCL_VERIFY": ""}
