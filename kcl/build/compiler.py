@@ -53,7 +53,7 @@ def finish(
     """Build a program that `of_binaries` made; raises the driver's error for a binary that it refuses.
 
     Warns with the compiler messages of its source build. `silent` are the options as a driver takes them that reports
-    no more about a binary than about its source. Such a driver is not asked for a log: with the rest of pyopencl's
+    no more about a binary than about its source. This driver is not asked for a log: with the rest of pyopencl's
     wrapper that takes a tenth of the time. A program that `is_built` was built in that way.
     """
     _with_source(program, text)

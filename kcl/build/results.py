@@ -1,4 +1,4 @@
-"""Verification of results: does a stored binary compute what a program built from source computes?
+"""Verification of results: does a stored binary compute the results of a program built from source?
 
 Both run on copies of the arguments of a kernel's first launch, with outputs that begin as zeros, and everything that
 the kernel may have written is compared: floating point within a few units in the last place, all else bit by bit.
@@ -37,7 +37,7 @@ def verified(
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],
 ) -> BuiltProgram | None:
-    """Compare what a stored binary computes; where it is wrong report it and return the program that replaces it.
+    """Compare the results of a stored binary; report wrong ones, and return the program that replaces it.
 
     Reports nothing where the arguments cannot be copied or launched, or where two runs of the kernel differ.
     """

@@ -71,7 +71,7 @@ class BuiltProgram:
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
         self.bytes = 0  # of the binaries in them
-        self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
+        self.logs: tuple[bytes, ...] = ()  # the compiler's messages from the making of these, by device
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
         self._spare = [spare] if spare else []

@@ -51,7 +51,7 @@ class JobQueue:
         self._files = Directory(self.folder)
 
     def add(self, entry: Entry) -> None:
-        """Write a job; one of the same key that waits already is replaced. Raises what a store raises."""
+        """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
         self._files.put(f"{NEW}/{entry.key.digest}", entry.pack())
 
     def jobs(self) -> list[Job]:

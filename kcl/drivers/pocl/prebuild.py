@@ -41,7 +41,7 @@ WINDOW = 24  # programs at most are made that no thread has asked for yet
 FIRST = 4  # of them before it is seen that this run is like the last one
 BATCH = 16  # are made at once, so that the second thread need not begin too often
 BATCH_SECONDS = 0.02  # then the batch ends: the launch of a program that is ready waits during it
-PASSED = 8  # places in the order that a run may be behind, and still ask for what was made
+PASSED = 8  # places in the order that a run may be behind, and still ask for a program that was made
 _PATIENCE = 5.0  # seconds, for a program that the second thread builds
 _FORK_SECONDS = 1.0
 
