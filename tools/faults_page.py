@@ -16,11 +16,11 @@ HEAD = """\
 kcl never changes a result and never fails a run. An entry that is absent, torn, altered, foreign, too new or too slow
 is a miss. kcl does not promise that entries survive a crash. [Trust](trust.md) says what other users can do.
 
-`make faults` shows this. Each row below does one kind of thing to the caches, many times, and judges each case by the
-same rules: the numbers of the kernel are right, nothing is raised, no signal comes, nothing hangs, no descriptor and
-no temporary file is left, and without the fault the next runs hit. Where a later run costs a process of its own, every
-fourth failing operation and every tenth flipped entry looks at it. A case that breaks one of these rules is bad. The
-tests run a sample of each row.
+`make faults` shows this. Each row below makes one kind of fault in the caches, many times. The same rules judge each
+case: the numbers of the kernel are right, the run raises no error, gets no signal, does not hang, and leaves no
+descriptor and no temporary file. Without the fault the next runs hit. Where a later run costs a process of its own,
+every fourth failing operation and every tenth flipped entry has a later run. A case that breaks one of these rules is
+bad. The tests run a sample of each row.
 
 """
 FOOT = """\

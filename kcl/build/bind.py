@@ -1,4 +1,4 @@
-"""Binding: an invoker and the kernels of a program become what launches them."""
+"""Binding: an invoker and the kernels of a program become their launcher."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 def launcher_of(
     ready: LaunchableCode, found: BuiltProgram, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
 ) -> Launcher:
-    """Return what launches the kernels of a program, with kernel objects that nobody else has."""
+    """Return the launcher of a program's kernels, with kernel objects of its own."""
     kernels = Kernels()
     for name, kernel in found.kernels(ready.code.text.kernels).items():
         setattr(kernels, name, kernel)

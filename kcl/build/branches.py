@@ -1,7 +1,7 @@
 """Branches of a preprocessor that OpenCL C never takes: those for C++.
 
-Headers that serve C++ as well include what no OpenCL driver has. `__cplusplus` is the one macro whose state is known
-without preprocessing: a compiler of OpenCL C may not define it.
+Headers that serve C++ as well include files that no OpenCL driver has. `__cplusplus` is the one macro whose state is
+known without preprocessing: a compiler of OpenCL C may not define it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_plain_c(flags: tuple[str, ...]) -> bool:
 
 
 def in_c(code: str) -> str:
-    """Put blanks in the place of what only C++ reads; `code` has no comments and no continued lines."""
+    """Put blanks in the place of code for C++ only; `code` has no comments and no continued lines."""
     if "__cplusplus" not in code or _CHANGED.search(code):
         return code
     kept, begin = [], 0

@@ -1,4 +1,4 @@
-"""Source or binary to a built program: the only caller of clBuildProgram, and what the compiler said."""
+"""Source or binary to a built program, with the compiler's messages: the only caller of clBuildProgram."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: cl.Program | None = None) -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers.
 
-    `mark` is a further option. `holder` is the program of the user for which this is done: it keeps a program that does
-    not compile, as pyopencl does, and says why. Raises pyopencl's own error where the source does not compile.
+    `mark` is a further option. `holder` is the user's program that the build is for: it keeps a program that does not
+    compile, as pyopencl does, with the reason. Raises pyopencl's own error where the source does not compile.
     """
     from pyopencl.characterize import has_src_build_cache
 
@@ -29,7 +29,7 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
     if holder is not None:
         holder._prg = raw
     options, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
-    # With a raw program pyopencl builds and reports as usual, past its cache; where that would answer, it says more.
+    # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
     is_uncached = has_src_build_cache(context.devices[0])
     with Turn("compiler"):
         program._build_and_catch_errors(
@@ -39,7 +39,7 @@ def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: 
 
 
 def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
-    """Make a program of the entries of its devices, for `finish`; raises what the driver raises."""
+    """Make a program of the entries of its devices, for `finish`; raises the driver's errors."""
     return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
 
 
@@ -50,11 +50,11 @@ def finish(
     silent: BuildOptions | None = None,
     is_built: bool = False,
 ) -> None:
-    """Build a program that `of_binaries` made; raises what the driver raises for a binary that it does not take.
+    """Build a program that `of_binaries` made; raises the driver's error for a binary that it refuses.
 
-    Warns about what the compiler said when they were made. `silent` are the options as a driver takes them that says
-    of a binary at most what it said of the source: it is not asked then, which with the rest of pyopencl's wrapper is a
-    tenth of the time. One that `is_built` was built that way.
+    Warns with the compiler messages of its source build. `silent` are the options as a driver takes them that reports
+    no more about a binary than about its source. This driver is not asked for a log: with the rest of pyopencl's
+    wrapper that takes a tenth of the time. A program that `is_built` was built in that way.
     """
     _with_source(program, text)
     if is_built or (silent is not None and built_silently(program, silent)):
@@ -66,16 +66,16 @@ def finish(
 
 
 def _with_source(program: cl.Program, text: ProgramText) -> cl.Program:
-    """Tell pyopencl the source: each new kernel object asks for it, and costs a failed one where it is missing."""
+    """Tell pyopencl the source: each new kernel object asks for it, and fails once inside where it is missing."""
     program._source = text.source
     return program
 
 
 def built_silently(program: cl.Program, options: BuildOptions) -> bool:
-    """Build past pyopencl's wrapper, which asks for a log and composes the options anew; tell whether that worked.
+    """Build past pyopencl's wrapper, which asks for a log and composes the options again; tell whether that worked.
 
-    Where it did not the wrapper is to be tried: it says more about a binary that the driver refuses, and another
-    pyopencl may have nothing below it, or something that takes other arguments.
+    Where it failed the caller tries the wrapper: it reports more about a binary that the driver refuses. The function
+    below it may be missing from another version of pyopencl, or take other arguments there.
     """
     build = getattr(getattr(program, "_prg", None), "_build", None)
     if build is None:
@@ -88,8 +88,8 @@ def built_silently(program: cl.Program, options: BuildOptions) -> bool:
 
 
 def _replay_logs(entries: Sequence[Entry], said: Sequence[str]) -> None:
-    """Warn about what the compiler said when the binary was made, as pyopencl does after a build from source."""
-    # A driver may have something to say about a binary too, but not what it said about the source.
+    """Warn with the compiler messages of the time when the binary was made, as pyopencl does after a source build."""
+    # A driver may report something about a binary too, but not its messages about the source.
     unsaid = [log for entry, known in zip(entries, said, strict=False) if (log := _log(entry)).strip() not in known]
     for log in dict.fromkeys(unsaid):
         cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
@@ -106,7 +106,7 @@ def kernel_names(program: cl.Program) -> tuple[str, ...]:
 
 
 def logs(program: cl.Program) -> list[str]:
-    """Return what the compiler says of a program, for each of its devices."""
+    """Return the compiler's log of a program, for each of its devices."""
     found = []
     for device in program.get_info(cl.program_info.DEVICES):
         try:

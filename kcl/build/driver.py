@@ -1,4 +1,4 @@
-"""Driver: what the OpenCL driver of a context does differently. `kcl.drivers` has the table of them."""
+"""Driver: how the OpenCL driver of a context differs from others. `kcl.drivers` has the table of drivers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Promise(NamedTuple):
 
 
 class ProgramAhead(Protocol):
-    """A program that was made of an entry before anybody asked for it."""
+    """A program made of an entry before any launch asked for it."""
 
     entry: Entry
     program: cl.Program
@@ -34,18 +34,18 @@ class ProgramAhead(Protocol):
 
 
 class ContextHolder(Protocol):
-    """The stage of a context, which holds what a driver makes ahead for it."""
+    """The stage of a context, which holds the programs that a driver makes ahead for it."""
 
     ahead: Any
     context: cl.Context
 
 
 class Driver:
-    """An OpenCL driver that hands out a binary at once and needs nothing else; one that differs is a subclass.
+    """An OpenCL driver that hands out a binary at once and needs nothing else; a driver that differs is a subclass.
 
-    Stateless: what a driver keeps for a context lies in `Build.ahead`. `quotes_stay` says that the quotes around an
-    include directory count as a part of its path. `is_silent` says that the driver says of a binary at most what it
-    said of the source: it is not asked for a log then.
+    Stateless: a driver keeps its state for a context in `Build.ahead`. `quotes_stay` says that the quotes around an
+    include directory count as a part of its path. `is_silent` says that the driver reports no more about a binary than
+    about its source: it is not asked for a log then.
     """
 
     quotes_stay = False
@@ -56,7 +56,7 @@ class Driver:
         return identity.identity(device)
 
     def added_options(self) -> str:
-        """Return the build options that the driver adds to those that it is given."""
+        """Return the build options that the driver adds to the given ones."""
         return ""
 
     def mark(self, _source: str, _headers: Callable[[], str]) -> str:
@@ -64,7 +64,7 @@ class Driver:
         return ""
 
     def described(self, _slot: ProgramSlot) -> dict[str, Any]:
-        """Return what an entry says for whoever completes it."""
+        """Return the facts that an entry holds for the process that completes it."""
         return {}
 
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
@@ -76,28 +76,28 @@ class Driver:
         return Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary})
 
     def memory(self, binary_bytes: int) -> int:
-        """Return how many bytes a program with its kernels takes, by those of its binary, or 0 where it has none."""
+        """Return how many bytes a program with its kernels takes; `binary_bytes` is 0 where it has no binary."""
         return (384 << 10) + 11 * binary_bytes  # on Intel's CPUs, measured with binaries of 7, 16 and 101 kB
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
-        """Take the entries of a program that was launched: they can be completed now."""
+        """Take the entries of a launched program: they can be completed now."""
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
         """Take the entries of a program whose launches kcl does not see: they can be completed as the process ends."""
 
     def loading(self, entry: Entry) -> None:
-        """See that the driver will use the binary of an entry, of which a program is about to be made."""
+        """Make sure that the driver will use the binary of an entry, just before a program is made of it."""
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 
     def awaited(self, _slot: ProgramSlot, _kernel: str, _is_there: bool = False) -> bool:
-        """Wait for whoever completes the entry of a slot; False where nobody does, or that takes too long.
+        """Wait for the process that completes a slot's entry; return False where none does, or that takes too long.
 
-        An entry that `is_there` may lack what was launched later.
+        An entry that `is_there` may lack the code of later launches.
         """
         return False
 
     def prebuilt(self, _holder: ContextHolder, _slots: list[ProgramSlot]) -> ProgramAhead | None:
-        """Return a program that was made ahead for these slots, and see that the next ones are."""
+        """Return a program that was made ahead for these slots, and make sure that the next ones are made."""
         return None

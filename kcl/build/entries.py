@@ -1,4 +1,4 @@
-"""Entries of the binary layer: what is stored of a program beside its binary."""
+"""Entries of the binary layer: the facts stored beside a program's binary."""
 
 from __future__ import annotations
 

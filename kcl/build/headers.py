@@ -1,9 +1,9 @@
-"""The headers of a program: which files its preprocessor may read, and what is in them.
+"""The headers of a program: the files that its preprocessor may read, and their content.
 
-Nothing is preprocessed. Every `#include` counts, whichever branch it stands in, but one for C++ alone. One that names a
-macro stands for every header that the macro is anywhere defined to; `__has_include` asks whether a file is there. Each
-question that the preprocessor may ask the file system has its answer in a part, in the order of the texts, so equal
-parts mean equal answers. What cannot be resolved so raises UnknownInput.
+Nothing is preprocessed. Every `#include` counts, whichever branch it stands in, except those for C++ alone. An
+`#include` of a macro stands for every header that any definition of the macro names. `__has_include` asks whether a
+file is there. Each question that the preprocessor may ask the file system has its answer in a part, in the order of the
+texts, so equal parts mean equal answers. A question that cannot be resolved in this way raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
 
 ABSENT = "absent"
-# comments; texts and characters, which hide what looks like one, closed or not
+# comments; texts and characters, closed or not, which hide the marks of comments
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.S)
 _BLANK = r"[ \t\f\v]"
 _INCLUDE = re.compile(rf"^{_BLANK}*#{_BLANK}*(include|include_next|import|embed)\b{_BLANK}*([^\n]*)", re.M)
@@ -42,7 +42,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILT_IN = ("__has_include", "__has_include_next", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__")
 _PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
 _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
-# where a driver may look beside the directories of the build
+# further directories in which a driver may look
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
 
@@ -66,8 +66,8 @@ class _Named(NamedTuple):
 def header_parts(source: str, options: BuildOptions) -> list[Part]:
     """Return a part for each file that the preprocessor may read or ask for; headers are named as they are written.
 
-    Paths are in no part. Raises UnknownInput, naming the line, where it cannot be known which file would be read, and
-    RecipeError for a header that the driver cannot be told of.
+    Paths are in no part. Raises UnknownInput, naming the line, where the file to be read cannot be known. Raises
+    RecipeError for a header that cannot be passed to the driver.
     """
     scan = _Scan(options)
     scan.text(_Text("the source", "", _unified(source)))
@@ -76,7 +76,7 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
 
 
 class _Scan:
-    """What is found in a source and its headers."""
+    """The findings in a source and its headers."""
 
     def __init__(self, options: BuildOptions) -> None:
         self.options = options
@@ -85,13 +85,13 @@ class _Scan:
         self._seen: dict[str, int] = {}  # path -> the number of its part
         self._probed: set[str] = set()
         self._named: list[_Named] = []
-        self._macros: dict[str, list[str]] = {}  # what each may stand for
+        self._macros: dict[str, list[str]] = {}  # macro -> the texts that it may stand for
         for definition in options.definitions:
             name, _, value = definition.partition("=")
             self._macros.setdefault(name, []).append(_of_option(value))
 
     def text(self, text: _Text) -> None:
-        """Take note of what a text asks for."""
+        """Note the files that a text asks for."""
         code = _code(text, self._is_c)
         for name, of_arguments, body in _DEFINE.findall(code):
             self._macros.setdefault(name, []).append("(" if of_arguments else body.strip())
@@ -111,7 +111,7 @@ class _Scan:
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
     def settle(self) -> None:
-        """Follow what macros name: a header that is found so may define more of them."""
+        """Follow the headers that macros name: each header found may define more of them."""
         done: set[tuple[_Named, str]] = set()
         before = -1
         while len(done) != before:
@@ -154,7 +154,7 @@ class _Scan:
             raise UnknownInput(f"{where} uses __has_include without a header; write `__has_include(<name>)`")
 
     def _ask(self, written: str, text: _Text, where: str) -> None:
-        """Take note of whether a header is there."""
+        """Note whether a header is there."""
         header = written[1:-1]
         self._probed.add(header)
         path = self._resolve(written, text, where)
@@ -163,14 +163,14 @@ class _Scan:
         self.parts.append(Part(f"header {header}", ABSENT if path is None else "there"))
 
     def _follow(self, written: str, text: _Text, where: str, may_lack: bool = False) -> None:
-        """Take note of a header's content, and of what it asks for."""
+        """Note a header's content, and the files that it asks for."""
         header = written[1:-1]
         path = self._resolve(written, text, where)
         if path is None:
             self._lacks(header, where, may_lack or header in self._probed)
             return
         if path in self._seen:
-            # The file is not read again; that it is the same one must show: its own name may stand for two.
+            # The file is not read again. The parts must show that it is the same file: one name may stand for two.
             self.parts.append(Part(f"header {header}", f"as number {self._seen[path]}"))
             return
         try:
@@ -211,7 +211,7 @@ class _Scan:
 
 @functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
 def _code(text: _Text, is_c: bool) -> str:
-    """Return a text without comments, continued lines and what only C++ reads; refuse what hides what it asks for."""
+    """Return a text without comments, continued lines and code for C++ only; refuse a text that hides its includes."""
     code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
     _refuse_unreadable(text, code)
     return branches.in_c(code) if is_c else code
@@ -233,7 +233,7 @@ def _blanked(match: re.Match[str], text: _Text) -> str:
 
 
 def _refuse_unreadable(text: _Text, code: str) -> None:
-    """Refuse what asks for more than files, or hides what it asks for."""
+    """Refuse a text that asks for more than files, or hides the files it asks for."""
     for pattern, words in (
         (_CLOCK, "asks the preprocessor for the time; pass it as a build option"),
         (_SPELLED, "holds a digraph, trigraph or raw string, which may hide a directive; write it without"),
@@ -263,7 +263,7 @@ def _listed(directory: str) -> list[str]:
 
 
 def _of_option(value: str) -> str:
-    """Return what a macro of a build option stands for: drivers differ in whether they take quotes off."""
+    """Return the value of a macro in a build option: drivers differ in whether they take quotes off."""
     if _WORD.fullmatch(value) or value[:1] == "<":
         return value
     return '"' + value.replace('"', "").replace("\\", "") + '"'

@@ -17,7 +17,7 @@ from kcl.cache.key import Part
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# The instruction sets that a compiler chooses code by; the rest of the flags says nothing about a binary.
+# The instruction sets by which a compiler chooses code; the other flags do not affect a binary.
 _FEATURES = (
     "sse",
     "ssse",
@@ -43,7 +43,7 @@ _BUILD_ID_NOTE = 3
 
 
 def identity(device: cl.Device) -> tuple[Part, ...]:
-    """Return the parts of a key that say which device a binary was built for.
+    """Return the parts of a key that identify the device of a binary.
 
     Takes about half a millisecond; thread-safe. Never raises for a fact that cannot be had: it counts as "unknown".
     """
@@ -96,7 +96,7 @@ def _build_of(path: str) -> str:
     try:
         return _build_id(path) or f"{os.path.getsize(path)} bytes"
     except (OSError, ValueError, OverflowError, struct.error):
-        # Somebody may be replacing the file of the loaded library; its content cannot be told any more.
+        # Another process may be replacing the file of the loaded library; its content cannot be known any more.
         return "unknown"
 
 

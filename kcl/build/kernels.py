@@ -1,10 +1,10 @@
-"""Device kernels without what pyopencl generates for each of them, which the invokers that kcl runs do not use.
+"""Device kernels without the code that pyopencl generates for each of them, which kcl's invokers do not use.
 
-The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`, and that looks in a
-dictionary on disk: a third of a millisecond for each kernel, and five to import the module. Invokers set arguments and
-enqueue by themselves. So in the thread that makes a kernel for them, and while it does, that module answers with two
-functions that cost nothing, before it was imported too (`kcl.caches.postponed`). A pyopencl that does not ask, or asks
-in another way, gets what it asks for.
+The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`. That module looks in
+a dictionary on disk: a third of a millisecond for each kernel, and five to import the module. Invokers set arguments
+and enqueue by themselves. So while a thread makes a kernel for an invoker, the module answers that thread with two
+functions that cost nothing, even before it was imported (`kcl.caches.postponed`). A pyopencl that does not ask, or
+asks in another way, gets its own functions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # bes
 
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
-    """Return a new kernel object of a program, to be launched by an invoker; raises what `cl.Kernel` raises."""
+    """Return a new kernel object of a program, to be launched by an invoker; raises the errors of `cl.Kernel`."""
     asked = postponed.module(_MODULE)
-    # One thread at a time, so that each puts back what was there, and not while the module is imported. A signal
-    # handler, or what is finalised meanwhile, may make a kernel in the same thread.
+    # One thread at a time, so that each puts back the function that it found, and not while the module is imported.
+    # A signal handler or a finaliser may make a kernel in the same thread in between.
     with postponed.lock():
         _state()  # made after that of the lock, so that a forked child has a new lock first
         try:
@@ -41,7 +41,7 @@ def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
 
 
 class _Answer:
-    """What the module answers with: to this thread, asked in the form that we know, other functions than its own."""
+    """The answer of the module: this thread, if it asks in the known form, gets other functions than the module's."""
 
     __slots__ = ("_asked", "_thread", "original")
 
@@ -65,9 +65,9 @@ class _Answer:
 
 
 def _original(asked: ModuleType) -> Callable[..., Any] | None:
-    """Return the module's own function, also where whoever was interrupted has left an answer of ours.
+    """Return the module's own function, also where an interrupted call has left kcl's answer in its place.
 
-    None where the module has none, or not yet.
+    None where the module has no function, or not yet.
     """
     found = vars(asked).get(_ASKED)
     return found.original if isinstance(found, _Answer) else found
@@ -86,7 +86,7 @@ def _put_back(asked: ModuleType) -> None:
 def _functions(
     generate: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[Callable[..., Any], Callable[..., None]]:
-    """Return functions that do what the generated ones do; those are generated where they are needed after all."""
+    """Return functions that do the work of the generated ones, which are generated only where they are needed."""
     generated = functools.cache(functools.partial(generate, *arguments, **keywords))
 
     def enqueue(kernel: cl.Kernel, *values: Any, **options: Any) -> Any:
@@ -101,10 +101,10 @@ def _functions(
 
 
 class State:
-    """What a thread may have left in pyopencl's module."""
+    """The answers that a thread may have left in pyopencl's module."""
 
     def after_fork(self) -> None:
-        """Put back what a thread that is not here has left."""
+        """Put back the functions that a thread of the parent has left replaced."""
         _put_back(sys.modules.get(_MODULE) or cl)
 
 

@@ -1,8 +1,8 @@
-"""Leases: which programs are in use, and how many of those that are not are kept.
+"""Leases: the programs in use, and the number of unused programs that are kept.
 
 Launchers and programs live as long as their queue, so that a program that makes the same Kernel again, in a loop, loads
 nothing again. A Kernel holds a lease on each code that it launches. When the last Kernel of a code is gone, the code is
-*dropped*; above a bound on the bytes of dropped programs the launchers of those dropped first are let go of, and their
+*dropped*. Above a bound on the bytes of dropped programs kcl releases the launchers that were dropped first, and their
 programs with them.
 """
 
@@ -20,7 +20,7 @@ KEPT_BYTES = 16 << 20
 
 
 class LauncherHolder(Protocol):
-    """What keeps launchers, by the digest of their code and by thread."""
+    """An object that keeps launchers, by the digest of their code and by thread."""
 
     launchers: dict[tuple[str, int], Launcher]
 
@@ -39,7 +39,7 @@ class Lease:
 
 
 class State:
-    """The leases by the digest of their code, the digests of dropped codes, oldest first, and what holds launchers."""
+    """The leases by the digest of their code, the digests of dropped codes, oldest first, and the launcher holders."""
 
     def __init__(self) -> None:
         self.leases: WeakValueDictionary[str, Lease] = WeakValueDictionary()
@@ -52,7 +52,7 @@ _state = process.own(State)
 
 
 def lease(digest: str) -> Lease:
-    """Return the lease on a code; it is not dropped as long as somebody holds that."""
+    """Return the lease on a code; the code is not dropped while an object holds the lease."""
     state = _state()
     found = state.leases.get(digest)
     if found is None:
@@ -62,7 +62,7 @@ def lease(digest: str) -> Lease:
 
 
 def bound(holder: LauncherHolder, digest: str, size: int) -> None:
-    """Note that a holder has a launcher of a code, whose program takes about so many bytes."""
+    """Note that a holder has a launcher of a code, whose program takes `size` bytes or about that."""
     state = _state()
     state.holders.add(holder)
     state.bytes[digest] = size
@@ -74,7 +74,7 @@ def bound(holder: LauncherHolder, digest: str, size: int) -> None:
 
 
 def _let_go(state: State, digest: str) -> None:
-    """Let go of the launchers of a code, unless a Kernel came to use it again."""
+    """Release the launchers of a code, unless a Kernel uses it again."""
     state.dropped.pop(digest, None)
     if digest in state.leases:
         return

@@ -1,4 +1,4 @@
-"""Build options: the text that the driver gets, and what of it counts in a key."""
+"""Build options: the text that the driver gets, and its parts that count in a key."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
 # Compiled where they are used: most options have neither quotes nor definitions.
 _ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)"
-# Drivers agree in this: a double quote groups, a single one does not. A backslash escapes for some.
+# Drivers agree that a double quote groups and a single one does not. For some drivers a backslash escapes.
 _WORD = r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+'
 _HIDDEN = r"\s[-/@]"
 
 
 class BuildOptions(NamedTuple):
-    """`text` as clBuildProgram takes it; `flags` in a normal order, without include directories, those in theirs.
+    """`text` as clBuildProgram takes it; `flags` in a normal order; include directories apart, in their own order.
 
     Made of a program text and the driver; ends in the slot and in the build.
 
-    `definitions` are those of macros. `untaken` are include directories that the driver cannot be told of.
+    `definitions` are those of macros. `untaken` are include directories that cannot be passed to the driver.
     """
 
     text: str
@@ -38,7 +38,7 @@ class BuildOptions(NamedTuple):
 
     @property
     def part(self) -> str:
-        """The value of a key's part: a blank inside of a flag is not one between two."""
+        """The value of a key's part: a blank inside a flag is told apart from a blank between two flags."""
         return " ".join([repr(flag) if set(flag) & set(" \t\n\"'") else flag for flag in self.flags])
 
 
@@ -60,10 +60,10 @@ def build_options(context: cl.Context, options: Sequence[str], beside: str, quot
 
 
 def parsed(text: str, beside: str, quotes_stay: bool) -> BuildOptions:
-    """Read the text of build options; `beside` is what the driver adds to it, which counts in the device's identity.
+    """Read the text of build options; `beside` are the driver's own options, which count in the device's identity.
 
     `quotes_stay` says that the driver takes the quotes around an include directory for a part of its path. Raises
-    UnknownInput for what drivers would read in different ways.
+    UnknownInput for options that drivers would read in different ways.
     """
     found, added = _Sorted(_words(text), quotes_stay), _Sorted(_words(beside), quotes_stay)
     return BuildOptions(
@@ -83,7 +83,7 @@ def _quoted(option: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split into words as they are written, quotes and all: what they mean to the driver is not ours to say."""
+    """Split into words as they are written, with their quotes: the driver gives them their meaning."""
     if '"' not in text and "\\" not in text:
         return text.split()
     words = re.findall(_WORD, text)
@@ -95,8 +95,8 @@ def _words(text: str) -> list[str]:
 class _Sorted:
     """Words sorted into switches, flags, include directories and definitions.
 
-    Switches without a value are facts that are there or not; of everything else a later one may win, so it keeps its
-    order.
+    Switches without a value are facts that are there or not. Of all other words a later one may win, so these keep
+    their order.
     """
 
     def __init__(self, words: Sequence[str], quotes_stay: bool) -> None:

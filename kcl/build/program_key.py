@@ -1,4 +1,4 @@
-"""The program key: what decides a program binary. OpenCL C, build options, headers, and the device."""
+"""The program key: the inputs that decide a program binary. OpenCL C, build options, headers, and the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KERNEL = re.compile(
     r"\b(?:__)?kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)", re.DOTALL
 )
 _HEADER = "header "
-# What the preprocessor may read is said with one of these words, or with one that a continued line cuts.
+# The preprocessor reads other files only through one of these words, or through a word that a continued line cuts.
 _READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "%:", "??=", "??/", 'R"')
 _CONTINUED = r"\\[ \t\f\v]*[\r\n]"
 
@@ -52,7 +52,7 @@ def slots_of(
         *header_parts(text.source, options),
     ]
     slots = []
-    # Not the kernel that is wanted: a program has one entry, whichever of its kernels is asked for first.
+    # The wanted kernel has no part in it: a program has one entry, whichever of its kernels is asked for first.
     shown = first_kernel(text.source) or text.kernel
     for device, name, parts in devices:
         key = Key([*common, *parts])
@@ -76,7 +76,7 @@ def may_read(source: str) -> bool:
 
 
 def header_parts(source: str, options: BuildOptions) -> list[Part]:
-    """Return the parts of headers; most programs have none, and what reads them is not imported for those."""
+    """Return the parts of headers; most programs have none, and import nothing for them."""
     if not may_read(source):
         return []
     from kcl.build import headers

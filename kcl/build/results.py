@@ -1,4 +1,4 @@
-"""Verification of results: does a stored binary compute what a program built from source computes?
+"""Verification of results: does a stored binary compute the results of a program built from source?
 
 Both run on copies of the arguments of a kernel's first launch, with outputs that begin as zeros, and everything that
 the kernel may have written is compared: floating point within a few units in the last place, all else bit by bit.
@@ -37,9 +37,9 @@ def verified(
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],
 ) -> BuiltProgram | None:
-    """Compare what a stored binary computes; where it is wrong report it and return the program that replaces it.
+    """Compare the results of a stored binary; report wrong ones, and return the program that replaces it.
 
-    Says nothing where the arguments cannot be copied or launched, or where the kernel differs from itself.
+    Reports nothing where the arguments cannot be copied or launched, or where two runs of the kernel differ.
     """
     started = time.perf_counter()
     slots = found.stored
@@ -50,7 +50,7 @@ def verified(
         said = difference(computed, expected)
         steady = said and not difference(expected, run(reference, queue, arguments))
     except Exception as failure:
-        # What is wrong with the arguments the launch itself will say.
+        # The launch itself reports a fault of the arguments.
         events.logger().info("kernel %r: results were not compared: %r", ready.code.text.kernel, failure)
         return None
     found.compared = found.compared.union(ready.code.text.kernels)
@@ -67,7 +67,7 @@ def verified(
 
 
 def difference(computed: Arrays, expected: Arrays) -> str:
-    """Say where arrays differ first; empty where they do not."""
+    """Describe the first difference of two sets of arrays; empty where they agree."""
     for name, array in computed.items():
         said = _difference(array, expected[name])
         if said:
@@ -98,7 +98,7 @@ def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Arrays:
-    """Launch on copies; returns everything that may have been written, by name."""
+    """Launch on copies; return all outputs that may have been written, by name."""
     buffers: dict[int, cl.Buffer] = {}
     copies = {name: _copied(queue, value, buffers) for name, value in arguments.items()}
     _event, outputs = launcher(queue, _Zeros(queue), None, None, copies)
@@ -155,7 +155,7 @@ def _buffer(queue: cl.CommandQueue, source: Any, buffers: dict[int, cl.Buffer]) 
 
 
 class _Zeros:
-    """An allocator of zeros: what a kernel leaves alone must not differ."""
+    """An allocator of zeros: memory that a kernel does not write must not differ."""
 
     def __init__(self, queue: cl.CommandQueue) -> None:
         self.queue = queue

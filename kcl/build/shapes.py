@@ -1,7 +1,7 @@
-"""The shapes of a launch: what is recorded of the arguments of a kernel's first launch, and arguments made of that.
+"""The shapes of a launch: the record of the arguments of a kernel's first launch, and arguments made from it.
 
 An entry of the binary layer keeps them so that the program can be launched again without its driver. Of an array dtype,
-shape, strides and offset are kept, of a scalar its value, of a buffer or SVM its size; never what arrays hold.
+shape, strides and offset are kept, of a scalar its value, of a buffer or SVM its size; never the content of an array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Described = dict[str, dict[str, Any]]
 
 
 class UnknownArgument(Exception):
-    """An argument cannot be described, or not be made again; says which."""
+    """An argument that cannot be described, or not be made again; the text names it."""
 
 
 def described(arguments: Mapping[str, Any] | None) -> Described | None:
@@ -38,10 +38,10 @@ def described(arguments: Mapping[str, Any] | None) -> Described | None:
 
 
 def made(queue: cl.CommandQueue, arguments: Described) -> dict[str, Any]:
-    """Make arguments of the shapes that were recorded: integers and gaps are zero, all else small numbers.
+    """Make arguments of the recorded shapes: integers and gaps are zero, all else small numbers.
 
-    The numbers are the same every time. Integers in arrays are zero since they may be indices; scalars are as they
-    were. Raises Unknown for what is larger than a gigabyte, or was described by another kcl.
+    The numbers are the same every time. Integers in arrays are zero since they may be indices; scalars have their
+    recorded values. Raises UnknownArgument for an argument above a gigabyte, or one that another kcl described.
     """
     try:
         return {name: _made(queue, name, about) for name, about in arguments.items()}

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class BuildRequest(NamedTuple):
-    """A program text that is to be built; a new entry keeps the shapes of the `arguments` of its first launch.
+    """A program text to be built. A new entry keeps the shapes of the `arguments` of its first launch.
 
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
-    `holder` is pyopencl's program that it is built for, where the user made that: nobody sees its launches.
+    `holder` is the user's own pyopencl program, where the build is for one: kcl does not see its launches.
     """
 
     text: ProgramText
@@ -68,16 +68,16 @@ class BuiltProgram:
     def __init__(self, build: Build, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
         self.build = build
         self.program = program
-        self.promises: tuple[Promise, ...] = ()  # of the entries that are not complete
+        self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
         self.bytes = 0  # of the binaries in them
-        self.logs: tuple[bytes, ...] = ()  # what the compiler said as these were made, by device
+        self.logs: tuple[bytes, ...] = ()  # the compiler's messages from the making of these, by device
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
         self._spare = [spare] if spare else []
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return kernel objects of these names that nobody else has: one thread must not set another's arguments."""
+        """Return new kernel objects of these names: one thread must not set another's arguments."""
         try:
             spare = self._spare.pop()
         except IndexError:
@@ -85,24 +85,24 @@ class BuiltProgram:
         return spare if spare.keys() == set(names) else self.build.kernels(self.program, names)
 
     def is_proven(self, names: Iterable[str]) -> bool:
-        """Tell whether nothing is left to compare: it was built here, or the results of these kernels were compared."""
+        """Tell whether no comparison is left: kcl built the program, or compared the results of these kernels."""
         return not self.stored or self.compared.issuperset(names)
 
     def note_prepared(self) -> None:
-        """Have the entries completed as the program is: nothing was launched, so no specialised code will be there."""
+        """Have the entries completed as the program is: without a launch the driver specialises no code."""
         if not self.launched:
             self.build.driver.launched(
                 tuple([one._replace(entry=one.entry.described(launched=[])) for one in self.promises])
             )
 
     def note_launch(self, names: Iterable[str]) -> None:
-        """Note that kernels were launched: what the driver specialises for them will be there."""
+        """Note that kernels were launched: the driver will have specialised code for them."""
         before, self.launched = self.launched, self.launched.union(names)
         if not self.promises or self.launched == before:
             return
         kernels = sorted(self.launched)
         promises = tuple([one._replace(entry=one.entry.described(launched=kernels)) for one in self.promises])
-        if before:  # the helper has it; what is launched later is added as the process ends
+        if before:  # the helper has it; later launches are added as the process ends
             self.build.driver.unseen(promises)
         else:
             self.build.driver.launched(promises)
@@ -111,10 +111,10 @@ class BuiltProgram:
 
 
 class Build(Stage[BuildRequest]):
-    """The stage of one context, with what is known about it; programs live as long as the user's queues do.
+    """The stage of one context, with the facts known about it. Programs live as long as the user's queues.
 
-    `program` lets one thread at a time ask for one program, results are compared at the first launch
-    (`kcl.build.results`), and the OpenCL C of a miss stands in the row of the generator layer.
+    `program` lets one thread at a time ask for one program. Results are compared at the first launch
+    (`kcl.build.results`). The OpenCL C of a miss stands in the row of the generator layer.
     """
 
     verb = "built"
@@ -123,9 +123,9 @@ class Build(Stage[BuildRequest]):
         postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
-        self.ahead: Any = None  # what the driver makes ahead for the context
+        self.ahead: Any = None  # the programs that the driver makes ahead for the context
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
-        # Threads that need the same program at once build it once; those that need another one do not wait.
+        # Threads that need the same program at once build it once; threads that need another one do not wait.
         self._makers = ThreadLeads()
 
     @property
@@ -145,12 +145,12 @@ class Build(Stage[BuildRequest]):
 
     @functools.cached_property
     def _make(self) -> Callable[[cl.Program, str], cl.Kernel]:
-        # Where this extension is, pyopencl also looks, as it makes a kernel, whether its arguments are too large.
+        # With this extension pyopencl also checks, for each new kernel, whether its arguments are too large.
         asks = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
         return cl.Kernel if asks else new_kernel
 
     def kernels(self, program: cl.Program, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects, to be launched by an invoker; raises RecipeError where the program has none."""
+        """Return new kernel objects for an invoker to launch; raises RecipeError where the program has none."""
         try:
             return {name: self._make(program, name) for name in names}
         except cl.LogicError as error:
@@ -171,7 +171,7 @@ class Build(Stage[BuildRequest]):
         return slots_of(text, self.options(text.options), devices)
 
     def headers_digest(self, text: ProgramText) -> str:
-        """Digest what the headers hold now: empty where there are none, new every time where it cannot be known."""
+        """Digest the content of the headers: empty without headers, new every time where it cannot be known."""
         if not may_read(text.source):
             return ""
         try:
@@ -182,12 +182,12 @@ class Build(Stage[BuildRequest]):
 
     @staticmethod
     def digest(text: ProgramText, headers: str) -> str:
-        """Digest a program text with what its headers hold; which of its kernels are wanted makes no difference."""
+        """Digest a program text with the content of its headers; the choice of kernels makes no difference."""
         beside = f"{text.options!r} {headers} {text.source}"
         return hashlib.sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()
 
     def program(self, wanted: BuildRequest, digest: str, lead: Lead) -> BuiltProgram:
-        """Return a program: one that lives, one from the binary layer, or a new build.
+        """Return a program: a living one, one from the binary layer, or a new build.
 
         `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile.
         """
@@ -198,7 +198,7 @@ class Build(Stage[BuildRequest]):
             return found
 
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
-        """Build from source; the program is nobody else's and is not stored."""
+        """Build from source; no other launcher shares the program, and it is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         with spans.span("build", text.kernel, self.layer.name):
             return BuiltProgram(self, compiler.from_source(self.context, text, mark, holder))
@@ -214,7 +214,7 @@ class Build(Stage[BuildRequest]):
             return found
 
     def made_of(self, text: ProgramText, slots: Iterable[ProgramSlot], entries: Iterable[Entry]) -> BuiltProgram:
-        """Make a program of the entries of its devices; raises what the driver raises for a binary that it refuses."""
+        """Make a program of the entries of its devices; raises the driver's error for a binary that it refuses."""
         look = Look("hit", slots=tuple(slots), entries=tuple(entries))
         found: BuiltProgram = self.load(BuildRequest(text), look).value
         return found
@@ -230,7 +230,7 @@ class Build(Stage[BuildRequest]):
         return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
 
     def search(self, wanted: BuildRequest) -> Generator[ProgramSlot, Answer, Look]:
-        """Look for the entry of each device, and before that among what was made ahead."""
+        """Look for the program made ahead, then for the entry of each device."""
         slots = self.slots(wanted.text)
         made = self._made_ahead(slots)
         if made is not None:
@@ -249,7 +249,7 @@ class Build(Stage[BuildRequest]):
         return _look(slots, entries, outcome, reason)
 
     def load(self, wanted: BuildRequest, look: Look) -> Look:
-        """Create the program and its kernels; raises what the driver raises for a binary that it does not take."""
+        """Create the program and its kernels; raises the driver's error for a binary that it refuses."""
         text, made = wanted.text, look.beside
         silent = look.slots[0].options if self.driver.is_silent else None  # type: ignore[attr-defined]
         if made is not None:
@@ -285,7 +285,7 @@ class Build(Stage[BuildRequest]):
             self.driver.unseen(promises)
         return Product(found, entries, bool(found.promises))
 
-    # what making consists of
+    # the steps of making
 
     def _entries(
         self, wanted: BuildRequest, program: cl.Program, look: Look, seconds: float
@@ -326,7 +326,7 @@ class Build(Stage[BuildRequest]):
             return None
 
     def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
-        """Tell whether the headers are those of the key: the driver read them later than kcl did."""
+        """Tell whether the headers still match the key: the driver read them later than kcl did."""
         before = headers_in(slot.key)
         if not before:
             return True
@@ -337,13 +337,13 @@ class Build(Stage[BuildRequest]):
 
 
 def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: str) -> Look:
-    """Return a look whose key is the first of those that have no entry, or the first where all are there."""
+    """Return a look with the key of the first missing entry, or the first key where no entry is missing."""
     there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
     key = next((slot.key for slot in slots if slot.key.digest not in there), None)
     size, spared = 0, 0.0
     if outcome == "hit":
         size = sum(len(entry.parts["binary"]) for entry in entries)
-        # One build for all devices, of which each entry tells.
+        # One build serves all devices; each entry records it.
         spared = max(recorded_seconds(entry) for entry in entries)
     return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
 
@@ -351,7 +351,7 @@ def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: 
 class State(process.LockedState):
     """The stages of the contexts that are in use.
 
-    The context of a living Build lives, so its handle is nobody else's: comparing handles is safe here.
+    The context of a living Build lives, so no other context has its handle: comparing handles is safe here.
     """
 
     def __init__(self) -> None:
@@ -367,7 +367,7 @@ _state = process.own(State)
 
 
 def is_current(build: Build) -> bool:
-    """Tell whether the programs of a stage were looked up where kcl's files lie now."""
+    """Tell whether a stage looked up its programs in the current place of kcl's files."""
     return build in _state().builds
 
 

@@ -1,4 +1,4 @@
-"""Drivers: what OpenCL drivers do differently, a file each, chosen from a table by the name of the platform."""
+"""Drivers: the differences between OpenCL drivers, a file each, chosen from a table by the name of the platform."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def of(context: cl.Context) -> Driver:
 
 
 def named(platform: str) -> Driver:
-    """Return the driver of a platform; a plain one where the file of it cannot be read now."""
+    """Return the driver of a platform; a plain one where its file cannot be read now."""
     known = _state().named
     if platform not in known:
         module, name = TABLE.get(platform, ("", ""))

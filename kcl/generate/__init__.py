@@ -1,1 +1,1 @@
-"""Stage 1: what a recipe returned becomes code."""
+"""Stage 1: the result of a recipe becomes code."""

@@ -1,4 +1,4 @@
-"""Advice on a recipe: what its user could declare or change to make warm runs faster."""
+"""Advice on a recipe: declarations or changes by its user that make warm runs faster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcl.generate.origins import SLOW
 def on_slow_recipe(kernel: str, seconds: float) -> None:
     """Advise to declare a recipe pure if its own Python took more than `SLOW` in a warm run; once per kernel name.
 
-    `seconds` leaves out the time in kcl and in what generates code. The warning names the line outside of kcl that
+    `seconds` leaves out the time in kcl and in the code generators. The warning names the line outside of kcl that
     asked for the kernel. Raises nothing.
     """
     if seconds > SLOW:
@@ -21,7 +21,7 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
 
 
 def on_restless_recipe(kernel: str, runs: int, differences: list[str]) -> None:
-    """Say that a recipe was new in `runs` runs in a row, with what differs from the last one. Raises nothing."""
+    """Report that a recipe was new in `runs` runs in a row, with the differences from the last one. Raises nothing."""
     layer.warn_once(
         f"restless recipe {kernel}",
         f"recipe {kernel!r} was new in {runs} runs in a row, so the cache never helped: "

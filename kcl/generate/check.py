@@ -1,4 +1,4 @@
-"""Verification: run the recipe although the cache has its code, and compare what is generated with what is stored."""
+"""Verification: run the recipe although the cache has its code, and compare the generated with the stored code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INVOKER = {
 
 
 def chosen(fraction: float, digest: str, started: int = process.STARTED) -> bool:
-    """Tell whether the look-up of a key is verified in a process that began at `started`; the same all through it."""
+    """Tell whether a process that began at `started` verifies the look-up of a key; all its threads agree."""
     if fraction in (0.0, 1.0):
         return fraction == 1.0
     drawn = hashlib.sha256(f"{digest} {started}".encode()).digest()[:8]
@@ -35,7 +35,7 @@ def chosen(fraction: float, digest: str, started: int = process.STARTED) -> bool
 
 
 def difference(stored: Code, fresh: Code) -> str:
-    """Say which part of generated code differs first, and where; empty where none does."""
+    """Describe the first part of generated code that differs, and where; empty where all parts agree."""
     for before, now, parts in ((stored.text, fresh.text, _TEXT), (stored.invoker, fresh.invoker, _INVOKER)):
         for field, words in parts.items():
             one, other = getattr(before, field), getattr(now, field)
@@ -51,7 +51,7 @@ def check(
     dtypes: Mapping[str, np.dtype[Any]],
     code: CodeType | None = None,
 ) -> WrongEntry | None:
-    """Compare what `anew` generates with `stored`; where that differs, generate twice to say why.
+    """Compare the code that `anew` generates with `stored`; where they differ, generate twice to find the reason.
 
     `code` is the invoker's code object where that was stored too.
     """

@@ -1,11 +1,12 @@
 """How a Kernel's code lies in the generator layer.
 
-A recipe that leaves nothing open has one row, under its generator key, unless it is pure and reads something. Any other
-has a base row there, which says what is open and what was read, and one row for each choice of dtypes and content.
+A recipe that leaves nothing open has one row, under its generator key, unless it is pure and reads a file. Any other
+recipe has a base row there, which holds the open arguments and the reads, and one row for each choice of dtypes and
+content.
 
-A small row under the identity of what the recipe returned (its unit) points to the row that holds the code. So another
-recipe, or the same after a change that makes no difference, finds code without generating it. Where there is no
-generator key this row holds the code itself.
+A small row under the identity of the recipe's result (its unit) points to the row that holds the code. So another
+recipe, or the same recipe after a change without effect, finds code without generating it. Without a generator key
+this row holds the code itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Dtypes = Mapping[str, "np.dtype[Any]"]
 
 
 class RecipeOutcome(NamedTuple):
-    """What a recipe returned, what it read, and why that must not be stored: empty where it may be.
+    """A recipe's result, its reads, and the reason why it must not be stored: empty where it may be.
 
     Made as the recipe returns; ends in the code.
     """
@@ -50,7 +51,7 @@ class RecipeOutcome(NamedTuple):
 
 
 class RecipeFacts(NamedTuple):
-    """What must be known of a recipe's result before the dtypes of a call can be looked at.
+    """The facts about a recipe's result that the look at the dtypes of a call needs.
 
     Made of the outcome or of a row; ends in the choice of a row.
     """
@@ -64,7 +65,7 @@ _LONGEST = 80  # characters of a parameter in a listing
 
 
 class State:
-    """What was made ready of the entries that memory holds: a recipe that is called for every launch finds it again."""
+    """The launchable code of the entries in memory: a recipe that is called for every launch finds it again."""
 
     def __init__(self) -> None:
         self.readied: dict[str, tuple[Entry, str, LaunchableCode]] = {}
@@ -93,7 +94,7 @@ def belongs_elsewhere(entry: Entry, directory: str) -> bool:
 
 
 def ready(entry: Entry, directory: str) -> LaunchableCode:
-    """Make the code of a row ready to launch; raises whatever stored code raises: the caller takes that as a miss."""
+    """Make the code of a row ready to launch; the caller takes any error of stored code as a miss."""
     readied = _state().readied
     known = readied.get(entry.key.digest)
     if known is not None and known[0] is entry and known[1] == directory:
@@ -109,9 +110,9 @@ def ready(entry: Entry, directory: str) -> LaunchableCode:
 
 
 def special_keys(direct: Key, base: RecipeFacts, dtypes: Dtypes) -> list[Key]:
-    """Return the keys of the rows to look at: by what decides, then by everything that was given.
+    """Return the keys of the rows to look at: by the deciding dtypes, then by all given dtypes.
 
-    Where nothing is open and nothing was read there is one row, that of the generator key itself.
+    Without open arguments and reads this is one row, that of the generator key itself.
     """
     if not base.open.names and not base.reads:
         return [direct]
@@ -129,13 +130,13 @@ def special_keys(direct: Key, base: RecipeFacts, dtypes: Dtypes) -> list[Key]:
 
 
 def fits(entry: Entry, base: RecipeFacts, dtypes: Dtypes) -> bool:
-    """Tell whether the dtypes of a call are those that the row was generated for."""
+    """Tell whether the row was generated for the dtypes of a call."""
     chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
     return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
 
 
 def difference(stored: RecipeFacts, base: RecipeFacts, dtypes: Dtypes) -> str:
-    """Say why no row fits: what was read has changed, or these dtypes are new."""
+    """Return why no row fits: a read has changed, or these dtypes are new."""
     for before, now in zip(stored.reads, base.reads, strict=True):
         if before.digest != now.digest:
             from kcl.record import manifest
@@ -146,7 +147,7 @@ def difference(stored: RecipeFacts, base: RecipeFacts, dtypes: Dtypes) -> str:
 
 
 def of_unit(layer: Layer, unit: Key) -> tuple[Code | None, str]:
-    """Return the code that was generated from an equal result, None where there is none of use, and what was at fault.
+    """Return the code generated from an equal result, None where none is usable, and the fault of the stored code.
 
     Code that cannot be made ready to launch is set aside.
     """
@@ -175,7 +176,7 @@ def _pointed(layer: Layer, unit: Key, entry: Entry) -> Entry | None:
         return entry
     pointed = Key(Part(*part) for part in entry.metadata["row"])
     row = layer.look_up(pointed.digest, pointed).entry
-    # The row may hold the code of another result by now.
+    # The row may hold the code of another result now.
     return row if row is not None and row.metadata.get("unit") == unit.digest else None
 
 
@@ -210,7 +211,7 @@ def entries(
     key = special_keys(direct, base, used)[-1]
     found: list[tuple[str, Entry]] = []
     entry = to_entry(code, key, {**metadata, "recipe": recipe})
-    if key.digest == direct.digest:  # nothing was read, and no dtype was chosen
+    if key.digest == direct.digest:  # the recipe read nothing, and no dtype was chosen
         entry.parts.update(told)
     else:
         about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata, "directory": ""}
@@ -246,7 +247,7 @@ def _described(base: RecipeFacts) -> dict[str, Any]:
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
-    """Return the parts that explain a miss later: the texts of what was reached, where they stood, and the record."""
+    """Return the parts that explain a later miss: the texts of the reached code, their places, and the record."""
     import json
 
     told: dict[str, object] = {"reached.json": dict(evidence.texts), "origins.json": dict(evidence.origins)}
@@ -256,7 +257,7 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
 
 
 def dtype_parts(dtypes: Dtypes) -> list[Part]:
-    """Return the parts of a key that say which dtypes were chosen."""
+    """Return the parts of a key for the chosen dtypes."""
     return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
 
 
@@ -309,7 +310,7 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
 def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
     """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
 
-    Raises DamagedEntry for whatever goes wrong, as where a field is missing or of another type.
+    Raises DamagedEntry for any fault, for example where a field is missing or of another type.
     """
     metadata = entry.metadata
     try:
@@ -330,7 +331,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             shown=tuple(metadata["shown"]),
         )
         code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
-    except Exception as error:  # whatever marshal or an unknown form of an entry may raise
+    except Exception as error:  # any error of marshal or of an unknown form of an entry
         raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
     return Code(text, invoker), code
 

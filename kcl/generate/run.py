@@ -1,4 +1,4 @@
-"""Running a recipe on a miss, and its front end, both under observation: what came out, and may it be stored."""
+"""Running a recipe on a miss, and its front end, both under observation: the result, and whether it may be stored."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 def run(task: RecipeCall, reached: Reach | None) -> RecipeOutcome:
-    """Run the recipe; what it reads is described as of now."""
+    """Run the recipe; describe its reads as of now."""
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
-    # Where nobody can tell what the recipe returns, it may be loopy's.
+    # Where the front end of the result is unknown, it may be loopy.
     result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     place = place_of(reached)
     refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
     files = sorted({*observed.files, *result.reads})
     touched = [path for path in files if _touched_since(path, begin)]
     if task.declared.version is not None:
-        # What the recipe itself wrote, and what is gone by now, is vouched for with the rest.
+        # The declaration also vouches for files that the recipe itself wrote, and for files that are gone by now.
         files = [path for path in files if path not in touched]
     elif touched:
         refused = refused or "a file that the recipe reads changed while it ran"
@@ -49,7 +49,7 @@ def generate(
 ) -> tuple[Code, str, bool]:
     """Generate code for one choice of dtypes: (Code, why it must not be stored, whether the result decides it).
 
-    What a declaration vouches for may decide the code beside the result.
+    Inputs that a declaration vouches for may decide the code beside the result.
     """
     with (
         spans.span("generate", name, settings.GENERATOR),
@@ -63,7 +63,7 @@ def generate(
 
 
 def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> Key | None:
-    """Return the key under which code of equal results is found; None where it cannot be known or must not serve."""
+    """Return the key under which code of equal results is found; None where it cannot be known or must not be used."""
     identity = None if result.volatile else result.identity()
     if identity is None:
         return None
@@ -73,7 +73,7 @@ def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> K
 
 
 def place_of(reached: Reach | None) -> Evidence:
-    """Return where a recipe stands."""
+    """Return the place of a recipe."""
     if reached is None:
         return Evidence("", {}, False)
     values = tuple(part.value for part in reached.parts)
@@ -109,11 +109,11 @@ def _has_loopy() -> bool:
 
 
 def _seen_in_generating(declared: Declarations, observed: observe.Observations) -> str:
-    """Say what keeps a row from being stored: what the user's code, a preamble generator say, did meanwhile."""
+    """Return why a row must not be stored: the reads of the user's code, for example a preamble generator."""
     refused = declared.refused(observed, "", "generating {}")
     if refused or declared.version is not None:
         return refused
-    # A traceback that is printed meanwhile reads the code that it shows.
+    # A traceback that is printed during it reads the code that it shows.
     files = [path for path in observed.files if not distributions.is_generators_code(path)]
     for things, words in ((files, "file "), (observed.links, "link "), (observed.variables, "variable ")):
         for thing in things:
@@ -133,7 +133,7 @@ def _touched_since(path: str, begin: int) -> bool:
     try:
         return os.stat(path).st_mtime_ns > begin
     except FileNotFoundError:
-        # It was never there if nothing was taken out of its folder meanwhile.
+        # If no file was taken out of its folder since then, the file never existed.
         folder = os.path.dirname(os.path.abspath(path))
         return folder != path and _touched_since(folder, begin)
     except OSError:

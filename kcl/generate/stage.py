@@ -35,11 +35,11 @@ _REUSED = "same translation unit as before: generated code reused"
 
 
 class CallValues(NamedTuple):
-    """What one call gives to the stage: arguments by name, or dtypes in their place.
+    """The values that one call gives to the stage: arguments by name, or dtypes in their place.
 
     Made by a call of a Kernel; ends in the first stage.
 
-    Where it is a `launch` every required array must be there, and what is made is built at once.
+    For a `launch` every required array must be there, and new code is built at once.
     """
 
     values: dict[str, Any]
@@ -61,7 +61,7 @@ class RowSlot(NamedTuple):
 
 
 class NewRow(NamedTuple):
-    """A row that was stored now, for whoever asks later why a run of the same recipe misses."""
+    """A row that was stored now. A later explanation of a miss of the same recipe needs it."""
 
     recipe: str
     kernel: str
@@ -72,13 +72,13 @@ class NewRow(NamedTuple):
 
 
 class Generate(Stage[CallValues]):
-    """The stage of one Kernel: what is known of it so far. Thread-safe; the key is that of the first look-up."""
+    """The stage of one Kernel, with the facts known so far. Thread-safe; the key is that of the first look-up."""
 
     verb = "generated"
 
     def __init__(self, origin: Origin) -> None:
         self.base: RecipeFacts | None = None
-        self.stored: NewRow | None = None  # by the last look-up, until somebody takes it
+        self.stored: NewRow | None = None  # by the last look-up, until a caller takes it
         self._origin = origin
         self._lock = threading.RLock()
         self._unknown = ""
@@ -92,7 +92,7 @@ class Generate(Stage[CallValues]):
 
     @property
     def own_seconds(self) -> float:
-        """How long the recipe's own code took, where loopy did nothing for it."""
+        """The seconds of the recipe's own code, where loopy did nothing for it."""
         return self._origin.own_seconds
 
     def key(self) -> Key | None:
@@ -111,14 +111,14 @@ class Generate(Stage[CallValues]):
             return self._origin.place()
 
     def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the dtypes among `values` of what is open, in its order; of a base that is not known, nothing."""
+        """Return the dtypes among `values` of the open arguments, in their order; none where the base is not known."""
         if self.base is None:
             return ()
         dtypes = dtypes_of(values, self.base.open.packed)
         return tuple([dtypes.get(name) for name in self.base.open.names])
 
     def is_stored(self) -> bool:
-        """Tell whether the layer holds a row of this kernel, for whatever dtypes."""
+        """Tell whether the layer holds a row of this kernel, for any dtypes."""
         key, layer = self.key(), self.layer
         off = key is None or layer.off(self._origin.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
@@ -130,7 +130,7 @@ class Generate(Stage[CallValues]):
         return self._origin.name
 
     def off(self, _given: CallValues) -> str:
-        """Return why the layer is off for the recipe: what it returns may say which switches count."""
+        """Return why the layer is off for the recipe: its result decides which switches count."""
         known = self._origin.front_ends
         kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
         if all(map(self.layer.off, kinds)):
@@ -139,7 +139,7 @@ class Generate(Stage[CallValues]):
         return self.layer.off(self._origin.front_ends)
 
     def guard(self, _given: CallValues) -> threading.RLock:
-        """Let one thread at a time work at this Kernel."""
+        """Return the lock that lets one thread at a time work at this Kernel."""
         return self._lock
 
     def together(self, given: CallValues, _look: Look) -> str:
@@ -149,7 +149,7 @@ class Generate(Stage[CallValues]):
         return Key([Part("generator key", self._key.digest), *dtypes]).digest
 
     def search(self, given: CallValues) -> Generator[RowSlot, Answer, Look]:
-        """Look at the row of the recipe, and at those of its dtypes; see `kcl.generate.rows`."""
+        """Look at the row of the recipe, then at the rows of its dtypes; see `kcl.generate.rows`."""
         key = self.key()
         if key is None:
             return Look("bypass", self._unknown)
@@ -189,11 +189,11 @@ class Generate(Stage[CallValues]):
         return look._replace(value=ready, reason=self._origin.remark)
 
     def refusal(self, error: Exception) -> str:
-        """Say that stored code could not be used."""
+        """Return the report that stored code could not be used."""
         return f"the stored code could not be used: {error}"
 
     def checked(self, given: CallValues, look: Look) -> Look:
-        """Under `KCL_VERIFY` compare a hit with what the recipe generates."""
+        """Compare a hit with newly generated code, under `KCL_VERIFY`."""
         self._origin.remark = ""  # it belongs to this look-up
         if not self._is_chosen() or self.base is None:
             return look
@@ -201,12 +201,12 @@ class Generate(Stage[CallValues]):
         dtypes = dtypes_of(given.values, self.base.open.packed)
         wrong = self._wrong(look.value.code, {name: dtypes[name] for name in entry.metadata["chosen"]}, entry)
         if wrong is None:
-            return look._replace(reason=_VERIFIED, spared=0.0)  # what verifies a hit generates
+            return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
         self.base = None
         raise wrong
 
     def make(self, given: CallValues, look: Look) -> Product:
-        """Make the result and generate, or take what was generated from an equal result."""
+        """Make the result and generate code, or take the code generated from an equal result."""
         started = time.perf_counter()
         self._origin.remark = ""
         made, used = self._made(given)
@@ -233,7 +233,7 @@ class Generate(Stage[CallValues]):
         return Product(ready, entries, promised, look._replace(key=key or look.key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
-        """Return the recipe's texts and calls; nothing where they cannot be described."""
+        """Return the recipe's texts and calls; none where they cannot be described."""
         if look.outcome != "miss" or look.key is None:
             return {}
         try:
@@ -242,7 +242,7 @@ class Generate(Stage[CallValues]):
             events.logger().info("the miss of %s cannot be described: %r", self._origin.name, error)
             return {}
 
-    # what making consists of
+    # the steps of making
 
     def _is_chosen(self) -> bool:
         if not self.layer.verify:
@@ -252,7 +252,7 @@ class Generate(Stage[CallValues]):
         return check.chosen(self.layer.verify, self._key.digest if self._key else "")
 
     def _made(self, given: CallValues) -> tuple[RecipeOutcome, Dtypes]:
-        """Make the result, once a Kernel, and see which dtypes decide the code: (outcome, those given)."""
+        """Make the result, once a Kernel, and find the dtypes that decide the code: (outcome, given dtypes)."""
         if self._outcome is not None and self.base is not None:
             made = self._outcome._replace(reads=self.base.reads)
         else:
@@ -279,7 +279,7 @@ class Generate(Stage[CallValues]):
         return f"off: {off}" if off else ""
 
     def _code(self, made: RecipeOutcome, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
-        """Generate, or take what was generated from an equal result; `lone` code looks for no other.
+        """Generate code, or take the code generated from an equal result; with `lone`, only generate.
 
         Returns the code, why it must not be stored, the key of the result, whether the code is that of an equal
         result, and why stored code of an equal result could not be used.
@@ -296,7 +296,7 @@ class Generate(Stage[CallValues]):
         return code, made.refused or unfit, unit if alone else None, False, fault
 
     def _of_this_run(self, ready: LaunchableCode, given: CallValues) -> LaunchableCode:
-        """Return code with the build options that this run decides, and with the dtypes that the call chose."""
+        """Return code with the build options of this run, and with the dtypes that the call chose."""
         options = self._origin.options()
         if options not in (None, ready.code.text.options):
             code = ready.code.with_options(options)
@@ -304,14 +304,14 @@ class Generate(Stage[CallValues]):
         return ready._replace(choice=self.choice(given.values))
 
     def _named(self, code: Code) -> Code:
-        """Return stored code under the name that the kernel has here: another program may have stored it."""
+        """Return stored code under the kernel's name in this program: another program may have stored it."""
         name = self._origin.name
         return code if code.text.kernel == name else code._replace(text=code.text._replace(kernel=name))
 
     def _entries(
         self, look: Look, code: Code, used: Dtypes, refused: str, unit: Key | None, reused: bool, seconds: float
     ) -> tuple[Key | None, list[tuple[str, Entry]]]:
-        """Return the rows of code: under the generator key, or where that is not known under the result's alone."""
+        """Return the rows of code: under the generator key, or where that is unknown only under the result's key."""
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
             proofs.write()
@@ -334,7 +334,7 @@ class Generate(Stage[CallValues]):
 
 
 def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[str, np.dtype[Any]]:
-    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; anything else says nothing.
+    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; skip any other value.
 
     Of a `packed` argument, which holds several arrays, each array is one.
     """
@@ -365,5 +365,5 @@ def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
 
 
 def _is_no_array(value: Any) -> bool:
-    """Tell whether a value that is given in the place of an array cannot be one; None is loopy's to judge."""
+    """Tell whether a value in the place of an array cannot be one; loopy judges None."""
     return value is not None and not hasattr(value, "dtype")

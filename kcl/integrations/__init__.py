@@ -3,8 +3,8 @@
     kcl.install()       from now on pyopencl's programs and loopy's units go through kcl's layers
     kcl.uninstall()     as before
 
-A row of the table names a package and the module that knows what to put in the place of its functions. A package is
-changed in place: at once where the program has imported it, else as soon as it does. Nothing is imported for it.
+A row of the table names a package and the module that knows the replacements of its functions. A package is changed in
+place: at once where the program has imported it, else on its import. kcl imports no package for this.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kcl.base import process
 class PackageRow(NamedTuple):
     """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
 
-    The module has `NEEDED`, the dotted names that have to be there, and `replacements(package)`: what is put in place,
-    as (holder, name, value). Where it is `early` its `installed(row)` and `uninstalled()` are called whether or not the
-    package is imported.
+    The module has `NEEDED`, the dotted names that must exist, and `replacements(package)`, which returns triples
+    (holder, name, value). An `early` module's `installed(row)` and `uninstalled()` are called even where the package
+    is not imported.
     """
 
     package: str
@@ -31,7 +31,7 @@ class PackageRow(NamedTuple):
     early: bool = False
 
     def knows(self, version: str) -> bool:
-        """Tell whether a version is one that kcl knows."""
+        """Tell whether kcl knows a version."""
         numbers = tuple([int(number) for number in re.findall(r"\d+", version)])
         return self.versions[0] <= numbers < self.versions[1]
 
@@ -43,14 +43,14 @@ TABLE = (
 
 
 class State(process.LockedState):
-    """How often the integrations were installed, what they replaced, and what waits for the import of its package."""
+    """The number of installs, the replaced functions, and the finder that waits for the import of a package."""
 
     def __init__(self) -> None:
         super().__init__()
         self.depth = 0
         self.replaced: list[tuple[Any, str, Any, Any]] = []  # holder, name, the value before, the value now
         self.finder: Any = None
-        self.done: set[str] = set()  # packages that were put, or left as they are
+        self.done: set[str] = set()  # packages that were replaced, or left as they are
 
 
 _state = process.shared(State)
@@ -87,7 +87,7 @@ def install() -> None:
         for row in TABLE:
             if row.early:
                 importlib.import_module(row.module).installed(row)
-    # Without the lock: another thread may be importing one of them, and wants the lock as it ends.
+        # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
     for row in TABLE:
         if row.package in sys.modules:
             _put(row, importlib.import_module(row.package))
@@ -126,7 +126,7 @@ def is_installed() -> bool:
 def _run(row: PackageRow, package: Any, loader: Any) -> None:
     """Run a package's own code, and put the functions of its row in place.
 
-    A package that opens its caches meanwhile gets a private directory where it cannot use the user's.
+    A package that opens its caches in its code gets a private directory where it cannot use the user's.
     """
     from kcl import caches
     from kcl.base import spans
@@ -137,9 +137,9 @@ def _run(row: PackageRow, package: Any, loader: Any) -> None:
 
 
 def _put(row: PackageRow, package: Any) -> None:
-    """Put the functions of a row in place, unless the package is not what kcl knows; raises nothing.
+    """Put the functions of a row in place, unless kcl does not know the package; raises nothing.
 
-    The lock is not held while something is imported: another thread may hold the lock of that import, and want ours.
+    An import runs without the lock: another thread may hold the lock of that import, and want kcl's.
     """
     state = _state()
     with state.lock:
@@ -155,14 +155,14 @@ def _put(row: PackageRow, package: Any) -> None:
         refuse(row, error)
         return
     with state.lock:
-        if state.finder is finder:  # not uninstalled meanwhile
+        if state.finder is finder:  # not uninstalled in between
             for holder, name, now in replacements:
                 state.replaced.append((holder, name, vars(holder)[name], now))
                 setattr(holder, name, now)
 
 
 def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
-    """Raise for a package whose version is not known, or that lacks a name."""
+    """Raise an error for a package whose version is not known, or that lacks a name."""
     version = importlib.import_module(f"{row.package}.version")
     if not row.knows(version.VERSION_TEXT):
         raise ImportError(f"{row.package} {version.VERSION_TEXT} is not known to this kcl")
@@ -175,7 +175,7 @@ def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
 
 
 def refuse(row: PackageRow, error: Exception) -> None:
-    """Say once that a package stays as it is."""
+    """Report once that a package stays as it is."""
     from kcl.cache.layer import warn_once
 
     warn_once(

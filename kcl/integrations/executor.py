@@ -1,4 +1,4 @@
-"""Launching a unit that was recorded: directly, or through an executor, as loopy's own are launched."""
+"""Launching a recorded unit: directly, or through an executor, as loopy launches its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIRECT = (
 
 
 def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Launch a unit directly; warns as loopy does, and costs what a kept executor costs."""
+    """Launch a unit directly; warn as loopy does. The launch costs as much as a kept executor's."""
     record = unmade.record_of(unit)
     if record is None or not _is_for_opencl(arguments):
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
@@ -31,26 +31,26 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 
 def warn_of_direct_call(stacklevel: int) -> None:
-    """Warn as loopy does where a unit is called; `stacklevel` leads to the caller, from here on."""
+    """Warn as loopy does where a unit is called; `stacklevel` counts frames from here to the caller."""
     category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
     warnings.warn(_DIRECT, category or conditions.DirectCallUncachedWarning, stacklevel=stacklevel)
 
 
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
-    """Return what launches a unit on a context or queue."""
+    """Return the executor of a unit on a context or queue."""
     record = unmade.record_of(unit)
     if record is None or keywords or len(arguments) != 1 or not _is_for_opencl(arguments) or not recorder.is_on():
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
-    if record.changed():  # what counts now is found at the first launch, as loopy's executor generates then
+    if record.changed():  # the first launch finds the current state, as loopy's executor generates then
         return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
     found = record.kernels.get(entrypoint)
-    if found is None:  # the first of several threads wins; none holds the record, which loopy's lock comes before
+    if found is None:  # the first of several threads wins; none locks the record, since loopy's lock comes before it
         found = record.kernels.setdefault(entrypoint, _kernel(unit, arguments[0], entrypoint))
     return Executor(unit, arguments[0], entrypoint, found)
 
 
 class Executor:
-    """What loopy's executor is for a unit that was recorded; asked for more than a launch, it has loopy's own made."""
+    """The executor of a recorded unit. For a query beyond a launch it makes loopy's own executor."""
 
     def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any) -> None:
         self._kcl_unit = unit
@@ -86,9 +86,9 @@ def _is_for_opencl(arguments: tuple[Any, ...]) -> bool:
 
 
 def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
-    """Return the kernel of a unit; raises what loopy raises for an entry point that there is not.
+    """Return the kernel of a unit; raises loopy's error for an unknown entry point.
 
-    Where code of it is stored, there is one.
+    Where its code is stored, the entry point is known.
     """
     record = unmade.record_of(unit)
     assert record is not None

@@ -1,8 +1,8 @@
-"""pyopencl's programs through the binary layer: what `BuiltProgram.build` does while the integrations are installed.
+"""pyopencl's programs through the binary layer: `BuiltProgram.build` while the integrations are installed.
 
-A program that was made of a source text, and was not looked into before it is built, is built by the second stage of
-the line. Any other program, and any other way to build, is pyopencl's own business: binaries, intermediate language,
-compile and link, some of the devices of a context, a cache directory that the program chose.
+The second stage of the line builds a program that was made of a source text and not inspected before its build.
+pyopencl itself serves any other program and any other way to build: binaries, intermediate language, compile and link,
+some of the devices of a context, a cache directory that the program chose.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NEEDED = (
 
 _OPENCL = frozenset({"opencl"})
 _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
-_SERVED = "_kcl_served"  # on a program: what kcl gave it
+_SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it
 
 
 class ServedProgram:
-    """What a program was given: kcl's own program, the source, and the options as the driver gets them."""
+    """The content of a served program: kcl's own program, the source, and the options as the driver gets them."""
 
     __slots__ = ("options", "program", "source")
 
@@ -54,7 +54,7 @@ class ServedProgram:
 
 
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
-    """Return what takes the place of pyopencl's functions: (holder, name, value).
+    """Return the replacements of pyopencl's functions: (holder, name, value).
 
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
@@ -75,7 +75,7 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
         if vars(self).pop(_SERVED, None) is not None:
-            self._prg = None  # others may have what it was given: another build is another program
+            self._prg = None  # another object may share the program it got: another build is another program
         text = _text(self, options) if cache_dir is None and _is_new(self, devices) else None
         if text is None or not _serve(self, text):
             original(self, options, devices, cache_dir)
@@ -114,7 +114,7 @@ def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_new(program: Any, devices: Any) -> bool:
-    """Tell whether a program was made of a source, is as it was made, and is to be built for all its devices."""
+    """Tell whether a program was made of a source, is unchanged since, and is to be built for all its devices."""
     names = vars(program)
     if names.get("_prg", program) is not None or "_source" not in names or layers.binary().off(_OPENCL):
         return False
@@ -125,7 +125,7 @@ def _is_new(program: Any, devices: Any) -> bool:
 
 
 def _text(program: Any, options: Any) -> ProgramText | None:
-    """Return the text of a program and its options, None where they have a form that pyopencl is to judge."""
+    """Return the text of a program and its options, None where pyopencl has to judge their form."""
     source = program._source
     try:
         source = source.decode("utf-8") if isinstance(source, bytes) else source
@@ -139,9 +139,9 @@ def _text(program: Any, options: Any) -> ProgramText | None:
 
 
 def _serve(program: Any, text: ProgramText) -> bool:
-    """Build a program of the user through the binary layer; tell whether that was done.
+    """Build a program of the user through the binary layer; tell whether that worked.
 
-    Raises pyopencl's own error where the source does not compile, and what `KCL_STRICT` asks for.
+    Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
     """
     started = time.perf_counter()
     try:
@@ -150,7 +150,7 @@ def _serve(program: Any, text: ProgramText) -> bool:
         raise
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
-            raise  # the compiler's word
+            raise  # the compiler's own error
         program._prg = None
         layers.binary().fault("build a program", error)
         return False
@@ -174,7 +174,7 @@ def _program(holder: Any, text: ProgramText) -> tuple[BuiltProgram, str]:
 
 
 def _stage(context: cl.Context) -> Build:
-    """Return the second stage for a context of the user; it does not hold the user's object."""
+    """Return the second stage for a context of the user; the stage does not hold the user's object."""
     found: Build | None = getattr(context, _BUILD, None)
     if found is None or not is_current(found):
         own = cl.Context.from_int_ptr(context.int_ptr, retain=True)

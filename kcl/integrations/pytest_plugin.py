@@ -1,6 +1,6 @@
 """A plugin of pytest: with `--kcl`, or `kcl = true` in the ini file, tests run with the integrations installed.
 
-The fixture `kcl_cache` is there without that: a test that asks for it has a cache directory of its own.
+The fixture `kcl_cache` works without that: a test that asks for it has a cache directory of its own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_configure(config: Any) -> None:
     """Install before test modules are imported; workers of pytest-xdist have the options of the session.
 
-    Uninstall as the session ends: there may be another one in this process.
+    Uninstall as the session ends: the process may run another session.
     """
     if config.getoption("kcl") or config.getini("kcl"):
         from kcl import integrations

@@ -1,6 +1,6 @@
 """`kcl run`: a program that was not written for kcl, run in this process as Python would run it.
 
-What a program costs that uses neither loopy nor pyopencl is what this module imports: no click, no pyopencl.
+A program that uses neither loopy nor pyopencl costs only the imports of this module: no click, no pyopencl.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 
 
 class Target(NamedTuple):
-    """What is to be run: a script, a module or a text, as `kind` says, and its arguments."""
+    """The program to be run: a script, a module or a text, as `kind` says, and its arguments."""
 
     kind: str
     name: str
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """What a command line asks for."""
+    """The request in a command line."""
 
     program: Target
     off: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ _fresh = process.shared(FreshCaches)
 
 
 def parsed(arguments: list[str]) -> RunRequest | None:
-    """Return what a command line asks for, None for one that needs an answer: help, or what is wrong with it."""
+    """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
     wanted = RunRequest(Target("", "", ()))
     rest = list(arguments)
     while rest:
@@ -107,13 +107,13 @@ def main(arguments: list[str]) -> bool:
     if asked.report or asked.report_file:
         from kcl.inspect import report
 
-        report.at_exit()  # a program that asks for no kernel is told so, too
+        report.at_exit()  # a program that asks for no kernel gets a report, too
     _as_main(wanted.program)
     return True
 
 
 def _set_variables(wanted: RunRequest) -> None:
-    """Set the variables that the options stand for; children inherit them."""
+    """Set the variables of the options; children inherit them."""
     for word in wanted.strict:
         if word not in ("hit", "fault"):
             raise ValueError(f"--strict takes hit or fault, not {word!r}")
@@ -134,7 +134,7 @@ def _set_variables(wanted: RunRequest) -> None:
         from kcl.caches.shell import made
 
         wish = made([], [], _fresh().folder)
-        settings.export({**wish.set, "KCL_PROMOTE": "off"})  # nothing would use what a helper completes
+        settings.export({**wish.set, "KCL_PROMOTE": "off"})  # no run would use the entries that a helper completes
     if wanted.off or wanted.fresh:
         from kcl import caches
 
@@ -156,7 +156,7 @@ def _as_main(program: Target) -> None:
 
 
 def _show(error: BaseException) -> None:
-    """Print a traceback as Python does at the end, without our frames; Python then has nothing more to say."""
+    """Print a traceback as Python does at the end, without kcl's frames; Python then prints nothing more."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
@@ -223,7 +223,7 @@ def _text(program: Target, main: ModuleType, file: str = "<string>", given: str 
     sys.argv = [given, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
-    if given == "-c" and sys.version_info >= (3, 13):  # since when Python shows the lines of such a text in a traceback
+    if given == "-c" and sys.version_info >= (3, 13):  # this Python shows the lines of the text in a traceback
         import linecache
 
         linecache.cache[file] = (len(program.name), None, program.name.splitlines(keepends=True), file)
@@ -231,6 +231,6 @@ def _text(program: Target, main: ModuleType, file: str = "<string>", given: str 
 
 
 def _set_first_path(path: str) -> None:
-    """Put the program's own folder where Python has put ours."""
+    """Put the program's own folder in the place where Python has put kcl's."""
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path[:1] = [path]

@@ -1,7 +1,7 @@
-"""loopy's units through the layers of kcl: what launching one does while the integrations are installed.
+"""loopy's units through the layers of kcl: their launches while the integrations are installed.
 
-The program's own modules get the face of loopy where they import it from now on; where they have loopy itself, their
-calls are recorded at its functions. Libraries have loopy itself, and their units are made: such a unit is looked up by
+The program's own modules get the face of loopy where they import it from now on. Where they have loopy itself, kcl
+records their calls at its functions. Libraries have loopy itself, and their units are made: kcl looks a made unit up by
 its content as it is launched, through `unit(queue, ...)` or an executor of loopy's own.
 
 With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
@@ -26,9 +26,9 @@ _OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
 
 
 class UnitKernels:
-    """The kernels of a unit by entry point, None for one that is loopy's to launch; a copy of a unit has none.
+    """The kernels of a unit by entry point, None for one that loopy launches; a copy of a unit has none.
 
-    A unit was `taken` where kcl launches it though the generator layer is off.
+    A `taken` unit is launched by kcl though the generator layer is off.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ def installed(row: Any) -> None:
 
 
 def uninstalled() -> None:
-    """Leave them alone."""
+    """Leave the program's modules alone."""
     imports.record_own(None)
 
 
@@ -61,7 +61,7 @@ def _is_known_version(row: Any) -> bool:
 
 
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
-    """Return what takes the place of loopy's functions: (holder, name, value)."""
+    """Return the replacements of loopy's functions: (holder, name, value)."""
     from kcl.inspect import report
 
     report.at_exit()
@@ -74,7 +74,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
 
 
 def take(unit: Any) -> None:
-    """Launch a unit of loopy's own by kcl, which the program made through the face while the generator layer is off."""
+    """Let kcl launch a unit of loopy's own, which the program made through the face with the generator layer off."""
     if imports.is_for_good():
         _watch_launches()
         _kernels(unit).taken = True
@@ -86,10 +86,10 @@ def _watch_launches() -> None:
     if not hasattr(unit.with_entrypoints, _OURS):
         from kcl.inspect import report
 
-        report.at_exit()  # a program without recipes is told about its layers, too
+        report.at_exit()  # a program without recipes gets a report of its layers, too
         unit.with_entrypoints = _taken_along(unit.with_entrypoints)
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
-    if not hasattr(executor.__call__, _OURS):  # wrapped twice by two threads it does the same
+    if not hasattr(executor.__call__, _OURS):  # two threads may wrap it twice, without effect
         executor.__call__ = _launch(executor, executor.__call__, all_units=False)
 
 
@@ -116,11 +116,11 @@ def _direct(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *arguments, **keywords)
         from kcl.integrations import executor
 
-        executor.warn_of_direct_call(2)  # this function does not count
+        executor.warn_of_direct_call(2)  # this function is not counted
         keywords.pop("entrypoint", None)
         return kernel(*arguments, **keywords)
 
-    # loopy's warning names the line of the caller: frames of Python's importing are not counted, and this is one.
+    # loopy's warning names the line of the caller. It skips frames of Python's importing, and this frame as one.
     imports.uncounted(call)
     return call
 
@@ -142,14 +142,14 @@ def _is_taken(unit: Any) -> bool:
 
 
 def _kernels(unit: Any) -> UnitKernels:
-    """Return what is kept on a unit."""
+    """Return the kernels that are kept on a unit."""
     names = vars(unit)
     kernels: UnitKernels = names.get(_KERNELS) or names.setdefault(_KERNELS, UnitKernels())
     return kernels
 
 
 def _kernel(unit: Any, entrypoint: str) -> Any:
-    """Return the kernel of an entry point, None where loopy is to launch it."""
+    """Return the kernel of an entry point, None where loopy has to launch it."""
     kernels = _kernels(unit)
     try:
         return kernels.found[entrypoint]

@@ -1,1 +1,1 @@
-"""Many kernels made ready at once: what the user calls, the worker processes, and what they know of the program."""
+"""Many kernels made ready at once: the user's call, the worker processes, and their knowledge of the program."""

@@ -1,10 +1,10 @@
-"""Crew: worker processes of one call, which get a kernel at a time over a socket of their own and answer how it went.
+"""Crew: worker processes of one call. Each gets one kernel at a time over its own socket, and answers with the result.
 
     parent -> worker    Setup, once; then for each kernel the bytes of (kernel, arguments)
-    worker -> parent    "" where the kernel is prepared, else why not
+    worker -> parent    "" where the kernel is prepared, else the reason why not
 
-What is sent is pickled by `multiprocessing`, between this process and its own children only. A worker ends when its
-socket is closed, so none outlives this process.
+`multiprocessing` pickles the messages, between this process and its own children only. A worker ends when its socket
+is closed, so no worker outlives this process.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from kcl.workers.item import PreparationItem
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# Nobody reads what a worker prints, and each program is asked of it once. What it builds is to be completed whatever
-# else the user wants of launches, so it leaves a job for each program at once: the worker may be killed.
+# No user reads the output of a worker, and each program is asked of it once. Its entries are to be completed, whatever
+# the user wants of launches, so it leaves a job for each program at once: the worker may be killed.
 _VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_PROMOTE": "background", "KCL_REPORT": ""}
 
 
 class WorkerTask(NamedTuple):
-    """What a worker is to prepare, and the bytes of it that are sent."""
+    """The task of a worker: an item to prepare, and the bytes that are sent for it."""
 
     item: PreparationItem
     blob: bytes
 
 
 class Setup(NamedTuple):
-    """What a worker needs before its first kernel.
+    """The data that a worker needs before its first kernel.
 
-    `devices` are those of the context, each as the places of its platform and of itself there, and its name.
+    `devices` are those of the context, each as the place of its platform, its place in that, and its name.
     """
 
     path: list[str]
@@ -77,11 +77,11 @@ class Worker:
     def give(self, task: WorkerTask | None) -> None:
         """Give the worker its next task; None ends it."""
         self.task = task
-        with suppress(OSError):  # it has died: nobody answers
+        with suppress(OSError):  # the worker has died: no answer will come
             self.socket.send_bytes(task.blob if task is not None else b"")
 
     def answer(self) -> tuple[WorkerTask, str]:
-        """Return the task that was given, and why it was not done, empty where it was."""
+        """Return the task that was given, and the reason why it was not done, empty where it was."""
         assert self.task is not None
         try:
             return self.task, str(self.socket.recv())
@@ -99,9 +99,9 @@ class Worker:
 def work(
     items: list[PreparationItem], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
 ) -> list[PreparationItem]:
-    """Let `count` workers prepare the items, and wait for them; returns those that they did not prepare.
+    """Let `count` workers prepare the items, and wait for them; return the items that they did not prepare.
 
-    All are returned where no worker can be started for this context. Why is logged.
+    All items are returned where no worker can be started for this context. The reason is logged.
     """
     devices = _devices(getattr(context, "context", context))
     tasks = [task for task in map(_task, items) if task is not None] if devices and _is_python() else []
@@ -138,7 +138,7 @@ def _setup(devices: list[tuple[int, int, str]]) -> Setup:
 
 
 def _hand_out(tasks: deque[WorkerTask], workers: list[Worker], said: Callable[[int, str], object]) -> dict[int, str]:
-    """Give a task to each worker as soon as it is free, until all are done; returns the fault of each item, or none."""
+    """Give a task to each free worker at once, until all are done; return the fault of each item, if any."""
     faults: dict[int, str] = {}
     for worker in workers:
         worker.give(tasks.popleft())
@@ -169,7 +169,7 @@ def _task(item: PreparationItem) -> WorkerTask | None:
 
 
 def _dtypes(value: Any) -> Any:
-    """Return what an argument says of its dtype, without its content."""
+    """Return the dtype information of an argument, without its content."""
     import numpy as np
 
     if isinstance(value, (type, str, np.dtype)):
@@ -186,7 +186,7 @@ def _dtypes(value: Any) -> Any:
 
 
 def _devices(context: cl.Context) -> list[tuple[int, int, str]] | None:
-    """Say where the devices of a context are found; None for one that has no place, such as a part of a device."""
+    """Return the places of a context's devices; None where one has no place, for example a part of a device."""
     import pyopencl as cl
 
     places = {
@@ -199,6 +199,6 @@ def _devices(context: cl.Context) -> list[tuple[int, int, str]] | None:
 
 
 def _is_python() -> bool:
-    """Tell whether this interpreter can be started anew; an application with Python inside cannot."""
+    """Tell whether this interpreter can be started again; an application with Python inside cannot."""
     name = os.path.basename(sys.executable or "").lower()
     return os.name == "posix" and name.startswith(("python", "pypy"))

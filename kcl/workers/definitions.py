@@ -1,8 +1,8 @@
 """Definitions: the `__main__` of another process, as far as recipes need it.
 
 A script is not run a second time. Its imports, functions, classes and constants are made, each as if it stood alone.
-What calls something is left out, so a script needs no guard; paths, dtypes and texts are constants all the same. A
-recipe that needs what was left out raises here, and is prepared where all is there.
+A statement that calls a function is left out, so a script needs no guard; paths, dtypes and texts count as constants. A
+recipe that needs a left-out name raises here, and the parent, which has all names, prepares it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcl.base import events
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _ACTIONS = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-# What a constant may call, by its name or its last name: these make a value of values, and do nothing else.
+# The calls that a constant may make, by full name or last name: they make a value of values, and have no other effect.
 _MAKERS = frozenset(
     {"Path", "PurePath", "abs", "bool", "dict", "dtype", "float", "frozenset", "int", "len", "list", "max", "min"}
     | {"range", "round", "set", "sorted", "str", "sum", "tuple", "zip"}
@@ -49,7 +49,7 @@ class Definitions(ModuleType):
 
 
 def define(path: str, names: dict[str, Any]) -> None:
-    """Make the definitions of a file in a namespace; what cannot be made is left out."""
+    """Make the definitions of a file in a namespace; leave out those that cannot be made."""
     try:
         with open(path, "rb") as stream:
             statements = ast.parse(stream.read(), path).body
@@ -67,7 +67,7 @@ def define(path: str, names: dict[str, Any]) -> None:
 
 
 def defines(statement: ast.stmt) -> bool:
-    """Tell whether a statement imports or defines something, and calls nothing but decorators, defaults and makers."""
+    """Tell whether a statement imports or defines a name, and calls only decorators, defaults and makers."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             return all(map(_is_name, targets)) and not _acts(value)
@@ -92,7 +92,7 @@ def _acts(value: ast.expr) -> bool:
 
 
 def _does(call: ast.Call) -> bool:
-    """Tell whether a call may do something beside making a value."""
+    """Tell whether a call may have an effect beside making a value."""
     match call.func:
         case ast.Name(id=name):
             return name not in _MAKERS

@@ -1,4 +1,4 @@
-"""Item: a kernel that is to be made ready, as `kcl.prepare` takes it, and what became of it in a worker."""
+"""Item: a kernel that is to be made ready, as `kcl.prepare` takes it, and the result of a worker."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kcl.handle import Kernel, described
 
 
 class PreparationItem(NamedTuple):
-    """A kernel, and what a call would give: dtypes, types, arrays or scalars by name.
+    """A kernel, and the values that a call would give: dtypes, types, arrays or scalars by name.
 
-    `fault` says why a worker could not prepare it; it is empty where none tried.
+    `fault` is the reason why a worker could not prepare it; it is empty where no worker tried.
     """
 
     kernel: Kernel
@@ -25,7 +25,7 @@ class PreparationItem(NamedTuple):
 
 
 def item(one: Any) -> PreparationItem:
-    """Return what an element of the list of `kcl.prepare` stands for; raises TypeError for another one."""
+    """Return the item of an element of the list of `kcl.prepare`; raises TypeError for another element."""
     if isinstance(one, Kernel):
         return PreparationItem(one, {})
     if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):

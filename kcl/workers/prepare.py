@@ -1,8 +1,8 @@
 """Prepare: make many kernels ready, in worker processes where that is of use, and else one after the other.
 
 A worker generates and builds into the stores, and sends no code back: this process finds the entries by its own keys.
-So a worker that knows less of the program than this process can cost time, and never a wrong hit. What no worker could
-prepare is prepared here.
+So a worker that knows less of the program than this process can cost time, but never causes a wrong hit. This process
+prepares the kernels that no worker could prepare.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kcl.workers.item import PreparationItem, item
 if TYPE_CHECKING:
     import pyopencl as cl
 
-_MOST_WORKERS = 8  # by default: each needs the memory of loopy and of an OpenCL driver
-_FEWEST_TASKS = 2  # of a worker: what it costs to start one, and to import loopy there, is about a kernel
+_MOST_WORKERS = 8  # the default: each worker needs the memory of loopy and of an OpenCL driver
+_FEWEST_TASKS = 2  # of a worker: its start, with the import of loopy, costs about as much as a kernel
 
 
 class State:
@@ -36,7 +36,7 @@ _state = process.shared(State)
 
 
 def be_worker() -> None:
-    """Leave it to the parent what modules ask for while they are imported."""
+    """Leave kernels that modules ask for during their import to the parent."""
     _state().is_worker = True
 
 
@@ -81,7 +81,7 @@ def prepare(
 
 
 def _warn(faults: list[str]) -> None:
-    """Say once that workers could not prepare what this process could."""
+    """Warn once that workers could not prepare kernels that this process could."""
     if faults:
         layer.warn_once(
             "workers of kcl.prepare",
@@ -98,7 +98,7 @@ def _said(line: progress.ProgressLine, total: int) -> Callable[[int, str], objec
 def _here(
     items: list[PreparationItem], context: cl.Context | cl.CommandQueue, done: int, said: Callable[[int, str], object]
 ) -> list[tuple[str, Exception]]:
-    """Prepare in this process; returns what failed, by the description of the kernel."""
+    """Prepare in this process; return the faults by the description of the kernel."""
     failed = []
     for number, one in enumerate(items, done + 1):
         said(number, one.label)
@@ -117,7 +117,7 @@ def _in_workers(
     processes: int | None,
     said: Callable[[int, str], object],
 ) -> list[PreparationItem]:
-    """Let workers prepare the items; returns what they leave to this process."""
+    """Let workers prepare the items; return the items that they leave to this process."""
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
     if count < 2 or not _is_shared():
@@ -128,7 +128,7 @@ def _in_workers(
 
 
 def _missing(items: list[PreparationItem], context: cl.Context | cl.CommandQueue) -> list[PreparationItem]:
-    """Return the items from the first one on that is not stored: where that is so, a recipe is slow to run."""
+    """Return the items from the first one on that is not stored: the look-up of an item may run a slow recipe."""
     for number, one in enumerate(items):
         if not _is_stored(one, context):
             return items[number:]
@@ -138,10 +138,10 @@ def _missing(items: list[PreparationItem], context: cl.Context | cl.CommandQueue
 def _is_stored(one: PreparationItem, context: cl.Context | cl.CommandQueue) -> bool:
     try:
         return is_stored_for(one.kernel, context, one.values)
-    except Exception:  # it is said when it is prepared here
+    except Exception:  # the preparation in this process reports it
         return False
 
 
 def _is_shared() -> bool:
-    """Tell whether other processes see what this one stores, and the other way round."""
+    """Tell whether other processes see the entries that this process stores, and the reverse."""
     return all(layer.stores and not layer.off() for layer in (layers.generator(), layers.binary()))

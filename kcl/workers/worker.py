@@ -24,11 +24,11 @@ def main(descriptor: int) -> None:
     client.leave_starting()
     with suppress(EOFError, OSError), connection.Connection(descriptor) as socket:
         serve(socket)
-    os._exit(0)  # without the drivers' own farewell
+    os._exit(0)  # without the drivers' exit handlers
 
 
 def serve(socket: connection.Connection) -> None:
-    """Prepare what comes until an empty message; see that a helper completes the entries."""
+    """Prepare the kernels that come until an empty message; make sure that a helper completes the entries."""
     from kcl.inspect import report
 
     setup = Setup(*socket.recv())

@@ -2,7 +2,7 @@
 
 The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and
 deletes the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`).
-Nothing here is needed for a right answer: without a helper programs are built from source as ever.
+Correct results need none of this: without a helper programs are built from source as usual.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcl.drivers.pocl.jobs import JobQueue
 
 # a helper that was started takes a moment to hold its lock
 _START_SECONDS = 1.0
-_END_SECONDS = 2.0  # a helper that has nothing to do ends in a few hundredths; one that is stopped is left behind
+_END_SECONDS = 2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
 _IGNORED = frozenset(
     {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
 )
@@ -32,7 +32,7 @@ _WORK = "from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
 
 
 class State:
-    """Whether a wait for a helper ended without a result, whether helpers are started, when each was, and queues."""
+    """The wait that ended without a result, whether helpers are started, the time of each start, and the queues."""
 
     def __init__(self) -> None:
         self.gave_up = False
@@ -45,12 +45,12 @@ _state = process.own(State)
 
 
 def request(folder: str, address: str, job: Entry) -> None:
-    """Ask for the binary of a program: write the job below the kcl folder, and see that a helper runs.
+    """Ask for the binary of a program: write the job below the kcl folder, and make sure that a helper runs.
 
-    `address` is the place of the entry in the binary store. `job` is the entry without its binary; beside what the
-    entry is to say its metadata names "platform", "device", "kernels", "options", "binaries" (the store's
+    `address` is the place of the entry in the binary store. `job` is the entry without its binary; its metadata
+    also names "platform", "device", "kernels", "options", "binaries" (the store's
     directory), "pocl_cache" (PoCL's cache directory or ``None``) and "build_options", the exact text handed to
-    clBuildProgram. Raises what a store raises (`OSError`, `CacheFault`); thread-safe; about a millisecond.
+    clBuildProgram. Raises a store's errors (`OSError`, `CacheFault`); thread-safe; about a millisecond.
     """
     queue = _queue(folder)
     asked = {
@@ -64,7 +64,7 @@ def request(folder: str, address: str, job: Entry) -> None:
 
 
 def pending(folder: str, digest: str) -> bool:
-    """Tell whether a job of this key digest waits or is being worked on."""
+    """Tell whether a job of this key digest waits or a helper works on it."""
     return _queue(folder).state(digest) is not None
 
 
@@ -75,11 +75,11 @@ def recorded_seconds(folder: str, digest: str) -> float | None:
 
 
 def wait(folder: str, digest: str, seconds: float, what: str = "") -> bool:
-    """Wait until a job has gone; `False` when time is over, or at once where nobody will do it soon.
+    """Wait until a job has gone; return `False` when time is over, or at once where no helper will do it soon.
 
-    That is so where the last helper died of it, or none is alive and none can be started. A helper that is stopped or
-    does nothing is left behind (`kcl.cache.patience`). After a wait without a result this process waits for no helper.
-    A long wait is shown, and `what` names the job to people.
+    No helper will do it soon where the job killed the last helper, or none is alive and none can be started. A helper
+    that is stopped or idle is left behind (`kcl.cache.patience`). After a wait without a result this process waits for
+    no helper. A long wait is shown on the terminal; `what` names the job there.
     """
     queue, end, pause = _queue(folder), time.monotonic() + seconds, 0.005
     with Patience(what) as patience:
@@ -96,7 +96,7 @@ def wait(folder: str, digest: str, seconds: float, what: str = "") -> bool:
 
 
 def dismiss(folder: str) -> None:
-    """Let the helper that has nothing to do end, and wait for that: then nobody writes below the folder."""
+    """Let an idle helper end, and wait for its end: then no process writes below the folder."""
     queue, end = _queue(folder), time.monotonic() + _END_SECONDS
     if not queue.has_helper():
         return
@@ -109,9 +109,9 @@ def dismiss(folder: str) -> None:
 def idle(
     folder: str, seconds: float, progress: Callable[[int, int], object] | None = None, starts: bool = False
 ) -> bool:
-    """Wait until no job is pending; `False` when time is over, or where none of a second's age has a helper.
+    """Wait until no job is pending; return `False` when time is over, or where jobs of a second's age have no helper.
 
-    `progress` is called with the numbers of jobs that have gone since the call, and of all. With `starts` a
+    `progress` is called with two numbers: the jobs that have gone since the call, and all jobs. With `starts` a
     helper is started once where none lives: another process may have dismissed the last one.
     """
     queue = _queue(folder)
@@ -132,7 +132,7 @@ def idle(
 
 
 class _Progress:
-    """Tells how many jobs have gone, whenever that changes."""
+    """The count of finished jobs; each change of it is reported."""
 
     def __init__(self, queue: JobQueue, tell: Callable[[int, int], object] | None) -> None:
         self._queue = queue
@@ -141,7 +141,7 @@ class _Progress:
         self._left = -1
 
     def is_done(self) -> bool:
-        """Tell whether no job is pending, and how many there are to whom it concerns."""
+        """Tell whether no job is pending, and report the counts to the caller's `progress`."""
         if self._tell is None:
             return self._queue.is_empty()
         left = len(self._queue.jobs())
@@ -153,19 +153,19 @@ class _Progress:
 
 
 def start(folder: str) -> None:
-    """See that a helper works on the jobs below the kcl folder, if there are any."""
+    """Make sure that a helper works on the jobs below the kcl folder, if it has any."""
     queue = _queue(folder)
     if not queue.is_empty():
         _start(queue, folder)
 
 
 def leave_starting() -> None:
-    """Write jobs and start no helper in this process: its parent does, as soon as the processors are free."""
+    """Write jobs and start no helper in this process: its parent starts one as soon as the processors are free."""
     _state().starts = False
 
 
 def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the drivers read and that may change what they make."""
+    """Return the variables that the drivers read and that may change their results."""
     return {
         name: value
         for name, value in sorted(environment.items())
@@ -174,7 +174,7 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _signs(queue: JobQueue, digest: str, folder: str) -> Signs | None:
-    """Return the signs of the helper, those of a process at work where one was just started; None where none lives."""
+    """Return the helper's signs of life; a just started one counts as working; None where no helper lives."""
     if queue.has_helper():
         return signs_of(str(queue.holder()))
     if queue.age(digest) > _START_SECONDS:
@@ -197,7 +197,7 @@ def _queue(folder: str) -> JobQueue:
 
 
 def _start(queue: JobQueue, folder: str) -> None:
-    """Start a helper unless one is alive; once in a second, since a new one needs a moment to hold its lock."""
+    """Start a helper unless one is alive; at most once a second, since a new one needs a moment to hold its lock."""
     if not _state().starts or _started_lately(queue) or queue.has_helper():
         return
     _state().last_starts[queue.folder] = time.monotonic()
@@ -211,10 +211,10 @@ def _started_lately(queue: JobQueue) -> bool:
 
 
 def _command(folder: str) -> list[str] | None:
-    """Return the helper's command line; ``None`` where this interpreter cannot be started anew.
+    """Return the helper's command line; ``None`` where this interpreter cannot be started again.
 
-    The helper has this process's path behind that of the standard library and of kcl, and then what `site` adds: a
-    package that is installed to be edited may be found by a hook only.
+    The helper's path is that of the standard library and of kcl, then this process's path, then the additions of
+    `site`: a package that is installed in editable form may be found by a hook only.
     """
     name = os.path.basename(sys.executable or "").lower()
     if os.name != "posix" or not name.startswith(("python", "pypy")):
@@ -228,8 +228,8 @@ def _spawn(command: list[str]) -> None:
     import subprocess
 
     null = subprocess.DEVNULL
-    # The shell leaves the helper to init, so that the user's process never has a child it does not know. Where this
-    # process is init, as in a container, nobody else would reap the helper.
+    # The shell leaves the helper to init, so the user's process never has a child it does not know. Where this
+    # process is init, as in a container, no other process would reap the helper.
     is_init = os.getpid() == 1
     started = subprocess.Popen(
         command if is_init else ["/bin/sh", "-c", '"$0" "$@" &', *command],

@@ -1,9 +1,9 @@
 """A job to a complete entry: build in a private PoCL cache, add the specialised code, ask, prove, publish.
 
-What makes PoCL slow when it is asked for a binary is the generic function of every kernel, which it compiles unless
-its cache holds it. Here a stub stands in its place, and is cut out of the binary again. That is never trusted:
-the binary is loaded into an emptied cache before it is published, and where anything is unexpected the binary is
-made without stubs.
+PoCL is slow to give out a binary since it compiles the generic function of every kernel, unless its cache holds it.
+Here a stub stands in the place of that function, and is cut out of the binary again. The result is never trusted:
+the binary is loaded into an emptied cache before it is published. Where anything is unexpected the binary is made
+again without stubs.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from kcl.drivers.pocl.damage import BITCODE
 from kcl.drivers.pocl.private import WorkCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
 
-# what a job says to the helper only: paths and processes are in no entry
+# the facts in a job that only the helper reads: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(
     {"address", "binaries", "build_options", "directory", "environment", "pocl_cache", "process"}
 )
-_LAUNCH_SECONDS = 2.0  # until then the code of a launched kernel should be there
-_COMPILE_SECONDS = 20.0  # while the process lives and nothing at all is there yet
+_LAUNCH_SECONDS = 2.0  # after that the code of a launched kernel should be there
+_COMPILE_SECONDS = 20.0  # while the process lives and no code is there yet
 _SEED_SECONDS = 60.0
 
 
 class CompletionTask(NamedTuple):
-    """A job as read from the queue, and where its program lies in PoCL's caches once that is known."""
+    """A job as read from the queue, with the place of its program in PoCL's caches once that is known."""
 
     entry: Entry
     written: float
@@ -58,7 +58,7 @@ class CompletionTask(NamedTuple):
 
     @property
     def has_debug_information(self) -> bool:
-        """Whether the user asked for what names directories of the builder."""
+        """Whether the user asked for debug information, which names directories of the builder."""
         return any(option.startswith("-g") for option in self.options.split())
 
     @property
@@ -67,7 +67,7 @@ class CompletionTask(NamedTuple):
 
 
 class HopelessJob(Exception):
-    """A job that cannot be done here, whatever the way."""
+    """A job that cannot be done on this machine in any way."""
 
 
 class Workshop:
@@ -78,7 +78,7 @@ class Workshop:
         self._contexts: dict[str, cl.Context] = {}
 
     def is_ready(self, task: CompletionTask) -> bool:
-        """Tell whether the code of every launched kernel is there, or is no longer waited for."""
+        """Tell whether the code of every launched kernel is there, or its wait is over."""
         if task.user_cache is None or task.place is None:
             return True
         there = sizes_by_kernel(specialised_paths(task.user_cache, task.place))
@@ -86,21 +86,21 @@ class Workshop:
         process = task.entry.metadata.get("process")
         lives = isinstance(process, int) and _lives(process)
         if all(kernel in there for kernel in task.launched) or age < 0 or (process and not lives):
-            return True  # a process that has ended compiles nothing more
-        # Where there is not even bitcode the directory is not the one that the process's PoCL has.
+            return True  # a process that has ended compiles no more code
+        # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
         built = os.path.exists(f"{task.user_cache}/{task.place}/{BITCODE}")
         return age > (_COMPILE_SECONDS if lives and built and not there else _LAUNCH_SECONDS)
 
     def make(self, task: CompletionTask, short_cut: bool = True) -> CompletionTask | None:
-        """Publish the entry and return ``None``; or the task with its place if it should be tried again later.
+        """Publish the entry and return ``None``; or return the task with its place to be tried again later.
 
-        Raises whatever hinders it: the job is hopeless then.
+        Any error that it raises makes the job hopeless.
         """
         layer = layers.at(settings.BINARY, str(task.entry.metadata["binaries"]))
         before = _published(layer, task.entry)
         if before is not None and _holds_all(before, task):
             return None
-        if before is not None and task.place is None:  # whose bitcode need not be looked for, nor made again
+        if before is not None and task.place is None:  # its bitcode need not be looked for, nor made again
             task = task._replace(place=before.metadata.get("place"))
         context = self._context(task.entry)
         with _with_its_headers(task):
@@ -119,7 +119,7 @@ class Workshop:
     def _make(
         self, context: cl.Context, task: CompletionTask, before: Entry | None, short_cut: bool
     ) -> CompletionTask | tuple[bytes, str, dict[str, bytes]]:
-        """Return the proven binary, its place and the specialised code in it, or the task if it is too early."""
+        """Return the proven binary, its place and its specialised code, or the task if it is too early."""
         try:
             program = self._build(context, task, short_cut)
             place = self._cache.used()
@@ -130,7 +130,7 @@ class Workshop:
             kernels = compiler.kernel_names(program)
             self._cache.plant(place, files)
             stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
-            blob: bytes = program.get_info(cl.program_info.BINARIES)[0]  # PoCL freezes it at the first time
+            blob: bytes = program.get_info(cl.program_info.BINARIES)[0]  # PoCL freezes it at the first query
             del program
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
@@ -170,7 +170,7 @@ class Workshop:
         return _built(cl.Program(cl._cl._Program(context, source)), task)
 
     def _files(self, task: CompletionTask, place: str, before: Entry | None) -> dict[str, bytes]:
-        """Return the specialised code: what the user's PoCL made, and what an earlier entry holds."""
+        """Return the specialised code: the files of the user's PoCL, and those in an earlier entry."""
         files = {} if before is None else _code_in(before, place)
         if task.user_cache is not None:
             files.update(specialised_files(task.user_cache, place))
@@ -181,7 +181,7 @@ class Workshop:
         return [self._cache.path] if task.user_cache is None else [self._cache.path, task.user_cache]
 
     def _without_traces(self, task: CompletionTask, blob: bytes, short_cut: bool) -> bytes:
-        """Return a binary that does not say where it was built; raises ValueError where a user's bitcode still does."""
+        """Return a binary without the place of its build; raises ValueError where a user's bitcode still names it."""
         blob = traces.overwritten(blob, self._directories(task))
         if short_cut and not task.has_debug_information and traces.are_left(blob):
             raise ValueError("the binary names an unknown directory")
@@ -203,7 +203,7 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
 
 @contextmanager
 def _with_its_headers(task: CompletionTask) -> Iterator[None]:
-    """Make sure that the program's headers are those of its key, before and after the block that builds it."""
+    """Make sure that the program's headers match its key, before and after the block that builds it."""
     source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
     found = options.parsed(task.options, beside, quotes_stay=True)
@@ -227,7 +227,7 @@ def _check_headers(task: CompletionTask, source: str, found: options.BuildOption
 
 
 def _published(layer: Layer, entry: Entry) -> Entry | None:
-    """Return the entry that is there already, if it is one of the same key with a binary."""
+    """Return the published entry, if it has the same key and a binary."""
     try:
         found = layer.read(str(entry.metadata["address"]))
     except DamagedEntry:
@@ -248,7 +248,7 @@ def _holds_all(before: Entry, task: CompletionTask) -> bool:
 
 
 def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
-    """Return the specialised code in an entry's binary, if that is one of the same program."""
+    """Return the specialised code in an entry's binary, if the binary is of the same program."""
     try:
         container = poclbin.read(entry.parts["binary"])
     except ValueError:
@@ -259,12 +259,12 @@ def _code_in(entry: Entry, place: str) -> dict[str, bytes]:
 
 
 def _publish(layer: Layer, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]) -> None:
-    """Publish the complete entry of a job; raises the fault of a store."""
+    """Publish the complete entry of a job; raises the errors of a store."""
     sizes = sizes_by_kernel(files)
     kernels = job.metadata.get("launched") or job.metadata["kernels"]
     complete = all(kernel in sizes for kernel in kernels)
     if before is not None and before.metadata.get("complete") and not complete:
-        return  # never the reverse
+        return  # a complete entry is never replaced by a lesser one
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
     log = traces.without_directories(job.parts.get("build.log", b""))

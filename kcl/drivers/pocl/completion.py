@@ -1,8 +1,8 @@
 """Completing entries: when programs are handed to a helper, for drivers that are slow to give out a binary (PoCL).
 
-`KCL_PROMOTE` says when: `background` after their first launch, `exit` as the process ends, `off` never by itself;
-`flush` does it now, whatever the variable says. Entries that were found are looked at too: a driver that had to compile
-for a size of launch which the entry lacks made the hit a partial one, and the entry is completed the same way.
+`KCL_PROMOTE` sets the time: `background` after their first launch, `exit` as the process ends, `off` never by itself.
+`flush` does it now, whatever the variable says. Entries that were found are checked too: where the driver compiled for
+a launch size that the entry lacks, the hit was partial, and the entry is completed in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARTIAL = "partial hit"
 
 
 class LoadedProgram(NamedTuple):
-    """A program that was made of an entry: where that lies, what it holds, and the options as the driver got them."""
+    """A program made of an entry: the entry's address, its content, and the options as the driver got them."""
 
     address: str
     key: Key
@@ -43,16 +43,16 @@ Thing = TypeVar("Thing", Promise, LoadedProgram)
 
 
 class State:
-    """The programs that were launched and loaded, by address: each may be so in any number of contexts."""
+    """The programs that were launched and loaded, by address: any number of contexts may share one."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.promises: dict[str, Promise] = {}
-        self.requested: dict[str, Promise] = {}  # a helper has them; later launches may have had other sizes
+        self.requested: dict[str, Promise] = {}  # a helper has these jobs; later launches may have had other sizes
         self.loaded: dict[str, LoadedProgram] = {}
 
     def take(self) -> tuple[tuple[Promise, ...], tuple[Promise, ...], tuple[LoadedProgram, ...]]:
-        """Return what is promised, requested already, and loaded; what was promised is requested then."""
+        """Return the promised, the requested and the loaded entries; the promised ones become requested."""
         with self.lock:
             found = tuple(self.promises.values()), tuple(self.requested.values()), tuple(self.loaded.values())
             self.requested.update(self.promises)
@@ -60,7 +60,7 @@ class State:
         return found
 
     def at_exit(self) -> None:
-        """Hand over what is left."""
+        """Hand over the remaining entries."""
         if layers.binary().promote != "off":
             _hand_over(self)
 
@@ -71,7 +71,7 @@ _state = process.own(State)
 
 
 def launched(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a program that was launched: what the driver compiles for the launch will be there."""
+    """Take the jobs of a launched program: the driver will have compiled its code for the launch."""
     if layers.binary().promote == "background":
         _request(jobs)
         _keep(_state().requested, jobs)
@@ -80,13 +80,13 @@ def launched(jobs: tuple[Promise, ...]) -> None:
 
 
 def unseen(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a program of which it is not known when it is launched, for the end of the process."""
+    """Take the jobs of a program whose launches kcl does not see, for the end of the process."""
     if jobs:
         _keep(_state().promises, jobs)
 
 
 def loaded(address: str, entry: Entry, options: str) -> None:
-    """Remember a program that was made of an entry, to see at the end whether the entry held all that was needed."""
+    """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
     found = _loaded(address, entry, options)
     if found is not None and layers.binary().promote != "off":
         _keep(_state().loaded, (found,))
@@ -99,7 +99,7 @@ def _loaded(address: str, entry: Entry, options: str) -> LoadedProgram | None:
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
-    """Complete the entries of all programs that this process launched, and wait for it: `kcl.flush` has the words."""
+    """Complete the entries of all programs that this process launched, and wait for it; documented at `kcl.flush`."""
     state = _state()
     folder = option.folder("kcl")
     try:
@@ -108,7 +108,7 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
 
         with ProgressLine() as line:
             told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
-            if state.requested:  # what a helper has in work may lack the size of a later launch
+            if state.requested:  # a job in work may lack the size of a later launch
                 client.idle(folder, seconds, told)
             _hand_over(state)
             client.start(folder)
@@ -121,7 +121,7 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
 
 
 def start() -> None:
-    """See that a helper works on the jobs that other processes left, if there are any; raises nothing."""
+    """Make sure that a helper works on the jobs that other processes left, if any; raises nothing."""
     try:
         from kcl.drivers.pocl import client
 
@@ -131,7 +131,7 @@ def start() -> None:
 
 
 def promised() -> list[Entry]:
-    """Return the entries, without their binaries, that no helper was asked for yet."""
+    """Return the entries, without their binaries, that were not yet handed to a helper."""
     return [one.entry for one in list(_state().promises.values())]
 
 
@@ -159,7 +159,7 @@ def _request(jobs: tuple[Promise, ...]) -> None:
 
 
 def _completed(requested: tuple[Promise, ...]) -> tuple[LoadedProgram, ...]:
-    """Return the entries that a helper has completed since: it saw the sizes of the launches until then."""
+    """Return the entries that a helper has completed since: they cover the launch sizes until then."""
     found = []
     for job in requested:
         entry = layers.binary().look_up(job.address, job.entry.key).entry
@@ -170,7 +170,7 @@ def _completed(requested: tuple[Promise, ...]) -> tuple[LoadedProgram, ...]:
 
 
 def _partial(programs: tuple[LoadedProgram, ...], words: str) -> tuple[Promise, ...]:
-    """Return the jobs of programs for which the driver compiled what their entry lacks."""
+    """Return the jobs of programs for which the driver compiled code that their entry lacks."""
     if not programs or not caches.state("pocl").on:
         return ()
     cache = os.path.abspath(caches.directory_in_use("pocl"))
@@ -193,7 +193,7 @@ def _partial(programs: tuple[LoadedProgram, ...], words: str) -> tuple[Promise, 
 
 
 def _lacking(cache: str, program: LoadedProgram) -> list[str]:
-    """Name what PoCL has code for and the entry has none, also of kernels that the entry does not name."""
+    """Name the code that PoCL has and the entry lacks, also for kernels that the entry does not name."""
     from kcl.drivers.pocl import private
 
     there = private.sizes_by_kernel(private.specialised_paths(cache, program.place))
@@ -202,7 +202,7 @@ def _lacking(cache: str, program: LoadedProgram) -> list[str]:
 
 
 def _launch(kernel: str, size: str) -> str:
-    """Say which launches PoCL's code of a size is for, such as `64-1-1-goffs0-smallgrid`."""
+    """Name the launches that PoCL's code of a size serves, for example `64-1-1-goffs0-smallgrid`."""
     *axes, flags = f"{size}-".split("-", 3)
     while len(axes) > 1 and axes[-1] == "1":
         axes.pop()

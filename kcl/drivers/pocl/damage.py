@@ -1,4 +1,4 @@
-"""Damage in PoCL's own cache, for which PoCL does not look: a program that needs such a file ends the process.
+"""Damage in PoCL's own cache, which PoCL does not check: a program that needs a damaged file ends the process.
 
 PoCL keeps no digests, and two builds of one program differ in their bytes. So a file is judged by its form: a library
 is an ELF file with its section table inside it, bitcode is a chain of blocks that ends with the file (LLVM's bitstream
@@ -24,14 +24,14 @@ _NEEDED = {8, 23}  # the numbers of the blocks for the module and for its names;
 
 
 class DamagedFile(NamedTuple):
-    """A file of PoCL's, and what is wrong with it."""
+    """A file of PoCL's cache, with the description of its damage."""
 
     path: str
     reason: str
 
 
 def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
-    """Yield the damaged files below folders of PoCL's cache, as `kcl.caches.files` names them; others' are left out."""
+    """Yield the damaged files below folders of PoCL's cache, as `kcl.caches.files` names them; skip others' files."""
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
             for name in [*names, *folders_in]:
@@ -42,7 +42,7 @@ def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
 
 
 def library_fault(content: bytes) -> str:
-    """Say what is wrong with a shared library; empty where it has all its bytes, and where this system has others."""
+    """Describe the damage of a shared library; empty where it has all its bytes, and on systems without ELF."""
     if not content:
         return "it is empty"
     if sys.platform != "linux":
@@ -56,7 +56,7 @@ def library_fault(content: bytes) -> str:
 
 
 def bitcode_fault(content: bytes) -> str:
-    """Say what is wrong with LLVM bitcode; empty where its blocks end where it ends."""
+    """Describe the damage of LLVM bitcode; empty where its blocks end where the file ends."""
     if not content:
         return "it is empty"
     if content[:4] != b"BC\xc0\xde" or len(content) % 4:
@@ -73,7 +73,7 @@ def bitcode_fault(content: bytes) -> str:
 
 
 def _fault(path: str) -> str:
-    """Say what is wrong with a file; empty where it is whole, and for one that went meanwhile or may not be read."""
+    """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
     try:
         descriptor = os.open(path, trust.READ)
     except (FileNotFoundError, PermissionError):

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
 
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
-# How long a process waits for an entry that a helper is still completing, before it builds the program itself: for one
-# entry, and in all for as long as it took to build those that it waited for, and a second. Where only a hit will do,
-# waiting is all that is left.
+# How long a process waits for an entry that a helper is still completing, before it builds the program itself: the
+# limit for one entry, and the limit for all, which is the build time of the entries waited for, plus a second. Where
+# only a hit will do, the process can only wait.
 _PATIENCE = 2.0
 _GRACE = 1.0
 _STRICT_PATIENCE = 60.0
@@ -41,16 +41,16 @@ class State:
         self.found: frozenset[str] | None = None
 
     def on_change(self) -> None:
-        """Forget the jobs: they lie elsewhere now."""
+        """Forget the jobs: their place has changed."""
         self.found = None
 
     def waits(self, digest: str) -> bool:
         """Tell whether a job of this key digest waited as the process began to look up.
 
-        An earlier run then launched what the entry lacks. Most runs find no job, and ask no queue.
+        An earlier run then launched code that the entry lacks. Most runs find no job, and ask no queue.
         """
         if self.found is None:
-            self.found = frozenset()  # where the folder cannot be read, there is no job
+            self.found = frozenset()  # a folder that cannot be read holds no job
             with suppress(OSError):
                 jobs = Path(option.folder("kcl"), places.PENDING).glob("*/*/*")
                 self.found = frozenset([job.name for job in jobs])
@@ -67,24 +67,24 @@ class Pocl(Driver):
     is_silent = True
 
     def added_options(self) -> str:
-        """Return what `POCL_EXTRA_BUILD_FLAGS` adds."""
+        """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
         return dict(caches.code_variables()).get(_EXTRA, "")
 
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
-        """Return what the helper needs: the store, the options, and PoCL's own cache."""
+        """Return the facts that the helper needs: the store, the options, and PoCL's own cache."""
         folder = os.path.abspath(caches.directory_in_use("pocl")) if caches.state("pocl").on else None
         return {"binaries": layers.binary().place, "build_options": slot.options.text, "pocl_cache": folder}
 
     def completed(self, _program: cl.Program, _slot: ProgramSlot, _entry: Entry) -> Entry | None:
-        """Return nothing: the helper asks for the binary."""
+        """Return None: the helper asks for the binary."""
         return None
 
     def memory(self, binary_bytes: int) -> int:
-        """Return what a program takes: PoCL keeps the binary, and what it made of it; a small one has 48 kB."""
+        """Return the bytes of a program: PoCL keeps the binary and its results of it; a small binary has 48 kB."""
         return (96 << 10) + 2 * (binary_bytes or 48 << 10)
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
-        """Hand the entries to the helper, when `KCL_PROMOTE` says."""
+        """Hand the entries to the helper, at the time that `KCL_PROMOTE` sets."""
         completion.launched(promises)
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
@@ -92,15 +92,15 @@ class Pocl(Driver):
         completion.unseen(promises)
 
     def loading(self, entry: Entry) -> None:
-        """Replace what PoCL's own cache has instead of the files in the binary."""
+        """Replace the files of PoCL's own cache that differ from those in the binary."""
         repair(entry)
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
-        """Remember the entry, to see at the end whether it held all that was needed."""
+        """Remember the entry, to check at the end whether it lacked any code."""
         completion.loaded(slot.address, entry, slot.options.text)
 
     def awaited(self, slot: ProgramSlot, kernel: str, is_there: bool = False) -> bool:
-        """Wait for the helper that completes the entry; False where there is none, or it takes too long."""
+        """Wait for the helper that completes the entry; return False where none does, or it takes too long."""
         state = _state()
         if is_there and not state.waits(slot.key.digest):
             return False
@@ -127,7 +127,7 @@ class Pocl(Driver):
             from kcl.drivers.pocl.prebuild import Prebuilder
 
             if not caches.state("pocl").on:
-                # PoCL removes the files of a program then as it is released, those of its like with them.
+                # PoCL then removes the files of a program as it is released, with those of equal programs.
                 layer.ahead = False
                 return None
             holder.ahead = Prebuilder(layer, holder.context, slots[0], _state().waits)

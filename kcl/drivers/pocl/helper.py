@@ -1,7 +1,7 @@
 """The helper process: ``python -m kcl.drivers.pocl.helper <kcl folder>`` works on the folder's jobs and ends by itself.
 
-One helper lives per folder and node. It has a PoCL cache of its own, and reads the user's. Whatever goes wrong, it says
-nothing: a job that fails is dropped, and the user's programs are built from source as ever.
+One helper lives per folder and node. It has a PoCL cache of its own, and reads the user's. It reports no fault: a job
+that fails is dropped, and the user's programs are built from source as usual.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5
 STARTS_OVER = 20
 _PAUSE = 0.02
-# Behind the user's work, but not so far that the next run waits for a machine to become idle.
+# The helper runs after the user's work, but not so late that the next run waits for a machine to become idle.
 _NICENESS = 5
 
 
@@ -47,10 +47,10 @@ class Helper:
         self._work = os.path.join(queue.folder, places.HELPER_WORK + os.urandom(8).hex())
 
     def run(self) -> dict[str, str] | None:
-        """Work until nothing is left to do, and leave no trace.
+        """Work until no job is left, and leave no trace.
 
-        Returns the drivers' variables under which a new helper is to work, None where nothing is left: drivers read
-        them once, and a job that was written while this one still held the lock relies on it.
+        Returns the drivers' variables under which a new helper is to work, None where no job is left. Drivers read
+        their variables once, and a job that was written while this helper still held the lock relies on it.
         """
         self._lock = self._queue.lock()
         if self._lock is None:
@@ -59,7 +59,7 @@ class Helper:
             workshop = self._open()
             self._take_up()
             self._work_on(workshop)
-        finally:  # who sees the lock released may remove the cache
+        finally:  # a process that sees the lock released may remove the cache
             if self._is_at_home():
                 growth.write(self._folder)
                 self._queue.dismiss(False)
@@ -71,16 +71,16 @@ class Helper:
         return self._variables if time.time() < self._until and self._listed() else None
 
     def _open(self) -> Workshop:
-        """Start OpenCL with a private PoCL cache; sweep what killed helpers left."""
+        """Start OpenCL with a private PoCL cache; remove the leftovers of killed helpers."""
         self._queue.dismiss(False)
         os.mkdir(self._work, 0o700)
-        # The drivers read C's environment, at the first question for platforms.
+        # The drivers read C's environment, at the first query for platforms.
         os.putenv("POCL_CACHE_DIR", self._work)
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
         for name in ("POCL_DEBUG", "POCL_TRACING", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES"):
             os.unsetenv(name)
-        # pyopencl takes long to import: who waits for a helper looks at the lock meanwhile.
+        # pyopencl takes long to import: a process that waits for a helper looks at the lock during it.
         import pyopencl as cl
 
         from kcl.drivers.pocl.complete import Workshop
@@ -97,7 +97,7 @@ class Helper:
         self._queue.sweep()
 
     def _take_up(self) -> None:
-        """What the last helper was working on when it died is tried once more, without short cuts, then given up."""
+        """Try the last helper's job, at which it died, once more without short cuts, then give it up."""
         for job in self._queue.jobs():
             with suppress(OSError):
                 if job.state == TRYING:
@@ -106,7 +106,7 @@ class Helper:
                     self._queue.drop(job)
 
     def _is_at_home(self) -> bool:
-        """Tell whether lock and directory are still ours: the whole cache can be removed, and made anew, any time."""
+        """Tell whether this helper still has its lock and directory: the cache may be removed and made again."""
         return self._lock is not None and self._queue.is_locked_by(self._lock) and os.path.isdir(self._work)
 
     def _listed(self) -> list[Job]:
@@ -133,7 +133,7 @@ class Helper:
         return any(self._try(workshop, job) for job in listed)
 
     def _try(self, workshop: Workshop, job: Job) -> bool:
-        """Do a job if it can be done now; tell whether there was something to do."""
+        """Do a job if it can be done now; tell whether there was work to do."""
         task = self._task(job)
         if task is None or not workshop.is_ready(task):
             return False
@@ -144,7 +144,7 @@ class Helper:
         return True
 
     def _task(self, job: Job) -> CompletionTask | None:
-        """Return a job's task; ``None`` for one that is gone, damaged, or of other variables than ours."""
+        """Return a job's task; ``None`` for one that is gone, damaged, or of other variables than this helper's."""
         known = self._tasks.get(job.digest)
         if known is not None and known.written == job.written:
             return known
@@ -171,12 +171,12 @@ class Helper:
         try:
             with spans.span("complete", str(task.entry.metadata.get("kernel", "")), settings.BINARY):
                 later = workshop.make(task, short_cut)
-        except SystemExit:  # asked to end: the next helper does it as if it were new
+        except SystemExit:  # asked to end: the next helper does the job as a new one
             self._queue.move(job, NEW)
             raise
         except Exception:
             if not self._is_at_home():
-                sys.exit()  # the job is another helper's
+                sys.exit()  # the job belongs to another helper
             later = None
         if later is None:
             self._queue.drop(job)
@@ -188,7 +188,7 @@ class Helper:
 def main(arguments: list[str]) -> None:
     """Work on the jobs of a kcl folder, then end this process.
 
-    Arguments: the folder, and optionally the time to end at and how often it may start over.
+    Arguments: the folder, and optionally the time to end at and the number of restarts that are left.
     """
     try:
         folder, until, lives, *_ = [*arguments, "", ""]
@@ -198,7 +198,7 @@ def main(arguments: list[str]) -> None:
             _start_over(len(arguments), variables, [folder, repr(end), str(int(lives or STARTS_OVER) - 1)])
     except BaseException:
         pass
-    os._exit(0)  # without the drivers' own farewell
+    os._exit(0)  # without the drivers' exit handlers
 
 
 def _run(folder: str, until: float) -> dict[str, str] | None:
@@ -211,7 +211,7 @@ def _run(folder: str, until: float) -> dict[str, str] | None:
 
 
 def _be_modest(until: float) -> None:
-    """Leave the processor to others, leave no core file, end when told, and at the latest when time is over."""
+    """Yield the processor to other processes, leave no core file, end when told, and at the latest at `until`."""
     os.nice(_NICENESS)
     with suppress(OSError), open("/proc/self/autogroup", "w") as stream:
         stream.write(str(_NICENESS))  # a session of its own would weigh as much as the user's whole session
@@ -225,7 +225,7 @@ def _be_modest(until: float) -> None:
 
 
 def _start_over(count: int, variables: dict[str, str], arguments: list[str]) -> None:
-    """Become a new helper under other variables of the drivers; there is no lock and no directory of ours now."""
+    """Become a new helper under other variables of the drivers; this one holds no lock and no directory now."""
     environment = settings.environment()
     for name in driver_variables(environment):
         del environment[name]

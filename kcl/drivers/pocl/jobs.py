@@ -5,7 +5,7 @@
     <folder>/pending/<node>/again/<digest>     the second and last try, without short cuts
     <folder>/pending/<node>/lock               held (flock) by the one helper of this node, whose process id it says
     <folder>/pending/<node>/work-*             that helper's own PoCL cache
-    <folder>/pending/<node>/dismissed          that helper ends as soon as no job waits, without waiting for others
+    <folder>/pending/<node>/dismissed          that helper ends as soon as no job waits, without waiting for more
 
 A job is an entry without its binary, written and verified as every entry is. It moves by renaming. Nodes that share
 a home directory have different devices, hence queues of their own.
@@ -36,7 +36,7 @@ LONGEST_AGE = 86400.0
 
 
 class Job(NamedTuple):
-    """A job as the queue lists it: not read yet."""
+    """A job as the queue lists it, before it is read."""
 
     digest: str
     state: str
@@ -51,7 +51,7 @@ class JobQueue:
         self._files = Directory(self.folder)
 
     def add(self, entry: Entry) -> None:
-        """Write a job; one of the same key that waits already is replaced. Raises what a store raises."""
+        """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
         self._files.put(f"{NEW}/{entry.key.digest}", entry.pack())
 
     def jobs(self) -> list[Job]:
@@ -65,7 +65,7 @@ class JobQueue:
         return sorted(found, key=lambda job: job.written)
 
     def read(self, job: Job) -> Entry | None:
-        """Return what a job asks for; ``None`` if it is gone or damaged, and then it is dropped."""
+        """Return the entry in a job; ``None`` if it is gone or damaged, and then it is dropped."""
         try:
             blob = self._files.get(f"{job.state}/{job.digest}")
             return None if blob is None else entry_at(f"{job.state}/{job.digest}", blob)
@@ -74,7 +74,7 @@ class JobQueue:
             return None
 
     def find(self, digest: str) -> Entry | None:
-        """Return what the job of a digest asks for; ``None`` if it is gone or damaged."""
+        """Return the entry in the job of a digest; ``None`` if it is gone or damaged."""
         jobs = (self.read(Job(digest, state, 0.0)) for state in STATES)
         return next((job for job in jobs if job is not None), None)
 
@@ -92,21 +92,21 @@ class JobQueue:
 
     def state(self, digest: str) -> str | None:
         """Return the state of a job, ``None`` if there is none."""
-        for _ in range(2):  # a job can be put back while we look: a second look does not miss it too
+        for _ in range(2):  # a job can be put back during the first look: the second one finds it
             for state in STATES:
                 if os.path.lexists(f"{self.folder}/{state}/{digest}"):
                     return state
         return None
 
     def age(self, digest: str) -> float:
-        """Return for how many seconds a job has been there; 0 if it is gone."""
+        """Return the age of a job in seconds; 0 if it is gone."""
         for state in STATES:
             with suppress(OSError):
                 return time.time() - os.stat(f"{self.folder}/{state}/{digest}").st_mtime
         return 0.0
 
     def sweep(self) -> None:
-        """Remove what nobody looks after any more: queues of nodes that are gone, locks of leaders that were killed."""
+        """Remove abandoned files: queues of nodes that are gone, locks of leaders that were killed."""
         limit = time.time() - LONGEST_AGE
         pending = os.path.dirname(self.folder)
         with suppress(OSError):
@@ -125,13 +125,13 @@ class JobQueue:
     def lock(self) -> int | None:
         """Become the helper of this queue; return the descriptor that holds the lock, ``None`` if there is one.
 
-        Those who ask whether a helper is alive hold the lock for an instant: a few tries pass them.
+        A process that asks whether a helper is alive holds the lock for an instant: a few tries pass it.
         """
         for _ in range(5):
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
                 if self.is_locked_by(descriptor):
-                    with suppress(OSError):  # no space: then it is not ended from outside, and ends by itself
+                    with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
                         os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
                     return descriptor
                 os.close(descriptor)
@@ -139,7 +139,7 @@ class JobQueue:
         return None
 
     def is_locked_by(self, descriptor: int) -> bool:
-        """Tell whether that descriptor's lock is the queue's: the folder may have been removed and made anew."""
+        """Tell whether that descriptor's lock is the queue's: the folder may have been removed and made again."""
         try:
             return os.path.samestat(os.fstat(descriptor), os.lstat(f"{self.folder}/lock"))
         except OSError:
@@ -156,13 +156,13 @@ class JobQueue:
         return False
 
     def dismiss(self, is_dismissed: bool = True) -> None:
-        """Ask the helper to end as soon as no job waits, or take that back."""
+        """Ask the helper to end as soon as no job waits, or withdraw that request."""
         path = f"{self.folder}/{places.DISMISSED}"
         with suppress(OSError):
             os.close(os.open(path, trust.LOCK, 0o600)) if is_dismissed else os.unlink(path)
 
     def is_dismissed(self) -> bool:
-        """Tell whether the helper is to end as soon as no job waits."""
+        """Tell whether the helper is asked to end as soon as no job waits."""
         return os.path.lexists(f"{self.folder}/{places.DISMISSED}")
 
     def holder(self) -> int | None:
@@ -197,7 +197,7 @@ def node() -> str:
 
 
 def _latest(path: str) -> float:
-    """Return when anything in a directory was last changed; what cannot be asked was changed just now."""
+    """Return the time of the last change in a directory; a file that cannot be asked counts as changed just now."""
     latest = 0.0
     for place, folders, files in os.walk(path):
         for name in (".", *folders, *files):

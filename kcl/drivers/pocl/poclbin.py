@@ -61,7 +61,7 @@ class Container(NamedTuple):
 
 
 def read(blob: bytes) -> Container:
-    """Return what a binary holds; raise `ValueError` for anything that is not exactly the grammar above."""
+    """Return the content of a binary; raise `ValueError` for anything that is not exactly the grammar above."""
     reader = _Reader(blob, 0, len(blob))
     header = reader.take(_HEADER.size)
     magic, _device, version, count, _flags, program = _HEADER.unpack(header)
@@ -103,7 +103,7 @@ def without(container: Container, paths: Iterable[str]) -> Container:
 
 
 class _Reader:
-    """A position in a part of the blob that nothing may be read beyond."""
+    """A position in a part of the blob; no read passes the end of the part."""
 
     __slots__ = ("blob", "end", "position")
 
@@ -173,7 +173,7 @@ def _kernel(reader: _Reader) -> ContainerKernel:
 
 
 def _describe(reader: _Reader, arguments_size: int) -> str:
-    """Read what stands between the sizes and the files of a kernel; return its name."""
+    """Read the fields between the sizes and the files of a kernel; return its name."""
     name = reader.name()
     if "/" in name:
         raise ValueError(f"not a kernel's name: {name!r}")

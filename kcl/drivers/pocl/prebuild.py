@@ -1,15 +1,15 @@
 """Programs made ahead: while one kernel is bound and launched, a second thread builds the programs of the next ones.
 
-They are those that the last run of the driver asked for after the same first program
+They are the programs that the last run of the driver asked for after the same first program
 (`kcl.drivers.pocl.program_order`).
-Each is made of an entry that is read and verified as in every look-up, and is taken only for the key that its entry
-holds: an order that is old or wrong costs time and memory only. Few are made at first, and more as they are taken. Who
-asks for a program reads the entries of the next ones too: the second thread does nothing but build, in the driver,
-since two threads that both run Python take turns, and wait for each other at every one.
+Each is made of an entry that is read and verified as in every look-up, and is taken only for the key in its entry. So
+an order that is old or wrong costs only time and memory. Few programs are made at first, and more as they are taken.
+The thread that asks for a program also reads the entries of the next programs: the second thread only builds, in the
+driver. Two threads that both run Python take turns, and wait for each other at every turn.
 
-The two threads share dictionaries, each change to which is one step of the interpreter, and no lock: a launch may come
-in between at any point, from a signal handler or a finaliser in the same thread. Whoever forks waits until the second
-thread is between two programs, as far as that takes less than a second, since a child would inherit the driver's locks.
+The two threads share dictionaries and no lock; each change to a dictionary is one step of the interpreter. So a signal
+handler or a finaliser in the same thread may launch at any point. A thread that forks waits for at most a second until
+the second thread is between two programs, since the child would inherit the driver's locks.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.layer import Layer
 
-WINDOW = 24  # programs at most are made that nobody has asked for yet
+WINDOW = 24  # programs at most are made that no thread has asked for yet
 FIRST = 4  # of them before it is seen that this run is like the last one
 BATCH = 16  # are made at once, so that the second thread need not begin too often
-BATCH_SECONDS = 0.02  # then no further one: the launch of a program that is ready waits meanwhile
-PASSED = 8  # places in the order that a run may be behind, and still ask for what was made
+BATCH_SECONDS = 0.02  # then the batch ends: the launch of a program that is ready waits during it
+PASSED = 8  # places in the order that a run may be behind, and still ask for a program that was made
 _PATIENCE = 5.0  # seconds, for a program that the second thread builds
 _FORK_SECONDS = 1.0
 
 
 class PrebuiltProgram:
-    """A program made of the binary of an entry, which one thread builds; where it `is_built` nothing is left to do."""
+    """A program made of the binary of an entry. One thread builds it; where it `is_built` the program is complete."""
 
     __slots__ = ("_claim", "_done", "entry", "is_built", "program")
 
@@ -60,7 +60,7 @@ class PrebuiltProgram:
         self._done.acquire()
 
     def complete(self, options: BuildOptions) -> None:
-        """Build it, unless another thread is to."""
+        """Build the program, unless another thread has claimed it."""
         if self._claim.acquire(blocking=False):
             try:
                 self.is_built = compiler.built_silently(self.program, options)
@@ -68,45 +68,45 @@ class PrebuiltProgram:
                 self._done.release()
 
     def is_usable(self) -> bool:
-        """Tell whether it is built, or left to the caller to be built; waits while the other thread builds it."""
+        """Tell whether the program is built or the caller is to build it; wait while the other thread builds it."""
         return self._claim.acquire(blocking=False) or (self._done.acquire(timeout=_PATIENCE) and self.is_built)
 
 
 class Prebuilder:
-    """What is made ahead for a context of one device, beginning with the first program that was asked for."""
+    """The programs made ahead for a context of one device, beginning with the first program that was asked for."""
 
     def __init__(self, layer: Layer, context: cl.Context, first: ProgramSlot, waits: Callable[[str], bool]) -> None:
         self.layer = layer
-        self._waits = waits  # tells by the digest whether a helper has yet to complete an entry: that is not made
+        self._waits = waits  # digest -> whether a helper still has to complete the entry: no program is made of it
         self._context = context
         self._device = first.device
         self._options = first.options
         self._process = os.getpid()
         self._order = program_order.of(first.address, first.options.text)
         self._places = {place: number for number, place in enumerate(self._order.read())}
-        self._wanted = dict.fromkeys(self._places)  # what is left of the order
+        self._wanted = dict.fromkeys(self._places)  # the rest of the order
         self._made: dict[str, PrebuiltProgram] = {}
         self._unbuilt: collections.deque[str] = collections.deque()
-        self._is_like = False  # whether this run has asked for what was made ahead
+        self._is_like = False  # whether this run has asked for a program that was made ahead
         self._strangers = 0  # programs asked for, one after the other, that the order does not have
-        # Nobody waits for these: whoever finds one taken leaves the work to who has it. The second thread gives back
-        # that of its work, which was taken for it.
+        # No thread waits for these locks: a thread that finds one taken leaves the work to its holder. The second
+        # thread gives back the lock of its work, which another thread took for it.
         self._filling = threading.Lock()
         self._building = threading.Lock()
 
     def take(self, slot: ProgramSlot) -> PrebuiltProgram | None:
-        """Return the program of `slot` if it was made, and see that the next ones are. Thread-safe."""
+        """Return the program of `slot` if it was made, and make sure that the next ones are made. Thread-safe."""
         if os.getpid() != self._process or slot.options.text != self._options.text:
-            return None  # the thread is the parent's; and all are built with the same options
+            return None  # the thread belongs to the parent; and all programs are built with the same options
         made = self._pop(slot.address)
         self._fill()
-        # Whoever looks up what was refused finds out why.
+        # A look-up of the refused entry finds the reason.
         return made if made is not None and made.entry.key == slot.key and made.is_usable() else None
 
     def _pop(self, place: str) -> PrebuiltProgram | None:
-        """Note that a program is asked for, and take it out; forget what was to come long before it."""
+        """Note that a program is asked for, and take it out; forget the programs that stand long before it."""
         self._order.note(place)
-        self._wanted.pop(place, None)  # first: what is not wanted any more is not put among what was made
+        self._wanted.pop(place, None)  # first: a program that is no longer wanted is not added to those that were made
         made = self._made.pop(place, None)
         self._is_like |= made is not None
         number = self._places.get(place)
@@ -128,7 +128,7 @@ class Prebuilder:
             self._wanted.pop(place, None)
 
     def _fill(self) -> None:
-        """Make the next programs, unless there are enough of them, or another thread is at it."""
+        """Make the next programs, unless enough are made or another thread makes them."""
         number, most = (BATCH, WINDOW) if self._is_like else (FIRST, FIRST)
         if self._wanted and len(self._made) + number <= most and self._filling.acquire(blocking=False):
             try:
@@ -142,23 +142,23 @@ class Prebuilder:
                 self._filling.release()
 
     def _make(self, place: str) -> None:
-        """Read and verify an entry and have a program made of it; where that fails a look-up will say why."""
+        """Read and verify an entry and have a program made of it; a later look-up says why that failed."""
         with suppress(Exception):
             entry = None if self._waits(digest_of(place)) else self.layer.read(place)
             if entry is not None:
                 repair(entry)
                 self._made[place] = PrebuiltProgram(entry, compiler.of_binaries(self._context, [self._device], [entry]))
                 self._unbuilt.append(place)
-        if self._wanted.pop(place, self) is self:  # asked for meanwhile, or not needed any more
+        if self._wanted.pop(place, self) is self:  # asked for in between, or not needed any more
             self._made.pop(place, None)
         if self._unbuilt and self._building.acquire(blocking=False):
             self._begin()
 
     def _begin(self) -> None:
-        # Whoever began it, the interpreter must not end before it: it would return from the driver into nothing.
+        # The interpreter must not end before the thread: the driver would return into an interpreter that is gone.
         try:
             threading.Thread(target=_work, args=(weakref.ref(self),), name="kcl-ahead", daemon=False).start()
-        except RuntimeError as error:  # there is no thread to be had, or the interpreter ends
+        except RuntimeError as error:  # no thread can be started, or the interpreter ends
             self.give_up(error)
 
     def give_up(self, error: Exception) -> None:
@@ -170,7 +170,7 @@ class Prebuilder:
         """Build a program, in the second thread; tell whether there may be more to be built."""
         if not self._unbuilt or not _goes_on():
             self._building.release()
-            # What came in between was left to this thread.
+            # This thread makes the programs that were asked for in between.
             return bool(self._unbuilt) and _goes_on() and self._building.acquire(blocking=False)
         with _Step():
             made = self._made.get(self._unbuilt.popleft())
@@ -180,7 +180,7 @@ class Prebuilder:
 
 
 def _work(found: weakref.ref[Prebuilder]) -> None:
-    """Build programs as long as there are some, and a context to build them for; after a fault never again."""
+    """Build programs as long as some are left and their context lives; build none after a fault."""
     try:
         while _step(found):
             pass
@@ -196,7 +196,7 @@ def _step(found: weakref.ref[Prebuilder]) -> bool:
         return ahead is not None and ahead.step()
     finally:
         with _Step():
-            ahead = None  # maybe the last that holds programs and context
+            ahead = None  # maybe the last reference to programs and context
 
 
 def _goes_on() -> bool:
@@ -204,14 +204,14 @@ def _goes_on() -> bool:
 
 
 class State:
-    """The lock of what the second thread does inside of the driver, which a thread that forks takes first."""
+    """The lock of the second thread's work inside the driver. A thread that forks takes it first."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.forks = threading.local()  # `held`: for each fork that a thread is about to do, whether it has the lock
 
     def before_fork(self) -> None:
-        """Wait until the second thread is between two programs, as far as that takes less than a second."""
+        """Wait for at most a second until the second thread is between two programs."""
         held = self._held()
         held.append(False)
         held[-1] = self.lock.acquire(timeout=_FORK_SECONDS)
@@ -223,7 +223,7 @@ class State:
             self.lock.release()
 
     def after_fork(self) -> None:
-        """Forget who holds the lock: another thread is not here."""
+        """Forget the holder of the lock: the other thread does not exist in the child."""
         self.lock = threading.Lock()
         self._held().clear()
 
@@ -236,7 +236,7 @@ _state = process.shared(State)
 
 
 class _Step:
-    """What the second thread does inside of the driver."""
+    """A step of the second thread inside the driver."""
 
     def __enter__(self) -> None:
         if not _state().lock.acquire(timeout=2 * _FORK_SECONDS):

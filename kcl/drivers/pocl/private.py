@@ -20,7 +20,7 @@ from kcl.base.settings import trust
 from kcl.drivers.pocl import stub
 from kcl.drivers.pocl.damage import BITCODE, library_fault
 
-GENERIC = "0-0-0"  # what PoCL calls code that fits every local size
+GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
 ACCESSED = "last_accessed"
 _SIZE_LIMIT = 256 << 20
 _SCAN_SHARE = 10  # a scan may take one part in ten of the time
@@ -35,7 +35,7 @@ class WorkCache:
         self._next_scan = 0.0
 
     def seed(self, user: str, since: float) -> None:
-        """Copy the bitcode of what the user's PoCL compiled since then: building from source is 20 times faster."""
+        """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
         started = time.monotonic()
         if started < self._next_scan:
             return
@@ -89,12 +89,12 @@ class WorkCache:
         return found
 
     def clear(self) -> None:
-        """Remove every program that was built; what was only seeded stays."""
+        """Remove every program that was built; the programs that were only seeded stay."""
         for place in self._built():
             self.forget(place)
 
     def wipe(self) -> None:
-        """Remove every program, what was seeded too."""
+        """Remove every program, the seeded ones too."""
         for letters in _folders(self.path, 2):
             shutil.rmtree(letters.path, ignore_errors=True)
 
@@ -115,7 +115,7 @@ def specialised_paths(user: str, place: str) -> list[str]:
 
 
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
-    """Return that code by its path: whole libraries, in regular files of mine that nobody else can write."""
+    """Return that code by its path: whole libraries, in regular files that only this user can write."""
     found = {}
     for path in specialised_paths(user, place):
         content = _read(f"{user}/{place}{path}")
@@ -125,7 +125,7 @@ def specialised_files(user: str, place: str) -> dict[str, bytes]:
 
 
 def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return for each kernel the names of the local sizes that there is code for."""
+    """Return for each kernel the names of the local sizes that have code."""
     found: dict[str, list[str]] = {}
     for path in sorted(paths):
         _, kernel, size, _ = path.split("/")
@@ -141,7 +141,7 @@ def _programs(cache: str) -> Iterator[str]:
 
 
 def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
-    """Yield the directories in a directory, links not followed; of a name's length where one is given."""
+    """Yield the directories in a directory, links not followed; only names of `length`, where one is given."""
     try:
         with os.scandir(path) as items:
             found = [item for item in items if length in (0, len(item.name)) and item.is_dir(follow_symlinks=False)]

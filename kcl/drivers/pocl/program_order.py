@@ -1,7 +1,7 @@
-"""Orders: which programs a driver asked for, one after the other, so that its next run can have them made ahead.
+"""Orders: the programs that a driver asked for, one after the other, so that its next run can have them made ahead.
 
 An order is remembered under the driver's name, the first program and the build options, as the addresses of the
-programs. A process that has read it writes a new one, with its journal, if it asked for a program that is not in it.
+programs. A process writes a new order, with its journal, if it asked for a program that is not in the order it read.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LONGEST = 2000  # programs
 
 
 class Order:
-    """What is asked for after one first program: what the last run says, and what this one asked for. Thread-safe."""
+    """The programs asked for after one first program, in the last run and in this process. Thread-safe."""
 
     def __init__(self, remembered: RunMemo) -> None:
         self._remembered = remembered
-        self._listed: list[str] | None = None  # None before it was read: then it is not written either
+        self._listed: list[str] | None = None  # None until it is read: until then it is not written either
         self._asked: dict[str, None] = {}
 
     def note(self, program: str) -> None:
@@ -31,13 +31,13 @@ class Order:
             self._asked[program] = None
 
     def read(self) -> list[str]:
-        """Return the addresses that the last run asked for; none where there is no order, or none of use."""
+        """Return the addresses that the last run asked for; none where the order is missing or of no use."""
         if self._listed is None:
             self._listed = _addresses(self._remembered.read().get("programs"))
         return self._listed
 
     def write(self) -> None:
-        """Write what was asked for, where the order that was read lacks some of it."""
+        """Write the order of this process, where the order that was read lacks a part of it."""
         asked = list(self._asked)
         if self._listed is not None and len(asked) > 1 and not set(asked).issubset(self._listed):
             self._remembered.write({"programs": asked})
@@ -45,7 +45,7 @@ class Order:
 
 
 def _addresses(listed: Any) -> list[str]:
-    """Return an order as one is written; of anything else nothing."""
+    """Return the addresses in a stored order; none for content of another form."""
     if type(listed) is not list or len(listed) > LONGEST:
         return []
     try:
@@ -63,7 +63,7 @@ class State:
         self.orders: dict[str, Order] = {}
 
     def after_fork(self) -> None:
-        """Leave to the parent what the parent asked for."""
+        """Leave the orders of the parent to the parent."""
         self.orders.clear()
 
     on_change = after_fork  # orders lie elsewhere now
@@ -75,7 +75,7 @@ _state = process.own(State)
 def of(first: str, options: str) -> Order:
     """Return the order that begins with the program at an address, built with these options."""
     key = Key([Part("driver", driver_name()), Part("first program", first), Part("build options", options)])
-    # No lock: a launch may come in between, from a signal handler or a finaliser in the same thread.
+    # No lock: a signal handler or a finaliser in the same thread may launch in between.
     orders = _state().orders
     order = orders.setdefault(key.digest, Order(RunMemo(places.ORDERS, key)))
     for oldest in list(orders)[:-KEPT]:

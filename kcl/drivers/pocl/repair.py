@@ -1,8 +1,8 @@
-"""Repair: before PoCL loads the binary of an entry, its own cache holds for the program what the entry holds.
+"""Repair: before PoCL loads the binary of an entry, the program's files in its own cache become those of the entry.
 
-PoCL checks none of its files, and where one is there the file in a binary is not used: a damaged one ends every process
-that loads the program. Its files are those that PoCL wrote, or would write for the binary if they were missing. So one
-with other bytes is replaced by the entry's, whose digest was verified, in one step. One that is missing PoCL writes.
+PoCL checks none of its files, and uses a file of its cache in place of the one in a binary: a damaged file ends every
+process that loads the program. PoCL wrote its files, or would write them for the binary if they were missing. So a file
+with other bytes is replaced by the entry's, whose digest was verified, in one step. PoCL writes a missing file itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class State:
-    """Where this process's PoCL has its cache: the driver reads the variables once."""
+    """The place of this process's PoCL cache: the driver reads the variables once."""
 
     def __init__(self) -> None:
         self.folder = os.path.abspath(caches.directory_in_use("pocl"))
@@ -31,12 +31,12 @@ _state = process.own(State)
 
 
 def repair(entry: Entry) -> None:
-    """Replace what PoCL's cache holds instead of the entry's files; raises nothing. Thread-safe."""
+    """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe."""
     folder, files = _compared(entry)
     if files:
         try:
             _replace(folder, files)
-        except OSError as error:  # what is wrong with it PoCL will say
+        except OSError as error:  # PoCL will report the fault
             events.logger().info("PoCL's cache cannot be repaired: %r", error)
 
 
@@ -46,7 +46,7 @@ def differing(entry: Entry) -> list[str]:
 
 
 def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
-    """Return the program's folder in PoCL's cache, and the entry's files in whose place others lie there."""
+    """Return the program's folder in PoCL's cache, and the entry's files that differ from those there."""
     try:
         container = poclbin.read(entry.parts["binary"])
     except ValueError:  # of another PoCL
@@ -57,7 +57,7 @@ def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
 
 
 def _holds(path: str, content: bytes) -> bool:
-    """Tell whether a file holds these bytes, or is not there."""
+    """Tell whether a file holds these bytes, or is missing."""
     try:
         descriptor = os.open(path, trust.READ)
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def _holds(path: str, content: bytes) -> bool:
 
 
 def _replace(folder: str, files: dict[str, bytes]) -> None:
-    """Put files into PoCL's cache where others lie; one that cannot be is removed with its program."""
+    """Put files into PoCL's cache in the place of others; a file that cannot be put is removed with its program."""
     try:
         for path, content in files.items():
             _publish(path, content)
@@ -91,7 +91,7 @@ def _publish(path: str, content: bytes) -> None:
     from kcl.cache.stores.directory import publish
 
     publish(path, content)
-    with suppress(OSError, AttributeError):  # root leaves it to the owner of the folder
+    with suppress(OSError, AttributeError):  # root gives the file to the owner of the folder
         owner = os.stat(os.path.dirname(path))
         if os.geteuid() == 0 and owner.st_uid:
             os.chown(path, owner.st_uid, owner.st_gid)

@@ -1,4 +1,4 @@
-"""The smallest shared library that has one symbol: what PoCL finds where it looks for a generic function.
+"""The smallest shared library with one symbol: PoCL finds it in the place of a generic function.
 
 PoCL opens the library and looks the symbol up when it is asked for a binary, but runs nothing of it. The layout is
 that of the System V gABI: header, program headers, symbol table, hash table, string table, dynamic section.
@@ -24,7 +24,7 @@ def symbol_of(kernel: str) -> str:
 
 
 def library(symbol: str) -> bytes:
-    """Return the bytes of a shared library for this machine that has `symbol`, and nothing to run behind it.
+    """Return the bytes of a shared library for this machine that has `symbol`, and no code behind it.
 
     Raises `ValueError` where the running program is not a 64-bit little-endian ELF file.
     """

@@ -1,9 +1,9 @@
-"""The directories that PoCL's bitcode and logs name, and how they are taken out.
+"""The directories in PoCL's bitcode and logs, and their removal.
 
 PoCL compiles a temporary file in its cache directory, ``<directory>/tempfile_<letters>.cl``. LLVM keeps this path in
 the string table of the bitcode, byte by byte, and in the record of the source's name, in characters of 7 or 8 bits that
-begin at any bit. The directory is overwritten by as many hyphens: no length and no offset changes, and nothing but
-messages and debuggers reads the name. Debug information (``-g``) names directories in more forms, and is left alone.
+begin at any bit. The directory is overwritten by as many hyphens: no length and no offset changes, and only messages
+and debuggers read the name. Debug information (``-g``) names directories in more forms, and is left alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _packed(text: bytes, width: int, shift: int) -> tuple[bytes, bytes]:
 
 
 def _places(blob: bytes | bytearray, value: bytes, mask: bytes) -> Iterator[int]:
-    """Yield where a packed text begins."""
+    """Yield the places at which a packed text begins."""
     inner = value[1:-1]  # whole bytes; the first and the last may be shared with others
     place = blob.find(inner, 1) - 1
     while place >= 0:

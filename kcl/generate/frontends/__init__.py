@@ -1,4 +1,4 @@
-"""Front ends: what turns a recipe's result into Code. Another front end is one more file and one more row."""
+"""Front ends: each turns a recipe's result into Code. Another front end is one more file and one more row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenArguments(NamedTuple):
-    """The arguments that a recipe's result leaves open, and those of them that decide all the others.
+    """The arguments that a recipe's result leaves open, with the open arguments that decide all the others.
 
     Made by a front end or of a row; ends in RecipeFacts.
 
@@ -30,7 +30,7 @@ class OpenArguments(NamedTuple):
 
 
 class Result(Protocol):
-    """A recipe's result in the hands of its front end."""
+    """A recipe's result, held by its front end."""
 
     @property
     def front_end(self) -> str:
@@ -42,7 +42,7 @@ class Result(Protocol):
 
     @property
     def volatile(self) -> str:
-        """Why the result must not be stored; empty where it may be."""
+        """The reason why the result must not be stored; empty where it may be."""
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
@@ -50,20 +50,20 @@ class Result(Protocol):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 over what decides the code beside the program key; asked where loopy has no part in it."""
+        """The SHA-256 over the inputs of the code beside the program key; asked where loopy has no part in the code."""
 
     @property
     def options(self) -> tuple[str, ...] | None:
-        """The build options as of this run; None where the code alone has them."""
+        """The build options as of this run; None where only the code has them."""
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
-        """Return what is left open, given the dtypes of the arguments of one call."""
+        """Return the open arguments, given the dtypes of the arguments of one call."""
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
-        """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
+        """Tell whether `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
 
     def identity(self) -> str | None:
-        """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
+        """Return the SHA-256 over all inputs of the generated code; None where it cannot be known."""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes."""
@@ -72,7 +72,7 @@ class Result(Protocol):
 class FrontEndRow(NamedTuple):
     """A front end: its name, the module whose objects recipes return to it (a package ends with a full stop), its file.
 
-    The file has a function `accept(result, recipe)`, which returns the result in the hands of the front end, or None.
+    The file has a function `accept(result, recipe)`, which returns the result held by the front end, or None.
     `uses_loopy` says whether loopy has a part in the code, and so in its key.
     """
 
@@ -89,13 +89,13 @@ TABLE = [
 
 
 def row_of(result: object) -> FrontEndRow | None:
-    """Return the row of the front end that knows what a recipe returned, None where none does."""
+    """Return the row of the front end that knows the result of a recipe, None where none does."""
     module = type(result).__module__
     return next((row for row in TABLE if module == row.returned or f"{module}.".startswith(row.returned)), None)
 
 
 def accept(result: object, recipe: str) -> Result:
-    """Hand `result` to the front end that knows it; raises RecipeError where none does."""
+    """Give `result` to the front end that knows it; raises RecipeError where none does."""
     row = row_of(result)
     accepted: Result | None = importlib.import_module(row.file).accept(result, recipe) if row is not None else None
     if accepted is None:
@@ -107,5 +107,5 @@ def accept(result: object, recipe: str) -> Result:
 
 
 def leave_out(result: object) -> str:
-    """Say what makes an executor of a unit, loopy's or that of a recorded one; empty for any other result."""
+    """Return advice against the executor of a unit, loopy's own or a recorded one; empty for any other result."""
     return "; leave `.executor(context)` out" if type(result).__name__.endswith("Executor") else ""

@@ -1,4 +1,4 @@
-"""Expressions of a Source: how shapes and sizes are written, and which of them pass.
+"""Expressions of a Source: the grammar of shapes and sizes, and the check of each expression.
 
 Each is one text of this form:
 
@@ -23,7 +23,7 @@ _ALLOWED = (ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Load, ast.Sub
 class Names(NamedTuple):
     """The names that an expression may use: of numbers and arrays, of images, and of tuples, the sizes of the launch.
 
-    `others` have a meaning elsewhere, and none in this expression.
+    `others` have a meaning elsewhere, but not in this expression.
     """
 
     values: tuple[str, ...]
@@ -38,7 +38,7 @@ def written(entry: str, what: str, given: Any) -> str:
         return _part(entry, what, given)
     parts = [_part(entry, what, part) for part in given]
     for part in parts:
-        # Each is an expression by itself: together "a), (b" would be something else.
+        # Each text must be an expression by itself: together "a), (b" would be another expression.
         if isinstance(parsed(entry, what, part).body, ast.Tuple):
             raise RecipeError(f"kcl.Source {entry!r}: {what} has the item {part!r}; write one size an item")
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -59,9 +59,9 @@ def _part(entry: str, what: str, given: Any) -> str:
 
 
 def check(entry: str, what: str, text: str, names: Names) -> None:
-    """Let arithmetic over declared names pass, and nothing that could be more."""
+    """Accept arithmetic over declared names; raise RecipeError for any other expression."""
     nodes = list(ast.walk(parsed(entry, what, text)))
-    # What stands before a bracket or a full stop is no value: it has names of its own.
+    # A name before a bracket or a full stop is no value: other names may stand there.
     heads: dict[ast.AST, Sequence[str]] = {node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)}
     heads |= {node.value: [*names.values, *names.images] for node in nodes if isinstance(node, ast.Attribute)}
     known = [*names.values, *names.tuples]
@@ -74,7 +74,7 @@ def check(entry: str, what: str, text: str, names: Names) -> None:
 
 
 def _undeclared(nodes: list[ast.AST], names: Names) -> str:
-    """Say which name is not declared, and which one may be meant; empty where all names are declared."""
+    """Describe the name that is not declared, and a similar one that is; empty where all names are declared."""
     usable = [*names.values, *names.images, *names.tuples]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     used = [node.id for node in nodes if isinstance(node, ast.Name) and node not in called]
@@ -99,7 +99,7 @@ def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> b
 
 
 def parsed(entry: str, what: str, text: str) -> ast.Expression:
-    """Return the tree of an expression; raises RecipeError for what is none."""
+    """Return the tree of an expression; raises RecipeError for a text that is no expression."""
     try:
         return ast.parse(text, mode="eval")
     except SyntaxError as error:

@@ -20,7 +20,7 @@ from kcl.record import observe
 if TYPE_CHECKING:
     import numpy as np
 
-# Device programs are also the functions that kernels call; what is launched stands in the invoker.
+# Device programs are also the functions that kernels call; the invoker names the launched ones.
 _LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
 _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 
@@ -36,7 +36,7 @@ def quiet() -> Iterator[None]:
 
 
 def accept(result: object, recipe: str) -> LoopyResult:
-    """Return a translation unit in the hands of its front end; raises RecipeError for anything else."""
+    """Return a translation unit held by its front end; raises RecipeError for any other object."""
     return LoopyResult(result, recipe)
 
 
@@ -62,13 +62,13 @@ class LoopyResult:
                 "choose one with TranslationUnit.with_entrypoints"
             )
         (self._entry,) = unit.entrypoints
-        # Only generating is asked of the executor, for which it needs no context, and none must be kept alive.
+        # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
 
     @property
     def volatile(self) -> str:
-        """Why the result must not be stored: options that make generating it do something beside."""
+        """The reason why the result must not be stored: options that give its generation further effects."""
         for name in ("edit_code", "write_wrapper"):
             if getattr(self._options, name):
                 return f"loopy option {name} is set: generating prints or asks, which a hit would not do"
@@ -76,7 +76,7 @@ class LoopyResult:
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
-        """Arguments that are given as one object array, and the parts that they are taken apart into."""
+        """Arguments that are given as one object array, and the parts into which they are split."""
         controller = self._executor.packing_controller
         if controller is None:
             return {}
@@ -89,7 +89,7 @@ class LoopyResult:
 
     @property
     def options(self) -> None:
-        """Nothing: the build options belong to the unit, and the code has them."""
+        """None: the build options belong to the unit, and the code has them."""
         return None
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
@@ -112,7 +112,7 @@ class LoopyResult:
         )
 
     def identity(self) -> str | None:
-        """Return the SHA-256 over everything that decides what is generated; None where it cannot be known."""
+        """Return the SHA-256 over all inputs of the generated code; None where it cannot be known."""
         from kcl.record.content import content_key
 
         return content_key(self._executor.t_unit)
@@ -159,12 +159,12 @@ class LoopyResult:
         )
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
-        """Tell whether `dtypes` says no more than what is inferred from its `needed` part."""
+        """Tell whether `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
         return inferred is not None and all(inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items())
 
     def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
-        """Name the open inputs without which the dtypes cannot be inferred; empty where it is not for them."""
+        """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
         from loopy import ArrayArg
 
         entry = self._executor.separated_entry_knl
@@ -234,7 +234,7 @@ def missing_arguments(kernel: str, missing: list[str]) -> Exception:
 
 
 def _edited(source: str, options: Any) -> str:
-    """Have the OpenCL C edited, as loopy's executor does where its options ask for that."""
+    """Let the user edit the OpenCL C, as loopy's executor does where its options ask for that."""
     if options.edit_code:
         from pytools import invoke_editor
 

@@ -1,4 +1,4 @@
-"""The OpenCL C front end: a Source says what its kernel takes and how it is launched.
+"""The OpenCL C front end: a Source declares the arguments of its kernel and the sizes of its launch.
 
 The invoker that is made from it behaves as loopy's does: numpy and device arrays in, outputs allocated where they
 are not given, sizes found from shapes, the same kinds of errors.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def accept(result: object, _recipe: str) -> SourceResult | None:
-    """Return a Source in the hands of its front end, None for anything else."""
+    """Return a Source held by its front end, None for any other object."""
     return SourceResult(result) if isinstance(result, Source) else None
 
 
 class SourceResult:
-    """A Source in the hands of its front end: every dtype is declared, so nothing is open."""
+    """A Source held by its front end: every dtype is declared, so no argument is open."""
 
     front_end = "opencl"
     volatile = ""
@@ -46,8 +46,8 @@ class SourceResult:
         return (*source.build_options, *(f"-I{directory}" for directory in source.include_dirs))
 
     def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
-        """Return that nothing is open."""
-        # Nor is an array needed to find the code: one that is missing is reported when the kernel is launched.
+        """Return that no argument is open."""
+        # No array is needed to find the code: a missing array is reported when the kernel is launched.
         return OpenArguments((), (), (), {})
 
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
@@ -55,12 +55,12 @@ class SourceResult:
         return True
 
     def identity(self) -> str:
-        """Return the SHA-256 over everything that was declared, and the source."""
+        """Return the SHA-256 over all declarations and the source."""
         return self._digest(self._source.include_dirs)
 
     @property
     def digest(self) -> str:
-        """The SHA-256 over the same but the include directories: the program key has what lies there."""
+        """The SHA-256 over the same without the include directories: the program key has their content."""
         return self._digest(())
 
     def _digest(self, include_dirs: tuple[str, ...]) -> str:
@@ -88,21 +88,21 @@ class SourceResult:
 
 
 def _fields(argument: Declaration) -> list[Any]:
-    """Return what was declared, with a dtype as its layout."""
+    """Return the fields of a declaration, with a dtype as its layout."""
     if isinstance(argument, (Image, Sampler)):
         return list(argument)
     return [*argument._replace(dtype=None), layout_of(dtype_of(argument))]
 
 
 def _known(argument: Declaration) -> Argument:
-    """Return what a call is told of an argument; it gives no local memory."""
+    """Return the facts about an argument that a call needs; a call gives no local memory."""
     if isinstance(argument, (Array, Scalar, Local)):
         required = isinstance(argument, Array) and argument.direction != "out"
         return Argument(argument.name, type(argument).__name__, str(dtype_of(argument).str), required)
     return Argument(argument.name, type(argument).__name__, argument.type if isinstance(argument, Image) else "", True)
 
 
-# numpy makes a structure of nearly everything: of one number, of other fields by their position, of 2.7 for an integer.
+# numpy makes a structure of nearly every value: of one number, of other fields in order, of 2.7 for an integer.
 _STRUCTURE = """
 def _kcl_whole(value, dtype):
     if dtype.names:
@@ -126,7 +126,7 @@ def _kcl_structure(name, value, dtype):
     raise TypeError(says % (name, len(dtype.names), ", ".join(dtype.names), dtype, *given)) from None
 """
 
-# Some drivers take local memory of no bytes, and the kernel then writes beside it.
+# Some drivers accept local memory of no bytes, and the kernel then writes beside it.
 _LOCAL = """
 def _kcl_local(name, text, size, itemsize):
     if isinstance(size, tuple) or size < 1:
@@ -257,7 +257,7 @@ def _write_image(write: _Writer, image: Image) -> None:
 
 
 def _write_memory(write: _Writer, name: str, words: str, direction: str, depth: int = 1) -> None:
-    """Refuse what OpenCL would take, and would then not be able to use."""
+    """Refuse memory that OpenCL would accept, and would then not be able to use."""
     write(f"if {name}.context != queue.context:", depth)
     write.refuse("ValueError", depth + 1, f"argument {name!r} is {words} of another context than the queue's")
     if direction != "in":
@@ -286,7 +286,7 @@ def _write_scalar(write: _Writer, scalar: Scalar, arrays: list[Array]) -> None:
         write(f"if isinstance({name}, _kcl_no_numbers):")
         write.refuse("TypeError", 2, f"argument {name!r} is a number of dtype {dtype}, not %r", name)
     if dtype.kind in "iu":
-        # Sizes are found from it, and small integers of numpy wrap around. Floats are refused, as by loopy's executor.
+        # Sizes are computed from it; small integers of numpy wrap around. Floats are refused, as by loopy's executor.
         write(f"{name} = _kcl_index({name})")
 
 
@@ -298,7 +298,7 @@ def _write_array(write: _Writer, array: Array, arrays: list[Array]) -> None:
         write(f"if {other} is None:")
         write.refuse("RuntimeError", 2, f"the shape of {name!r} follows from output {other!r}, which must be supplied")
     for other in [one.name for one in arrays[arrays.index(array) :] if one.name in mentioned]:
-        write(f"if isinstance({other}, _kcl_buffers):")  # arrays before this one have been made of theirs
+        write(f"if isinstance({other}, _kcl_buffers):")  # earlier arrays have been made of their buffers
         says = f"argument {other!r} is a %s, and the declaration of {name!r} needs its shape: "
         cure = "give a pyopencl.array.Array, or declare the size as a scalar"
         write.refuse("TypeError", 2, f"{says}{cure}", f"type({other}).__name__")
@@ -338,7 +338,7 @@ def _write_buffer(write: _Writer, array: Array) -> None:
 
 
 def _write_sizes(write: _Writer, source: Source) -> None:
-    """Find the sizes of the launch: those of the call, or else those that were declared."""
+    """Find the sizes of the launch: those of the call, or else the declared ones."""
     write("if global_size is None:")
     if source.global_size is None:
         write.refuse("TypeError", 2, "global_size is not declared: give it in the call, global_size=(...)")
@@ -355,7 +355,7 @@ def _write_sizes(write: _Writer, source: Source) -> None:
         unless = "" if name == "global_size" else f"{name} is not None and "
         write(f"if {unless}not isinstance({name}, tuple):")
         write(f"{name} = tuple({name}) if isinstance({name}, list) else ({name},)", 2)
-    write("if local_size is not None and 0 in local_size:")  # PoCL launches nothing, and says nothing
+    write("if local_size is not None and 0 in local_size:")  # PoCL launches nothing, and reports nothing
     write.refuse("ValueError", 2, "local_size is %s, and each axis of a group has 1 work-item or more", "local_size")
 
 
@@ -372,7 +372,7 @@ def _write_launch(write: _Writer, source: Source, arrays: list[Array]) -> None:
     write("raise", 3)
     says = f"kcl.Source {source.entry!r} declares {len(passed)} argument(s), but the kernel has %d"
     cure = "list an Array, Scalar, Local, Image or Sampler for each of its parameters, in their order"
-    # A stored invoker imports nothing of kcl: the kernels that kcl hands over bring kcl's error with them.
+    # A stored invoker imports no module of kcl: the kernels that kcl hands over carry kcl's error with them.
     write("_kcl_error = getattr(_kcl_kernels, '_kcl_error', TypeError)", 2)
     write(f'raise _kcl_error("{says}; {cure}" % _kcl_knl.num_args) from None', 2)
     write(
@@ -382,7 +382,7 @@ def _write_launch(write: _Writer, source: Source, arrays: list[Array]) -> None:
 
 
 def _passed(argument: Declaration) -> str:
-    """Write what is set as an argument of the kernel."""
+    """Write the expression that is set as an argument of the kernel."""
     name, dtype = argument.name, f"_kcl_dtype_{argument.name}"
     if isinstance(argument, Array):
         return f"{name}.base_data"

@@ -1,7 +1,7 @@
 """The parameters of a kernel as its text lists them, compared with the arguments that are declared.
 
-OpenCL compares sizes of scalars only. A list is read where it is plain text, and a type where it is a scalar type of
-OpenCL C: nothing is refused where a macro may stand for a list or a type.
+OpenCL compares only the sizes of scalars. A list is read where it is plain text, and a type where it is a scalar type
+of OpenCL C. An argument is not refused where a macro may stand for a list or a type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIRECTORY = re.compile(r"-I\s*(\S+)")
 _SPACES = ("global", "constant", "local", "private")
 _QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
 _SIGNS = ("signed", "unsigned")
-# Words of a type but for its sign, sorted, with the dtype. OpenCL C says the sizes; that of a size_t is the device's.
+# The words of a type except its sign, sorted, with the dtype. OpenCL C sets the sizes; the device that of a size_t.
 _DTYPES = {
     "char": "int8",
     "uchar": "uint8",
@@ -43,7 +43,7 @@ _DTYPES = {
 
 
 class _Misfit(NamedTuple):
-    """An argument whose dtype cannot be its parameter's, which has a type of these words, and with it this dtype."""
+    """An argument whose dtype cannot be that of its parameter, with the words of the parameter's type and its dtype."""
 
     argument: Array | Scalar
     parameter: str
@@ -52,16 +52,16 @@ class _Misfit(NamedTuple):
 
 
 def refuse_unlike(source: Source) -> None:
-    """Raise RecipeError for arguments in another order than the parameters, or with a dtype that is not theirs."""
+    """Raise RecipeError for arguments in another order than the parameters, or with another dtype than theirs."""
     lists = _lists(source.code, source.entry)
     _refuse_order(source, lists)
     _refuse_dtype(source, lists)
 
 
 def undeclared(code: str, entry: str, declared: Iterable[str]) -> set[str]:
-    """Return the parameters of a kernel that no argument is declared for; none where as many are declared.
+    """Return the parameters of a kernel that have no declared argument; none where the numbers of both are equal.
 
-    Under another name each may stand in its place then.
+    Arguments of other names may then stand in their places.
     """
     known = list(declared)
     longer = [names for names in map(_names, _lists(code, entry)) if len(names) > len(known)]
@@ -81,7 +81,7 @@ def _names(parameters: Iterable[str]) -> list[str]:
 def _refuse_order(source: Source, lists: list[list[str]]) -> None:
     """Refuse arguments in another order than the parameters, by the names that both lists share.
 
-    Of several lists, between which the preprocessor chooses, those count that share the most names.
+    Where the preprocessor chooses between several lists, those with the most shared names count.
     """
     declared = [argument.name for argument in source.arguments]
     orders = [_names(parameters) for parameters in lists]
@@ -95,7 +95,7 @@ def _refuse_order(source: Source, lists: list[list[str]]) -> None:
 
 
 def _is_other_order(order: list[str], declared: list[str]) -> bool:
-    """Compare the order of the shared names, and their places where no argument lacks: the driver names the number."""
+    """Compare the order of the shared names, and their places where no argument lacks: the driver counts the places."""
     if len(order) == len(declared):
         return any(here != there and here in order for here, there in zip(declared, order, strict=True))
     return _shared(order, declared) != _shared(declared, order)
@@ -108,7 +108,7 @@ def _shared(names: list[str], others: list[str]) -> list[str]:
 def _refuse_dtype(source: Source, lists: list[list[str]]) -> None:
     """Refuse a dtype of another size than the parameter's, and a floating one for integers or the reverse.
 
-    Of several lists, between which the preprocessor chooses, one that fits is enough.
+    Where the preprocessor chooses between several lists, one that fits is enough.
     """
     misfits = [_misfit(source, parameters) for parameters in lists]
     first = misfits[0] if misfits else None
@@ -127,10 +127,10 @@ def _misfit(source: Source, parameters: list[str]) -> _Misfit | None:
         return None
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):
-            continue  # the dtype of local memory says how much of it there is, and no more
+            continue  # the dtype of local memory only sets its size
         words = _type_words(parameter, isinstance(argument, Array))
         dtype = _dtype_of_words(words)
-        is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of whatever it is
+        is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of any content
         if dtype is not None and not is_raw and _differs(dtype_of(argument), dtype):
             return _Misfit(argument, parameter, words, dtype)
     return None
@@ -159,12 +159,12 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
         return False
     if declared.itemsize != dtype.itemsize:
         return True
-    is_half = dtype.itemsize == 2  # whose bits are often kept as integers: few devices calculate with it
+    is_half = dtype.itemsize == 2  # its bits are often kept as integers: few devices calculate with it
     return not is_half and (declared.kind == "f") != (dtype.kind == "f")
 
 
 def _may_differ(source: Source, words: list[str]) -> bool:
-    """Tell whether a word of a type may stand for another one: a macro or a typedef defines it, or a header may."""
+    """Tell whether a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
     texts = _with_headers(source)
     options = " ".join(source.build_options)
     defines = [rf"#\s*define\s+{word}\b|\btypedef\b[^;]*\b{word}\s*;" for word in words]
@@ -174,10 +174,10 @@ def _may_differ(source: Source, words: list[str]) -> bool:
 
 
 def _with_headers(source: Source) -> list[str] | None:
-    """Return the text and those of the headers that it includes, without comments; None where one is not found."""
+    """Return the text and those of its headers, without comments; None where a header is not found."""
     folders = [*_DIRECTORY.findall(" ".join(source.build_options)), *source.include_dirs]
     texts, read = [_COMMENT.sub(" ", source.code)], set()
-    for text in texts:  # which grows
+    for text in texts:  # the loop appends to it
         for name in _INCLUDE.findall(text):
             paths = [os.path.join(folder, name) for folder in folders if name]
             path = next(filter(os.path.isfile, paths), None)

@@ -1,4 +1,4 @@
-"""Source: OpenCL C with what its kernel takes and how it is launched, as a recipe returns it."""
+"""Source: OpenCL C with the arguments of its kernel and the sizes of its launch, as a recipe returns it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ IMAGES = {
     "image3d_t": "IMAGE3D",
 }
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that OpenCL C has no type for
-# What a call gives for one launch, in place of what is declared.
+# The values that a call gives for one launch, in place of the declared ones.
 LAUNCH = ("global_size", "local_size", "global_offset")
-# Names that a call, or the invoker, uses for something else.
+# Names that have another meaning in a call or in the invoker.
 _GIVEN = frozenset(("self", "queue", "allocator", "wait_for", "out_host", *LAUNCH))
 _TAKEN = frozenset(
     (
@@ -224,7 +224,7 @@ class Source:
 
 
 def dtype_of(argument: Array | Scalar | Local) -> np.dtype[Any]:
-    """Return the dtype that was declared; raises as numpy does for what it does not know."""
+    """Return the declared dtype; raises numpy's error for one that numpy does not know."""
     import numpy as np
 
     dtype: np.dtype[Any] = np.dtype(argument.dtype)
@@ -279,7 +279,7 @@ def _check(source: Source) -> None:
 
 
 def _why_unusable(name: str) -> str:
-    """Say why an argument or a kernel cannot have a name; empty where it can. The text may have other names."""
+    """Return why an argument or a kernel cannot have a name; empty where it can. The text may have other names."""
     if keyword.iskeyword(name):
         return "is a keyword of Python"
     if not name.isidentifier():
@@ -326,7 +326,7 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
 
 
 def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:
-    """Refuse what is no arithmetic over numbers, arrays and images that are declared, and `tuples`."""
+    """Refuse all but arithmetic over numbers, declared arrays and images, and `tuples`."""
     values = tuple(argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar)))
     images = tuple(argument.name for argument in source.arguments if isinstance(argument, Image))
     declared = tuple(argument.name for argument in source.arguments)

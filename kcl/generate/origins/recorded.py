@@ -1,4 +1,4 @@
-"""What decides the code of a recipe that runs in every process: what it returned, and the record behind that.
+"""The inputs of the code of a recipe that runs in every process: its result, and the record behind that.
 
 The recipe runs once, at the first look-up. A recorded unit is keyed on its record, a unit of loopy's own on its
 content, a kcl.Source on its text and declarations.
@@ -32,11 +32,11 @@ _NOTHING = object()
 
 
 class RecordedOrigin:
-    """What a recipe returned, and the key of it. Whoever holds it sees to it that one thread at a time does."""
+    """The result of a recipe, and its key. The caller makes sure that one thread at a time uses it."""
 
     def __init__(self, task: RecipeCall | None) -> None:
         self.name = "" if task is None else task.name
-        self.remark = ""  # what the event of the next look-up says, if that hits
+        self.remark = ""  # the reason in the event of the next look-up, if that hits
         self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
         self._task = task
         self._value: Any = _NOTHING
@@ -47,7 +47,7 @@ class RecordedOrigin:
 
     @classmethod
     def of_record(cls, record: Record, entrypoint: str | None) -> RecordedOrigin:
-        """Return what decides the code of a unit that was recorded outside of recipes."""
+        """Return the origin of a unit that was recorded outside of recipes."""
         made = cls(None)
         made._value = unmade.new(record)
         made._entry = entrypoint
@@ -56,7 +56,7 @@ class RecordedOrigin:
 
     @classmethod
     def of_unit(cls, unit: Any, entrypoint: str) -> RecordedOrigin:
-        """Return what decides the code of a unit of loopy's own that a program launches."""
+        """Return the origin of a unit of loopy's own that a program launches."""
         made = cls(None)
         made._value = unit
         made._entry = None if unit.entrypoints == {entrypoint} else entrypoint
@@ -65,21 +65,21 @@ class RecordedOrigin:
 
     @property
     def front_ends(self) -> frozenset[str]:
-        """The front end of what the recipe returned; empty before it ran."""
+        """The front end of the recipe's result; empty before the recipe ran."""
         if self._value is _NOTHING:
             return frozenset()
         return frozenset({self._row.name})
 
     @property
     def _row(self) -> frontends.FrontEndRow:
-        """The row of the front end; a unit that was recorded is loopy's."""
+        """The row of the front end; a recorded unit has loopy's."""
         return frontends.row_of(self._value) or frontends.TABLE[0]
 
     directory = ""
 
     @property
     def recipe(self) -> str:
-        """File and name of the recipe; empty for a unit without one, and for OpenCL C of a file, which is edited."""
+        """The file and name of the recipe; empty for a unit without one, and for OpenCL C of a file that is edited."""
         path = None if self._row.uses_loopy else getattr(self._value, "path", None)
         if self._task is None or path:
             return ""
@@ -90,7 +90,7 @@ class RecordedOrigin:
         return NOTHING if self._task is None else self._task.declared
 
     def key(self) -> Key:
-        """Return the key of what the recipe returned; raises its own error, RecipeError, or UnknownInput."""
+        """Return the key of the recipe's result; raises the recipe's own error, RecipeError, or UnknownInput."""
         if self._key is None:
             if self._value is _NOTHING:
                 self._value = self._returned()
@@ -103,7 +103,7 @@ class RecordedOrigin:
         return self._key
 
     def _returned(self) -> Any:
-        """Run the recipe, its calls recorded."""
+        """Run the recipe, and record its calls."""
         assert self._task is not None
         from kcl.record import face  # noqa: F401  # no recipe's own time
 
@@ -116,10 +116,10 @@ class RecordedOrigin:
         carried = recorder.thread.carried - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
-        elif recorder.is_on():  # else loopy has worked within it
+        elif recorder.is_on():  # else loopy has run inside it
             self.own_seconds = seconds
         if type(value) is not unmade.RecordedUnit:
-            frontends.accept(unmade.real_of(value), self.name)  # an error that names what was returned
+            frontends.accept(unmade.real_of(value), self.name)  # an error that names the result
         return value
 
     def _parts(self) -> list[Part]:
@@ -141,11 +141,11 @@ class RecordedOrigin:
         return [*parts, Part("unit", content), Part("state", beside.state())]
 
     def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
-        """Return a base as it is: a recipe that runs reads for itself."""
+        """Return a base unchanged: a recipe that runs does its own reads."""
         return base
 
     def outcome(self) -> RecipeOutcome:
-        """Return the result in the hands of its front end; carries the record out, or runs a recipe unrecorded."""
+        """Return the result held by its front end; carry the record out, or run a recipe unrecorded."""
         if self._value is _NOTHING:
             assert self._task is not None
             with recorder.silent():
@@ -170,7 +170,7 @@ class RecordedOrigin:
         return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Generate code from the record or the result once more, for verification."""
+        """Generate code from the record or the result again, for verification."""
         return self.generate(dtypes)[0]
 
     def place(self) -> Evidence:
@@ -180,7 +180,7 @@ class RecordedOrigin:
         return description.place(unmade.record_of(self._value), self._value, self._task, self._key)
 
     def options(self) -> tuple[str, ...] | None:
-        """Return those that the recipe gave: no key holds the paths in them. loopy's are part of the code."""
+        """Return the recipe's options: no key holds the paths in them. loopy's options are part of the code."""
         return None if self._row.uses_loopy else self._accepted().options
 
 

@@ -1,4 +1,4 @@
-"""What decides the code of a pure recipe: its walked code, its parameters, and what it reads on a miss."""
+"""The inputs of the code of a pure recipe: its walked code, its parameters, and its reads on a miss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WalkedOrigin:
-    """A pure recipe with its parameters; its key is of the moment when it is first asked for."""
+    """A pure recipe with its parameters; the key holds its inputs as of the first query."""
 
     remark = ""
     recipe = ""
@@ -27,7 +27,7 @@ class WalkedOrigin:
 
     def __init__(self, task: RecipeCall) -> None:
         self.name = task.name
-        self.front_ends: frozenset[str] = frozenset()  # those that the recipe's code leads to
+        self.front_ends: frozenset[str] = frozenset()  # the front ends that the recipe's code leads to
         self.directory = ""  # of the recipe's module
         self._task = task
         self._reached: Reach | None = None
@@ -44,7 +44,7 @@ class WalkedOrigin:
         return Key((*found.parts, *more))
 
     def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
-        """Give everything that the recipe reads the content that it had at this Kernel's first look-up."""
+        """Give each read of the recipe the content that it had at this Kernel's first look-up."""
         if not base.reads:
             return base
         from kcl.record import manifest
@@ -66,21 +66,21 @@ class WalkedOrigin:
         return ran
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str, bool]:
-        """Generate code from what the recipe returned last."""
+        """Generate code from the last result of the recipe."""
         from kcl.generate import run
 
         assert self._outcome is not None
         return run.generate(self.name, self._task.declared, self._outcome.result, dtypes)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Run the recipe once more and generate its code."""
+        """Run the recipe again and generate its code."""
         from kcl.generate import run
 
         result = run.run(self._task, self._reached).result
         return run.generate(self.name, self._task.declared, result, dtypes)[0]
 
     def place(self) -> Evidence:
-        """Return where the recipe stands, and the texts of its code; slow."""
+        """Return the place of the recipe, and the texts of its code; slow."""
         from kcl.generate import run
 
         return run.place_of(self._reached)._replace(site=site_of(self._task.function))
@@ -90,7 +90,7 @@ class WalkedOrigin:
 
 
 def reached(task: RecipeCall) -> Reach:
-    """Find what decides a recipe's outcome, declarations included; raises UnknownInput where it cannot be known."""
+    """Find the inputs of a recipe's result, declarations included; raises UnknownInput where they cannot be known."""
     declared = task.declared
     if not declared.made:
         return reach(task.function, task.arguments)

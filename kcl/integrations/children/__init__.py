@@ -1,7 +1,7 @@
-"""What children of `kcl run` inherit: the integrations, through this folder at the head of PYTHONPATH.
+"""The inheritance of children of `kcl run`: the integrations, through this folder at the head of PYTHONPATH.
 
-Python imports `sitecustomize` from there as it starts. A child under another interpreter does nothing, and so does one
-that has no kcl, or that does not read PYTHONPATH.
+Python imports `sitecustomize` from there as it starts. A child does nothing under another interpreter, without kcl, or
+where it does not read PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def inherit() -> None:
-    """Have the children of this process install the integrations, too."""
+    """Let the children of this process install the integrations, too."""
     before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != FOLDER]
     interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"  # the children of another one do not inherit
     settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), settings.RUN: interpreter})

@@ -1,6 +1,6 @@
-"""What Python imports as it starts in a child of `kcl run`; the one that this hides runs afterwards.
+"""The module that Python imports as it starts in a child of `kcl run`; the hidden `sitecustomize` runs afterwards.
 
-It may be read by any interpreter: it is plain, and says nothing where it cannot do anything.
+Any interpreter may read this module: it is plain, and reports nothing where it cannot work.
 """
 
 import os
@@ -14,7 +14,7 @@ if os.environ.get("KCL_RUN") == sys.implementation.cache_tag + " " + sys.prefix:
 
         kcl.install()
     except Exception:
-        pass  # this child runs as it would have
-# Where there is none Python goes on as without; what is wrong with it Python says.
+        pass  # this child runs without kcl
+# Python goes on where no other module exists, and reports a fault of that module.
 del sys.modules["sitecustomize"]
 __import__("sitecustomize")
