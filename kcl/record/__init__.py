@@ -1,1 +1,1 @@
-"""What a program asks of loopy, recorded: the face of loopy, records and their digests, proofs, and making units."""
+"""A program's questions to loopy, recorded: the face of loopy, records and their digests, proofs, and making units."""

@@ -1,7 +1,7 @@
-"""What decides beside a record how loopy carries it out and generates code.
+"""The inputs beside a record that decide how loopy carries it out and generates code.
 
-The distributions that generate count by version and installed files. The state of loopy that a program may have changed
-counts as of the call.
+The distributions that generate code count by version and installed files. The state of loopy that a program may have
+changed counts as of the call.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kcl.cache.key import Part
 from kcl.record import texts
 from kcl.record.callables import distributions
 
-FORMAT = "2"  # of the generator key; the version and the files of kcl stand beside it
-_FOR_SOURCE = ("numpy", "pyopencl")  # what the invoker of a kcl.Source depends on
+FORMAT = "2"  # of the generator key; it stands beside the version and the files of kcl
+_FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a kcl.Source depends on
 
 
 class State:
-    """The parts that were found, and what is known of the structures: how many names there were, and the text."""
+    """The parts that were found, and the known structures: the number of their names, and their text."""
 
     def __init__(self) -> None:
         self.parts: dict[bool, tuple[Part, ...]] = {}
@@ -33,7 +33,7 @@ _state = process.own(State)
 
 
 def parts(with_loopy: bool) -> tuple[Part, ...]:
-    """Return the parts that stand in every key of the generator layer; memoised."""
+    """Return the parts that every key of the generator layer has; memoised."""
     known = _state().parts
     found = known.get(with_loopy)
     if found is None:
@@ -47,7 +47,7 @@ def own() -> list[Part]:
 
 
 def switches() -> list[Part]:
-    """Return what loopy itself reads from the environment while it generates."""
+    """Return the switches that loopy itself reads from the environment while it generates."""
     return [Part("argument checks", "skipped")] if settings.variable("_LOOPY_SKIP_ARG_CHECKS") else []
 
 
@@ -60,7 +60,7 @@ def _find(with_loopy: bool) -> list[Part]:
 
 
 def _generators() -> list[Part]:
-    """Return what generates: a part for each of the distributions that count alone, and one for the others."""
+    """Return the parts of the generators: one for each distribution that counts alone, and one for the others."""
     names = sorted(distributions.required("loopy").difference(distributions.GENERATORS))
     others = [(name, distributions.counted(name).split(" ")) for name in names]
     digest = hashlib.sha256(repr(others).encode()).hexdigest()
@@ -74,10 +74,10 @@ def _distribution(name: str) -> Part:
 
 
 def state() -> str:
-    """Return what a program changed in loopy and in the registry of structures, as of now; empty where nothing."""
+    """Return the program's changes in loopy and in the registry of structures, as of now; empty where it made none."""
     registered = _registered()
     loopy: Any = sys.modules.get("loopy")
-    if loopy is None or not hasattr(loopy, "untag_inames"):  # it is being imported
+    if loopy is None or not hasattr(loopy, "untag_inames"):  # a thread is importing it
         return registered
     return "; ".join(filter(None, (_default_target(loopy), _reductions(), registered)))
 
@@ -98,7 +98,7 @@ def _reductions() -> str:
 
 
 def _registered() -> str:
-    """Return the structures that a program registered with a name in C, which no dtype holds."""
+    """Return the structures that a program registered with a name in C that no dtype holds."""
     module: Any = sys.modules.get("pyopencl.compyte.dtypes")
     if module is None:
         return ""

@@ -1,7 +1,7 @@
-"""What becomes of each call that a program makes into loopy.
+"""The outcome of each call of a program into loopy.
 
-It is recorded, or carried out at once with loopy's own objects: where an argument has no exact text, loopy would run
-code of the user during the call, or the call answers a question.
+A call is recorded, or carried out at once with loopy's own objects. It is carried out at once where an argument has no
+exact text, where loopy would run code of the user during the call, or where the call answers a question.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from kcl.record import beside, recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
-_LAUNCHING = "kcl.integrations.units"  # has units of loopy's own launched by kcl; it lies above this room
+_LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
 
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Answer a call of `loopy.<name>`; it stands in the program two frames up."""
+    """Answer a call of `loopy.<name>`; the call stands in the program two frames up."""
     place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
         keywords = with_version(keywords, place.names)
@@ -32,7 +32,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
-    """Return the record of a call, None for one that is carried out at once."""
+    """Return the record of a call, None for a call that is carried out at once."""
     if name not in table.DEFERRED:
         return None
     try:
@@ -45,13 +45,13 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], p
 
 
 def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a call is one of loopy's own function that begins from texts or units."""
+    """Tell whether a call goes to one of loopy's own functions that begins from texts or units."""
     takes_unit = name in table.TRANSFORMATIONS
     return (not takes_unit or bool(arguments and unmade.is_unit(arguments[0]))) and not _is_replaced(name)
 
 
 def _is_replaced(name: str) -> bool:
-    """Tell whether the program put a function of its own in the place of loopy's."""
+    """Tell whether the program replaced loopy's function by its own."""
     loopy = sys.modules.get("loopy")
     function = None if loopy is None else vars(loopy).get(name)
     return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
@@ -67,7 +67,7 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 def _launched_by_kcl(name: str, made: Any) -> Any:
     """Return the result of a call that is not recorded.
 
-    With the generator layer off kcl launches a unit of loopy's own, so that its program goes through the binary layer.
+    With the generator layer off, kcl launches loopy's own unit, so that its program goes through the binary layer.
     """
     if name in table.DEFERRED and recorder.is_switched_off() and unmade.is_unit(made):
         importlib.import_module(_LAUNCHING).take(made)
@@ -102,7 +102,7 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 def _each(
     change: Callable[[Any], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Change what stands in arguments; those that hold themselves stay as they are."""
+    """Change the values in arguments; values that hold themselves stay as they are."""
     given = arguments, keywords
     try:
         changed: tuple[tuple[Any, ...], dict[str, Any]] = texts.mapped(given, change)

@@ -25,15 +25,15 @@ class LoopyWarningBase(UserWarning, metaclass=_Category):
 
 
 class LoopyWarning(LoopyWarningBase, metaclass=_Category):
-    """Something about a kernel that loopy warns of."""
+    """A problem of a kernel that loopy warns of."""
 
 
 class LoopyAdvisory(LoopyWarningBase, metaclass=_Category):
-    """Advice of loopy's about a kernel."""
+    """Advice of loopy about a kernel."""
 
 
 class DirectCallUncachedWarning(LoopyWarning, metaclass=_Category):
-    """A unit was called directly, which builds its program anew in loopy."""
+    """A program called a unit directly; loopy builds its OpenCL program again for the call."""
 
 
 WARNINGS: dict[str, type[Warning]] = {

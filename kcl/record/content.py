@@ -1,12 +1,12 @@
-"""The content key of a loopy TranslationUnit: a digest of everything in the unit that decides what is generated.
+"""The content key of a loopy TranslationUnit: a digest of everything in the unit that decides the generated code.
 
 loopy's own digest (`loopy.tools.LoopyKeyBuilder`) cannot serve. It names functions instead of reading their code, it
 leaves out preamble generators, manglers, fields of structures and attributes of targets, and it is memoised on objects
 that can change afterwards.
 
-Here a unit becomes a text of bytes. The classes that units consist of (`_MODULES`) have writers of their own. Any other
-object, a user's callable for example, is counted by the walk over the user's code (`kcl.record.callables.reach`),
-with its class and all that its code reaches. The grammar of the text:
+Here a unit becomes a text of bytes. The classes that units consist of (`_MODULES`) have their own writers. The walk
+over the user's code (`kcl.record.callables.reach`) counts any other object, a user's callable for example, with its
+class and all that its code reaches. The grammar of the text:
 
     value   = "N" | "T" | "F"                               None, True, False
             | "i" hexadecimal ";"                           int
@@ -50,9 +50,9 @@ from kcl.record.callables import values
 from kcl.record.callables.classes import HEAP, enum_type, is_remembered
 from kcl.record.callables.reach import reach
 
-_LONG = 512  # bytes; a longer text counts by its digest, so that the texts of nested values stay short
+_LONG = 512  # bytes; a longer text counts by its digest, which keeps the texts of nested values short
 
-# modules whose classes keep all they hold in `__dict__`; a subclass that is defined elsewhere is not known
+# modules with classes that keep all their content in `__dict__`; their subclasses in other modules are not known
 _MODULES = frozenset(
     {
         "loopy.kernel",
@@ -76,23 +76,23 @@ _MODULES = frozenset(
         "pytools.tag",
     }
 )
-# Attributes of LoopKernel in which loopy keeps what it has computed from the others, beside `is_remembered`.
+# Attributes of LoopKernel in which loopy keeps results computed from the others, beside `is_remembered`.
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
-# Attributes that hold a dictionary whose order does not count. loopy fills them in the order of sets, which follows the
-# hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
+# Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
+# the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
 _UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_increments", "inames"})
 _ISL = frozenset({"BasicMap", "BasicSet", "Map", "Set"})
 
 _first = operator.itemgetter(0)
-_BY_NAMES, _BY_CODE = 1, 2  # an object is ranked by the name of its class, or by what the walk over it alone finds
+_BY_NAMES, _BY_CODE = 1, 2  # an object is ranked by the name of its class, or by the walk over it alone
 
 
 def content_key(unit: Any) -> str | None:
-    """Return the SHA-256 over what decides the code of `unit`, in hex; None where that cannot be known.
+    """Return the SHA-256 over the content that decides the code of `unit`, in hex; None where it cannot be known.
 
-    The key also covers Python, the releases of loopy and of what loopy generates with, and the structures that are
-    registered with pyopencl. It is the same in every process. Each call reads the unit again: nothing is remembered
-    on the unit or about it.
+    The key also covers Python, the releases of loopy and of the packages that loopy generates with, and the structures
+    that are registered with pyopencl. It is the same in every process. Each call reads the unit again: kcl remembers
+    nothing on the unit or about it.
     """
     try:
         content, text = _written((unit, sorted(structures(), key=_first)))
@@ -104,18 +104,18 @@ def content_key(unit: Any) -> str | None:
 
 
 def _written(value: Any) -> tuple[Content, bytes]:
-    """Return the text of a value, and who has written it."""
+    """Return the writer of a value, and its text."""
     content = Content()
     try:
         return content, content.text(value)
-    except RecursionError:  # loopy generates from expressions that are nested more deeply than writers can call
+    except RecursionError:  # loopy generates from expressions that are nested too deeply for the calls of writers
         content = Content()
         content.prepare(value)
         return content, content.text(value)
 
 
 def _take(content: Any, beside: Any) -> None:
-    """Have the parameters that a unit is taken for; never called."""
+    """Stand for the parameters that a unit is taken for; never called."""
 
 
 # A function without a place: texts in a unit that name a path count as they are.
@@ -123,15 +123,15 @@ _NOWHERE = FunctionType(_take.__code__.replace(co_filename="<kcl>"), {})
 
 
 class Content:
-    """Writes the texts of values at one moment, and collects the objects that the walk has to count."""
+    """The writer of the texts of values at one moment; it collects the objects that the walk has to count."""
 
     def __init__(self) -> None:
         self.done: dict[int, bytes] = {}  # id of an object -> its text
-        self.again: dict[tuple[int, int], bytes] = {}  # the same for objects in which a strange one stands, by ranking
+        self.again: dict[tuple[int, int], bytes] = {}  # the same for objects that hold a strange object, by ranking
         self.alive: list[object] = []  # these objects keep their ids as long as they stand here
         self.strange: list[Any] = []  # in the order of their places in the text
         self.encounters = 0  # with strange objects
-        self.ranking = 0  # while an order is sought, strange objects have texts of their own
+        self.ranking = 0  # while an order is sought, strange objects have their own texts
 
     def text(self, value: Any) -> bytes:
         """Return the text of `value`; raise `UnknownInput` where its content cannot be known."""
@@ -178,7 +178,7 @@ class Content:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """List what a container or an object of a known class holds; cycles are not among them."""
+    """List the values that a container or an object of a known class holds; cycles are not among them."""
     kind = type(value)
     if isinstance(value, (tuple, list, frozenset, set)):
         return value if kind in _writers else ()
@@ -195,7 +195,7 @@ Writer = Callable[[Content, Any], bytes]
 def _keeping(write: Writer) -> Writer:
     """Shorten the text of an object and remember it until the end of the call.
 
-    An object in which a strange one stands refers to its first place wherever it is met again.
+    An object that holds a strange object refers to its first place wherever a writer meets it again.
     """
 
     def kept(content: Content, value: Any) -> bytes:
@@ -220,7 +220,7 @@ def _keeping(write: Writer) -> Writer:
 
 
 def _strange(content: Content, value: Any) -> bytes:
-    """Leave an object to the walk; where an order is sought, give the object a text of its own."""
+    """Leave an object to the walk; where an order is sought, give the object its own text."""
     content.encounters += 1
     if not content.ranking:
         content.strange.append(value)
@@ -262,7 +262,7 @@ def _dictionary(begin: bytes) -> Writer:
 
 
 def _unordered(content: Content, value: Any) -> bytes:
-    """Write a dictionary in the order of the texts of its keys; write anything else as it is."""
+    """Write a dictionary in the order of the texts of its keys; write any other value as it is."""
     begin = _TABLES.get(_writers[type(value)])
     if begin is None:
         return content.text(value)
@@ -274,7 +274,7 @@ def _unordered(content: Content, value: Any) -> bytes:
 
 
 def _is_found(kind: type) -> bool:
-    """Tell whether a class is the one of its name in its module."""
+    """Tell whether a module holds a class under the name of the class."""
     module = sys.modules.get(kind.__module__)
     return module is not None and module.__dict__.get(kind.__qualname__) is kind
 
@@ -290,7 +290,7 @@ def _enumeration(content: Content, value: Any) -> bytes:
 
 
 def _is_open(kind: type) -> bool:
-    """Tell whether instances of a class keep all they hold in `__dict__`."""
+    """Tell whether instances of a class keep all their content in `__dict__`."""
     return bool(kind.__dictoffset__) and all(
         base is object
         or (base.__flags__ & HEAP and not any(type(value) is MemberDescriptorType for value in base.__dict__.values()))
@@ -299,7 +299,7 @@ def _is_open(kind: type) -> bool:
 
 
 def _object(kind: type) -> Writer:
-    """Make the writer of the instances of a class; what they hold differs from one to another."""
+    """Make the writer of the instances of a class; the instances differ in their attributes."""
     plans: dict[tuple[str, ...], tuple[bytes, list[str], list[str]]] = {}
 
     def write(content: Content, value: Any) -> bytes:
@@ -316,7 +316,7 @@ def _object(kind: type) -> Writer:
 
 
 def _plan(kind: type, names: Iterable[str]) -> tuple[bytes, list[str], list[str]]:
-    """Return the beginning of an object's text, and the attributes that count: first those whose order counts."""
+    """Return the beginning of an object's text, and the attributes that count: the ordered ones, the unordered ones."""
     counted = [name for name in sorted(names) if not is_remembered(kind, name)]
     if kind.__name__ == "LoopKernel":
         counted = [name for name in counted if name not in _COMPUTED]
@@ -334,7 +334,7 @@ def _optional(content: Content, value: Any) -> bytes:
 
 
 def _dtype(content: Content, dtype: Any) -> bytes:
-    """Write a dtype with all that tells it from an equal one: character, metadata, layout, class of its scalars."""
+    """Write a dtype with all that tells it from an equal dtype: character, metadata, layout, class of its scalars."""
     if dtype.kind not in "biufcmMSUV":
         return _strange(content, dtype)
     fields = dtype.fields and [(name, *dtype.fields[name]) for name in dtype.names]
@@ -346,20 +346,20 @@ def _dtype(content: Content, dtype: Any) -> bytes:
 def _scalar(content: Content, value: Any) -> bytes:
     if value.dtype.hasobject or value.dtype.fields:
         return _strange(content, value)
-    # the bytes of a long double have gaps that hold anything
+    # the bytes of a long double have gaps with undefined content
     exact = repr(value) if value.dtype.char in "gG" else value.tobytes()
     return b"n" + content.text(value.dtype) + content.text(exact)
 
 
 def _array(content: Content, array: Any) -> bytes:
-    """Write an array by its elements in C order; loopy asks neither how they lie in memory nor who may write them."""
+    """Write an array by its elements in C order; loopy asks neither for their layout in memory nor for write access."""
     if array.dtype.hasobject:
         return _strange(content, array)
     return b"a" + content.text((array.dtype, array.shape)) + content.text(_elements(array))
 
 
 def _elements(array: Any) -> Any:
-    """Return the elements of an array, or their digest; the gaps of structures hold anything and do not count."""
+    """Return the elements of an array, or their digest; the gaps of structures are undefined and do not count."""
     import numpy as np
 
     if array.dtype.fields:
@@ -375,7 +375,7 @@ def _elements(array: Any) -> Any:
 
 
 def _isl(content: Content, value: Any) -> bytes:
-    """Write a set or map with its parameters in the order of their names; names count beside what is printed."""
+    """Write a set or map with its parameters in the order of their names; names count beside the printed text."""
     from islpy import dim_type
 
     is_map = type(value).__name__.endswith("Map")
@@ -396,7 +396,7 @@ def _aligned(value: Any, names: list[str]) -> Any:
     return value.align_params(space)
 
 
-# Which class has which writer
+# The writers of the classes
 
 _list = _sequence(b"[", b"]")
 _dict = _dictionary(b"{")
@@ -420,7 +420,7 @@ _TABLES = {_dict: b"{", _constantdict: b"k"}
 
 
 class _Writers(dict[type, Writer]):
-    """The writers by class; that of a class that is not known is not kept."""
+    """The writers by class; the writer of an unknown class is not kept."""
 
     def __missing__(self, kind: type) -> Writer:
         writer = _writer_of(kind)
@@ -446,7 +446,7 @@ def _writer_of(kind: type) -> Writer:
         return _enumeration if isinstance(kind, enum_type()) else _object(kind) if _is_open(kind) else _strange
     if module == "islpy._isl" and kind.__name__ in _ISL:
         return _keeping(_isl)
-    if module == "loopy.tools" and kind.__name__.startswith("LazilyUnpicklingList"):  # what a list is after a pickle
+    if module == "loopy.tools" and kind.__name__.startswith("LazilyUnpicklingList"):  # a list after a pickle
         return _list
     if module == "loopy.tools" and kind.__name__ == "Optional":
         return _optional

@@ -1,4 +1,4 @@
-"""A recipe on the line: its function and parameters, and what its user declares of inputs that kcl cannot see."""
+"""A recipe on the line: its function and parameters, and the user's declarations of inputs that kcl cannot see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Declarations(NamedTuple):
     """The declarations of one recipe, as `kcl.kernel` takes them.
 
-    `pure` chooses how the recipe is keyed. The other fields are inputs; they apply to a pure recipe, `version` to all.
+    `pure` chooses how the recipe is keyed. The other fields are inputs. They apply to a pure recipe, `version` to all.
     """
 
     reads: tuple[str, ...] = ()
@@ -28,40 +28,40 @@ class Declarations(NamedTuple):
 
     @property
     def made(self) -> list[str]:
-        """The names of the inputs that are declared; `pure` is not an input."""
+        """The names of the inputs that the user declared; `pure` is not an input."""
         return [name for name in _INPUTS if getattr(self, name) not in ((), None)]
 
     def excuses(self, reason: str) -> bool:
-        """Tell whether a declaration cures a reason against a key: it is named in the reason, or `version` is given."""
+        """Tell whether a declaration cures a reason against a key: the reason names it, or the user gave `version`."""
         return self.version is not None or any(f"({name}=" in reason for name in self.made)
 
     @property
     def values(self) -> dict[str, Any]:
-        """What counts as the recipe's parameters do; no parameter can bear such a name."""
+        """The values that count as the recipe's parameters do; no parameter can bear these names."""
         return {f"depends {number}": value for number, value in enumerate(self.depends)}
 
     @property
     def parts(self) -> list[Part]:
-        """The declarations themselves, which decide what is looked at before a hit."""
+        """The declarations themselves; they decide which inputs are read before a hit."""
         found = [Part("declared version", self.version)] if self.version is not None else []
         found += [Part("declared read", pattern) for pattern in self.reads]
         return found + [Part("declared variable", name) for name in self.env]
 
     def inputs(self, directory: str) -> list[ReadFact]:
-        """Return what was declared as it is now; `directory` is that of the recipe's module."""
+        """Return the declared inputs as they are now; `directory` is the recipe's module's."""
         from kcl.record import manifest
 
         return [*manifest.declared(self.reads, directory), *manifest.variables(self.env)]
 
     def covers(self, path: str, directory: str) -> bool:
-        """Tell whether a path is among the declared reads, or on the way to one."""
+        """Tell whether a path is among the declared reads, or on the way to a declared read."""
         from kcl.record import manifest
 
         path = os.path.abspath(path)
         return any(manifest.covers(os.path.abspath(os.path.join(directory, read)), path) for read in self.reads)
 
     def refused(self, observed: Observations, directory: str, sentence: str) -> str:
-        """Say in `sentence` what was seen that no key can hold and no declaration cures, with what would cure it."""
+        """Return `sentence` about the first action that no key can hold and no declaration cures, with its cure."""
         for refusal in observed.refusals:
             if self.version is not None or (refusal.cure == "env" and self.env):
                 continue
@@ -83,7 +83,7 @@ _CURES = {
 
 
 class RecipeCall(NamedTuple):
-    """A recipe with its parameters and what its user declared."""
+    """A recipe with its parameters and its declarations."""
 
     name: str
     function: Callable[..., object]
@@ -97,7 +97,7 @@ class RecipeCall(NamedTuple):
 
 
 def below(function: Any) -> FunctionType:
-    """Return the innermost function of one that decorators wrap."""
+    """Return the innermost function below decorators."""
     while isinstance(getattr(function, "__wrapped__", None), FunctionType):
         function = function.__wrapped__
     found: FunctionType = function
@@ -111,7 +111,7 @@ def declare(
     version: str | None,
     pure: bool,
 ) -> Declarations:
-    """Check and keep declarations; raises TypeError where one cannot be meant."""
+    """Check and keep declarations; raise TypeError where a value is not a declaration."""
     for name, value in (("reads", reads), ("env", env), ("depends", depends)):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise TypeError(f"@kcl.kernel({name}=...) takes a list, not {value!r}")

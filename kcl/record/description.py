@@ -18,7 +18,7 @@ _CONTENT = frozenset({"record", "unit", "source"})
 
 
 def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key | None) -> Evidence:
-    """Describe a record, or what a recipe returned beside one, with the text of the recipe and its parameters."""
+    """Describe a record, or a recipe's result beside it, with the text of the recipe and its parameters."""
     described = record.described(_parameters) if record is not None else _of_value(value)
     beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
     if task is None:
@@ -33,7 +33,7 @@ def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key |
 
 
 def _of_value(value: Any) -> dict[str, Any]:
-    """Describe a kcl.Source, or say that a unit was made where nothing is recorded."""
+    """Describe a kcl.Source, or say that a unit was made where kcl records nothing."""
     name, arguments = "a unit that loopy made", []
     if type(value).__module__ == "kcl.generate.frontends.source":
         name, arguments = "kcl.Source", [[name, _plain(getattr(value, name))] for name in _SOURCE]
@@ -47,7 +47,7 @@ def _plain(value: Any) -> str:
 
 
 def _parameters(function: str, count: int) -> list[str]:
-    """Name the first parameters of a function of loopy, where that is imported."""
+    """Return the names of the first parameters of a function of loopy, where loopy is imported."""
     found: Any = sys.modules.get("loopy")
     for name in CONSTRUCTORS.get(function, function).split("."):
         found = getattr(found, name, None)
@@ -58,7 +58,7 @@ def _parameters(function: str, count: int) -> list[str]:
 
 
 def _positional(function: Any) -> list[str]:
-    """Name the parameters that a call may give by position; a class that takes `*args` hands them to a base class."""
+    """Return the names of a call's positional parameters; a class that takes `*args` hands them to a base class."""
     bases = function.__mro__[1:] if isinstance(function, type) else ()
     makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
     listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]

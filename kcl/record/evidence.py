@@ -10,28 +10,26 @@ PARAMETER = "parameter "
 
 
 class Evidence(NamedTuple):
-    """What explains a later miss of a recipe: the directory of its module, and the texts of its key.
+    """The evidence for a later miss of a recipe: the directory of its module, and the texts of its key.
 
-    Made of the record of a recipe; ends in the row, or in the journal.
+    It is made of the record of a recipe; it ends in the row, or in the journal. The texts may name other places.
 
-    The texts may name other places.
-
-    `asked` tells that its code asks where it stands: then it can name the directories above as well. `origins` has
-    module and line of what the key holds of code. `record` is what the recipe asked of its front end, as JSON holds it
-    (see `kcl.inspect.explain.record`); None where the recipe is not recorded.
+    `asked` tells that the recipe's code asks for its own place: then it can name the directories above as well.
+    `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON
+    holds them (see `kcl.inspect.explain.record`); None where the recipe is not recorded.
     """
 
     directory: str
     texts: Mapping[str, str]
     asked: bool
     origins: Mapping[str, tuple[str, int]] = {}
-    values: tuple[str, ...] = ()  # those of all parts
+    values: tuple[str, ...] = ()  # the values of all parts
     record: Mapping[str, Any] | None = None
-    site: str = ""  # file and line of the recipe, or of the first call where there is no recipe
+    site: str = ""  # file and line of the recipe, or of the first call outside of a recipe
 
     @property
     def written(self) -> list[str]:
-        """Everything in the key in which a path may stand."""
+        """All texts in the key that may hold a path."""
         return [*self.texts.values(), *self.values]
 
     @property

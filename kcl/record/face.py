@@ -1,7 +1,7 @@
-"""The face of loopy: what a program sees in loopy's place, whose calls are recorded.
+"""The face of loopy: a program sees it in loopy's place. kcl records the calls to it.
 
-Functions that give units, and constructors, are recorded. A class that a program only names, hands on, asks for with
-`isinstance` or extends is not imported; what it is asked beyond that comes from loopy. Everything else is loopy's own.
+The face records functions that give units, and constructors. A program may name a class, hand it on, test with it in
+`isinstance` or extend it without an import; loopy answers other questions. Everything else is loopy's own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Function:
 
     @property
     def __wrapped__(self) -> Any:
-        """Return loopy's own function, whose signature and source tools show."""
+        """Return loopy's own function; tools show its signature and source."""
         return _real(self.__name__)
 
     def __repr__(self) -> str:
@@ -49,12 +49,12 @@ class Function:
         return attribute, (self.__name__,)
 
 
-# Not to be asked of loopy: what numpy asks every object for, and the name of a Thing that is not made yet.
+# Not to be asked of loopy: the names that numpy asks of every object, and the name of a Thing that is not made yet.
 _ABSENT = ("dtype", "__array_interface__", "__array_struct__", "dotted")
 
 
 class Thing(texts.StandIn):
-    """A class or a member of an enumeration of loopy's, by its dotted name."""
+    """A class of loopy, or a member of an enumeration of loopy, by its dotted name."""
 
     __slots__ = ("__weakref__", "dotted")
 
@@ -66,11 +66,11 @@ class Thing(texts.StandIn):
         return type(self.real()) if "." in self.dotted and "loopy" in sys.modules else Thing
 
     def text(self) -> str:
-        """Return the name, as the texts of loopy's own have it."""
+        """Return the name, as in the texts of loopy's own objects."""
         return f"loopy.{self.dotted}"
 
     def real(self) -> Any:
-        """Return loopy's own."""
+        """Return loopy's own object."""
         return _real(self.dotted)
 
     def __getattr__(self, name: str) -> Any:
@@ -126,7 +126,7 @@ class Thing(texts.StandIn):
 
 
 def _of_real(operation: Callable[..., Any]) -> Any:
-    """Return a method that asks loopy's own thing."""
+    """Return a method that asks loopy's own object."""
 
     def method(self: Thing, *others: Any) -> Any:
         return operation(self.real(), *[other.real() if isinstance(other, Thing) else other for other in others])
@@ -134,7 +134,7 @@ def _of_real(operation: Callable[..., Any]) -> Any:
     return method
 
 
-# What a program may write into the text of a kernel, and compare.
+# The operations by which a program writes loopy's objects into the text of a kernel, and compares them.
 _ASKED: dict[str, Callable[..., Any]] = {
     "__repr__": repr,
     "__str__": str,
@@ -152,7 +152,7 @@ for _name, _operation in _ASKED.items():
 
 
 class Either:
-    """A union of types in which a type of loopy's stands, as annotations have it: `lp.TranslationUnit | None`."""
+    """A union of types that contains a type of loopy, as in the annotation `lp.TranslationUnit | None`."""
 
     def __init__(self, members: tuple[Any, ...]) -> None:
         self.members = members
@@ -170,11 +170,11 @@ class Either:
         return any(issubclass(kind, one or NoneType) for one in self.members)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("__kcl", "_kcl")) or name == "members":  # of one that is not made yet
+        if name.startswith(("__kcl", "_kcl")) or name == "members":  # of an object that is not made yet
             raise AttributeError(name)
         return getattr(self._real(), name)
 
-    def __call__(self) -> Any:  # `typing` takes what can be called for a type
+    def __call__(self) -> Any:  # `typing` takes any callable for a type
         return self._real()()
 
     def __eq__(self, other: object) -> Any:
@@ -193,12 +193,12 @@ class Either:
 
 @functools.cache
 def thing(name: str) -> Thing:
-    """Return what stands for a class or member; the same for the same name."""
+    """Return the stand-in for a class or member; the same for the same name."""
     return Thing(name)
 
 
 def attribute(name: str) -> Any:
-    """Return what the face has under a name of loopy; raises AttributeError where loopy has none."""
+    """Return the face's object under a name of loopy; raise AttributeError where loopy lacks the name."""
     if name in _FUNCTIONS:
         return _function(name)
     if name in _CLASSES or (name in table.TYPES and "loopy" not in sys.modules):
@@ -212,7 +212,7 @@ def attribute(name: str) -> Any:
     return getattr(recorder.loopy(name), name)
 
 
-# Constructors that are classes, which programs also ask for and extend.
+# Constructors that are classes: programs also ask for them and extend them.
 _CLASSES = frozenset(table.CONSTRUCTORS) - {"GlobalArg"}
 _FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
 _function = functools.cache(Function)
@@ -233,7 +233,7 @@ def _module(name: str) -> ModuleType:
 
 
 class Face(ModuleType):
-    """A module of loopy as a program sees it: its public names are the face's, its others loopy's own."""
+    """A module of loopy as a program sees it: its public names are the face's, its other names loopy's own."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -244,7 +244,7 @@ class Face(ModuleType):
         module = self.__name__
         if name == "__all__":
             return _starred(_module(module))
-        if name.startswith("_") and "loopy" not in sys.modules:  # tools ask every object for names of their own
+        if name.startswith("_") and "loopy" not in sys.modules:  # tools ask every object for their own names
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if name.startswith("__") or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
@@ -252,7 +252,7 @@ class Face(ModuleType):
             return submodule(f"{module}.{name}")
         if module == "loopy" or name in _KNOWN:
             found = attribute(name)
-            if type(found) is Function:  # it is the same at every time
+            if type(found) is Function:  # it is the same at all times
                 self.__dict__[name] = found
             return found
         return getattr(_module(module), name)
@@ -268,17 +268,17 @@ class Face(ModuleType):
 
 
 def has(module: str, names: Any) -> bool:
-    """Tell whether an import of `names` from a module, or of the module, can be answered without loopy."""
+    """Tell whether the face can answer an import of `names` from a module, or of the module, without loopy."""
     return module in FACED and all(name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ())
 
 
 def _starred(module: ModuleType) -> list[str]:
-    """List the names that `from module import *` gives."""
+    """List the names of `from module import *`."""
     return list(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
 
 
-# Public names that the face has without asking loopy.
+# Public names of the face that do not need loopy.
 _KNOWN = table.DEFERRED | table.TYPES | table.AT_ONCE | table.WARNINGS | {table.VERSION_SYMBOL}
 FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES  # modules that have a face
-submodule = functools.cache(Face)  # by the name of the module
+submodule = functools.cache(Face)  # the argument is the name of the module
 face = submodule("loopy")

@@ -1,9 +1,9 @@
-"""Who gets the face of loopy: the modules of recipes, and the program's own modules.
+"""The modules that get the face of loopy: the modules of recipes, and the program's own modules.
 
-`install` puts a function in front of `builtins.__import__`, once; it decides by the module that imports, never by the
-moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the functions of
-the real loopy, in the calls of recipes, and its own calls where `record_own` says so: `watch` puts a recording function
-in front of each.
+`install` puts a function in front of `builtins.__import__`, once. The function decides by the module that imports,
+never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the
+functions of the real loopy: `watch` puts a recording function in front of each. Calls of recipes are recorded there,
+and the module's own calls where `record_own` says so.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 
 from kcl.base import process
 
-FACED = "__kcl_faced__"  # in the globals of a module: whether it gets the face
+FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
 
-_import: Callable[..., Any] | None = None  # what stood at `builtins.__import__`: every import reads it
+_import: Callable[..., Any] | None = None  # the former `builtins.__import__`: every import reads it
 
 
 class State(process.LockedState):
-    """The lock of those who replace functions, the loopy whose functions are replaced, and what is asked for.
+    """The lock of the threads that replace functions, the loopy that has replaced functions, and the user's requests.
 
     `faces` is set once a program has named kcl.loopy or a recipe: its own modules get the face for good. `own` is set
-    while the calls of the program's own modules are recorded outside of recipes, too. `early` says whether loopy was
-    imported before the face was there, and `importer` names the first module that does so later and gets no face.
+    while kcl also records the calls of the program's own modules outside of recipes. `early` says whether loopy was
+    imported before the face was there. `importer` names the first later module that imports it and gets no face.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ _state = process.shared(State)
 def install(for_good: bool = True) -> None:
     """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe.
 
-    What is not `for_good` ends with `record_own(None)`.
+    A call without `for_good` ends with `record_own(None)`.
     """
     global _import
     with _state().lock:
@@ -62,14 +62,14 @@ def is_for_good() -> bool:
 
 
 def importer() -> tuple[bool, str]:
-    """Tell whether loopy was imported before the face was there; else who imported it, empty where nobody knows."""
+    """Tell whether loopy was imported before the face was there; else name its importer, empty where it is unknown."""
     return _state().early, _state().importer
 
 
 def record_own(when: Callable[[], bool] | None) -> None:
-    """Record the calls of the program's own modules outside of recipes from now on, or no more.
+    """Record the calls of the program's own modules outside of recipes from now on, or stop recording them.
 
-    `when` is asked at the first of them whether this loopy is known.
+    The first of these calls asks `when` whether this loopy is known.
     """
     _state().own = when
 
@@ -82,7 +82,7 @@ def _is_own_recorded() -> bool:
 
 
 def recipe_in(names: dict[str, Any]) -> None:
-    """Note that a recipe stands in the module with these globals: it gets the face."""
+    """Note that a recipe stands in the module with these globals; the module gets the face."""
     names[FACED] = True
 
 
@@ -111,9 +111,9 @@ def _note_importer(module: str) -> None:
 
 
 def uncounted(function: Any) -> None:
-    """Have warnings that are given below a function name the line of its caller, as if it were not there.
+    """Have warnings that code gives below a function name the line of its caller, as if the function were not there.
 
-    The frames of Python's importing are not counted, and this makes the function's one of them.
+    Python does not count the frames of its import; this makes the function's frame one of them.
     """
     function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
 
@@ -132,7 +132,7 @@ def _is_faced(names: dict[str, Any]) -> bool:
 
 
 def _is_own(names: dict[str, Any], editable: bool) -> bool:
-    """Tell whether a module belongs to the program: no installed distribution and not Python's library.
+    """Tell whether a module belongs to the program: neither an installed distribution nor Python's library.
 
     An `editable` install is the program's where recipes may stand in it, else a library.
     """
@@ -149,7 +149,7 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
 
 
 def _is_editable(top: str) -> bool:
-    """Tell whether a package comes from where an editable install leads: a finder, or a path behind site-packages."""
+    """Tell whether a package comes from an editable install: from a finder, or from a path behind site-packages."""
     from kcl.record.callables import distributions
 
     place = distributions.locate(top)
@@ -161,9 +161,9 @@ def _is_editable(top: str) -> bool:
 
 
 def watch() -> None:
-    """Record calls also where their module imported the real loopy; does nothing before it is imported.
+    """Record calls also where their module imported the real loopy; do nothing before loopy is imported.
 
-    A function of loopy itself is let through.
+    A function of loopy itself passes unrecorded.
     """
     from kcl.record import table
 
@@ -192,7 +192,7 @@ def _watching(name: str, function: FunctionType) -> Any:
             state.own is not None and recorder.is_on() and _is_own_recorded() and _is_faced(names)
         )
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
-            if is_versioned:  # loopy looks into the globals of its caller, which is this module here
+            if is_versioned:  # loopy looks into its caller's globals, which are those of this module here
                 keywords = calls.with_version(keywords, names)
             return function(*arguments, **keywords)
         return calls.call(name, arguments, keywords)

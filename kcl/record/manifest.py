@@ -1,7 +1,7 @@
-"""The manifest of a recipe: what it read while it ran, by place and content, to be looked at again at the next look-up.
+"""The manifest of a recipe: its reads while it ran, by place and content. The next look-up reads these places again.
 
-Places are described so that they hold in a copy of the project: relative to the recipe's module where the recipe can
-have found them from there, as they were written where they were relative or stand in the recipe's code or parameters.
+Places are described so that they hold in a copy of the project. A place is relative to the recipe's module where the
+recipe can reach it from there. A place that is relative or stands in the recipe's code or parameters stays as written.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ ABSENT = "absent"
 
 
 class ReadFact(NamedTuple):
-    """One thing that was read: where it is, seen from `base`, and the SHA-256 of its content.
+    """One read: its place, seen from `base`, and the SHA-256 of its content.
 
     `base` is "module" or "resolved module" (relative to the directory of the recipe's module, as it is named or with
     its links followed), "cwd", "absolute", "variable" (`path` is the name of an environment variable) or "directory"
-    (the working directory itself). With "link " before it, what counts is where a symbolic link points to; with
-    "declared ", everything that the pattern `path` matches, files by content and folders by the names in them.
+    (the working directory itself). With "link " before it, the target of a symbolic link counts. With "declared ",
+    everything that the pattern `path` matches counts, files by content and folders by the names in them.
     """
 
     base: str
@@ -32,7 +32,7 @@ class ReadFact(NamedTuple):
 
 
 def place(path: str, directory: str, texts: Collection[str]) -> tuple[str, str]:
-    """Describe where a file or folder lies; `directory` is that of the recipe's module, `texts` what its key holds."""
+    """Describe the place of a file or folder; `directory` is the recipe's module's, `texts` are those of its key."""
     if not os.path.isabs(path):
         return "cwd", path
     folder = os.path.dirname(path)
@@ -47,7 +47,7 @@ def place(path: str, directory: str, texts: Collection[str]) -> tuple[str, str]:
 
 
 def locate(base: str, path: str, directory: str) -> str:
-    """Return the path that `place` described, for a recipe whose module lies in `directory` now."""
+    """Return the path that `place` described, for a recipe with its module in `directory` now."""
     if base == "resolved module":
         directory = os.path.realpath(directory)
     return os.path.normpath(os.path.join(directory, path)) if base.endswith("module") else path
@@ -75,7 +75,7 @@ def working_directory() -> ReadFact:
 
 
 def declared(patterns: Iterable[str], directory: str) -> list[ReadFact]:
-    """Describe what was declared, as it is now: paths and patterns as `glob` has them, seen from `directory`."""
+    """Describe the declared inputs as they are now: paths and patterns for `glob`, seen from `directory`."""
     found = []
     for pattern in patterns:
         base = "absolute" if os.path.isabs(pattern) else "module" if directory else "cwd"
@@ -84,7 +84,7 @@ def declared(patterns: Iterable[str], directory: str) -> list[ReadFact]:
 
 
 def covers(pattern: str, path: str) -> bool:
-    """Tell whether `path` is matched by `pattern`, or is a folder on the way to what is; both are absolute."""
+    """Tell whether `pattern` matches `path`, or a path below the folder `path`; both are absolute."""
     return _covers(pattern.split(os.sep), path.split(os.sep))
 
 
@@ -99,7 +99,7 @@ def _covers(pattern: list[str], path: list[str]) -> bool:
 
 
 def content(read: ReadFact, directory: str) -> str:
-    """Return the SHA-256 of what lies at the place of `read` now, "absent" where nothing does."""
+    """Return the SHA-256 of the content at the place of `read` now, "absent" where the place is empty."""
     if read.base == "variable":
         value = settings.variable(read.path)
         return ABSENT if value is None else _digest(value.encode("utf-8", "surrogateescape"))
@@ -118,7 +118,7 @@ def content(read: ReadFact, directory: str) -> str:
 
 
 def in_words(read: ReadFact) -> str:
-    """Name what was read, for a sentence."""
+    """Name a read, for a sentence."""
     if read.base == "variable":
         return f"variable {read.path}"
     if read.base.startswith("declared "):
@@ -132,7 +132,7 @@ def _now(base: str, path: str, directory: str = "") -> ReadFact:
 
 
 def _matched(pattern: str) -> str:
-    """Digest the names and contents of everything that matches."""
+    """Digest the names and contents of all paths that match."""
     import glob
 
     root = pattern

@@ -1,9 +1,9 @@
-"""Watch a recipe while it runs on a miss: which files it reads, and whether it does what no key can hold.
+"""Watch a recipe while it runs on a miss: the files that it reads, and its actions that no key can hold.
 
 The interpreter's audit events tell of files, processes and the network (PEP 578). An audit hook cannot be taken away,
-so one is added at the first miss of a process and sleeps between recipes. Environment, working directory and file
-status raise no such event: while a recipe runs, the functions of `os` that tell them are wrapped. So are the functions
-that start threads: a thread that the recipe starts is observed with it.
+so kcl adds one at the first miss of a process, and it sleeps between recipes. Environment, working directory and file
+status raise no audit event: while a recipe runs, kcl wraps the functions of `os` that tell them. It also wraps the
+functions that start threads: a thread that the recipe starts is observed with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNKNOWABLE = {
 
 
 class ReadRefusal(NamedTuple):
-    """Something that no key can hold, the declaration that would cure it, and the path that it was about."""
+    """An input that no key can hold, the declaration that cures it, and the path that it is about."""
 
     what: str
     cure: str
@@ -45,7 +45,7 @@ class ReadRefusal(NamedTuple):
 
 
 class Observations:
-    """What one recipe did while it ran."""
+    """The reads and actions of one recipe while it ran."""
 
     def __init__(self) -> None:
         self.files: dict[str, None] = {}
@@ -56,12 +56,12 @@ class Observations:
         self.threads: list[Observations] = []
 
     def refuse(self, what: str, cure: str = "version", path: Any = "") -> None:
-        """Note something that no key can hold."""
+        """Note an action that no key can hold."""
         text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
         self.refusals[ReadRefusal(what, cure, text)] = None
 
     def gather(self) -> None:
-        """Add what the threads did until now. Copies are read, because a thread may go on."""
+        """Add the observations of the threads until now. Copies are read, because a thread may go on."""
         for thread in list(self.threads):
             thread.gather()
             self.files.update(thread.files.copy())
@@ -72,7 +72,7 @@ class Observations:
 
 
 class State(process.LockedState):
-    """What kcl did to the interpreter: whether the audit hook is there, and the functions that are wrapped now."""
+    """The changes of kcl to the interpreter: whether the audit hook is there, and the functions that are wrapped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ _state = threading.local()
 
 @contextmanager
 def observing() -> Iterator[Observations]:
-    """Collect what this thread does until the block ends, and what the threads do that it starts."""
+    """Collect the actions of this thread until the block ends, and those of the threads that it starts."""
     patches = _patches()
     if not patches.installed:
         patches.installed = True
@@ -101,13 +101,13 @@ def observing() -> Iterator[Observations]:
 
 
 def unobserved() -> AbstractContextManager[None]:
-    """Leave out what kcl and the front end do themselves."""
+    """Leave out the actions of kcl and of the front end."""
     return _collecting(None)
 
 
 @contextmanager
 def _collecting(observed: Observations | None) -> Iterator[None]:
-    """Collect what this thread does in `observed`, nothing where that is None."""
+    """Collect the actions of this thread in `observed`; collect nothing where that is None."""
     before = getattr(_state, "observed", None)
     _state.observed = observed
     try:
@@ -147,9 +147,9 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_import() -> bool:
-    """Tell whether the import system does this, or a traceback: imported code counts by what is reached of it.
+    """Tell whether an import or a traceback acts: imported code counts by the names that a recipe reaches in it.
 
-    What a module of the user does while it is imported is the user's. The walk ends at the line itself, since a driver
+    The actions of a user's module during its import are the user's. The walk ends at the line itself, since a driver
     may launch its kernels while it is imported.
     """
     for frame, name in _callers(sys._getframe(2)):
@@ -163,7 +163,7 @@ def _is_import() -> bool:
 
 
 def _callers(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
-    """Yield a frame and those that called it, each with the name of its module."""
+    """Yield a frame and its callers, each with the name of its module."""
     while frame is not None:
         yield frame, str(frame.f_globals.get("__name__"))
         frame = frame.f_back
@@ -174,7 +174,7 @@ _LIKE_IMPORT = frozenset({"linecache", "kcl.caches"})
 
 
 def _is_of_import(frame: FrameType, name: str) -> bool:
-    """Tell whether a frame imports a module. A loader's `get_data` alone reads a file for whoever calls it."""
+    """Tell whether a frame imports a module. A loader's `get_data` alone reads a file for its caller."""
     return name.startswith("importlib._bootstrap") and frame.f_code.co_name != "get_data"
 
 
@@ -186,18 +186,18 @@ def _watching(patches: State) -> Iterator[None]:
     """Wrap the functions of `os` for the first recipe that runs, and unwrap them after the last one."""
     with patches.lock:
         if not patches.watchers:
-            # In Python 3.10 pathlib has a class of its own that holds functions of os.
+            # In Python 3.10 pathlib has its own class that holds functions of os.
             accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
             for owner in filter(None, (os, accessor)):
                 for name in _FUNCTIONS.keys() & vars(owner).keys():
-                    # As a function in C it binds to no object, wherever somebody keeps it.
+                    # A function in C binds to no object; a static method does the same, wherever code keeps it.
                     _replace(owner, name, staticmethod(_seen(getattr(owner, name), _FUNCTIONS[name])))
             for owner, name in _starters():
                 _replace(owner, name, _observing(getattr(owner, name)))
             for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else ())):
                 patches.wrapped.append((environment, "__class__", type(environment)))
                 environment.__class__ = _Environment
-        patches.watchers += 1  # last: what was wrapped in part is wrapped again
+        patches.watchers += 1  # last: functions that were wrapped in part are wrapped again
     try:
         yield
     finally:
@@ -219,7 +219,7 @@ def _seen(original: Callable[..., Any], saw: Callable[..., None]) -> Callable[..
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
-    _patches().wrapped.append((owner, name, vars(owner)[name]))  # as it was kept: a static method, say
+    _patches().wrapped.append((owner, name, vars(owner)[name]))  # as the owner kept it, for example as a static method
     setattr(owner, name, value)
 
 
@@ -240,7 +240,7 @@ class _Observed:
 
 
 def _starters() -> Iterator[tuple[Any, str]]:
-    """List the functions that start threads, wherever the standard library keeps them."""
+    """List the functions that start threads, in all places where the standard library keeps them."""
     names = ("start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread")
     for owner in (sys.modules["_thread"], threading):
         for name in names:
@@ -249,7 +249,7 @@ def _starters() -> Iterator[tuple[Any, str]]:
 
 
 def _is_started_by_kcl() -> bool:
-    """Tell whether kcl starts a thread of its own, as it does for a Kernel that a recipe launches."""
+    """Tell whether kcl starts its own thread, as it does for a Kernel that a recipe launches."""
     starters = (name for _frame, name in _callers(sys._getframe(2)) if name != "threading")
     return next(starters, "").partition(".")[0] == "kcl"
 
@@ -269,7 +269,7 @@ def _saw_working_directory(observed: Observations, *_arguments: object) -> None:
 
 
 def _saw_status(observed: Observations, path: object = None, *_arguments: object) -> None:
-    # Resolving a path asks of every step whether it is a link; what is behind one is seen by itself.
+    # Resolving a path asks of every step whether it is a link; the files behind a link are seen by themselves.
     for frame, _name in islice(_callers(sys._getframe(2)), 3):
         if frame.f_code.co_name in ("_joinrealpath", "realpath", "resolve"):
             return
@@ -295,8 +295,8 @@ def _saw_environment(observed: Observations, *_arguments: object) -> None:
     observed.refuse("listed the environment", "env")
 
 
-# The class of the environment while it is watched. The methods of its own class are not wrapped: Python 3.13.0 calls
-# the old ones where a class has changed a thousand times.
+# The class of the environment while it is watched. The methods of the environment's own class are not wrapped:
+# Python 3.13.0 calls the old methods where a class has changed a thousand times.
 _Environment = type(
     "_Environment",
     (type(os.environ),),
@@ -309,7 +309,7 @@ _Environment = type(
 
 
 def _is_users() -> bool:
-    """Tell whether code of the user asks, itself or through the standard library, not an import or a generator."""
+    """Tell whether the user's code asks, directly or through the standard library, and not an import or a generator."""
     for frame, name in _callers(sys._getframe(2)):
         if name == "linecache" or _is_of_import(frame, name):
             return False
@@ -321,7 +321,7 @@ def _is_users() -> bool:
 
 
 def _is_of_user(frame: FrameType, name: str) -> bool:
-    """Tell whether a frame runs code that is neither Python's, nor an installed package's, nor kcl's."""
+    """Tell whether a frame runs the user's code: not Python's, not an installed package's, not kcl's."""
     package = name.partition(".")[0]
     if name == "__main__":
         return True

@@ -1,8 +1,8 @@
-"""Proofs: which records an earlier run carried out without an error, with the warnings that loopy gave meanwhile.
+"""Proofs: the records that an earlier run carried out without an error, with the warnings that loopy gave.
 
 A record with a proof can wait until its result is needed: the call would raise nothing. Proofs lie in the generator
-layer, a row for the calls in files of one name. The name says only where to look: a proof is of a record's digest, and
-of everything that decides beside it.
+layer, a row for the calls in files of one name. The name only says where to look: a proof is of a record's digest, and
+of everything beside the record that decides the outcome.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIMIT = 4096  # proofs in a row
 
 
 class WarningFact(NamedTuple):
-    """A warning that loopy gave: the category's module and name, the text, and where, empty for the user's own line."""
+    """A warning that loopy gave: the category's module and name, the text, the place (empty: the user's own line)."""
 
     module: str
     category: str
@@ -47,7 +47,7 @@ class State(process.LockedState):
 
 
 class UnwrittenProofs:
-    """There are proofs to write at exit."""
+    """The mark of a process with proofs to write at exit."""
 
     def at_exit(self) -> None:
         write()
@@ -60,7 +60,7 @@ _unwritten = process.own(UnwrittenProofs)
 
 
 class Group:
-    """The proofs of the calls that stand in one file; read once, written where there are new ones."""
+    """The proofs of the calls in one file; read once, written where they have grown."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -70,7 +70,7 @@ class Group:
         self.has_new = False  # this process carried out calls that no earlier run proved
 
     def read(self) -> None:
-        """Read what earlier runs proved, once. Raises nothing."""
+        """Read the proofs of earlier runs, once. Raises nothing."""
         if self._before is None:
             self._before = self._stored()
             _state().proven.update(
@@ -94,7 +94,7 @@ class Group:
             self.has_new = True
 
     def write(self) -> None:
-        """Publish what is new, with what other processes have published meanwhile."""
+        """Publish the new proofs, together with those that other processes have published since."""
         with _state().lock:
             new, self._new = self._new, {}
         if not new:
@@ -113,7 +113,7 @@ def group(file: str) -> Group:
 
 
 def find(digest: str, where: Group) -> tuple[WarningFact, ...] | None:
-    """Return the warnings of a record that was carried out without an error, None where that is not proven."""
+    """Return the warnings of a record that was carried out without an error; None where no proof says so."""
     found = known(digest)
     if found is None:
         where.read()
@@ -122,7 +122,7 @@ def find(digest: str, where: Group) -> tuple[WarningFact, ...] | None:
 
 
 def known(digest: str) -> tuple[WarningFact, ...] | None:
-    """Return the warnings of a record that this process knows to be proven, None for another one."""
+    """Return the warnings of a record that this process has a proof of, None for any other record."""
     return _state().proven.get(digest)
 
 
@@ -134,7 +134,7 @@ def add(digest: str, warned: tuple[WarningFact, ...], where: Group) -> None:
 
 
 def write() -> None:
-    """Publish the proofs of all groups that are not published yet. Raises nothing unless `KCL_STRICT=fault`."""
+    """Publish the unpublished proofs of all groups. Raises nothing unless `KCL_STRICT=fault`."""
     if layers.generator().off(_LOOPY):
         return
     for one in list(_state().groups.values()):
@@ -142,7 +142,7 @@ def write() -> None:
 
 
 def unproven() -> list[str]:
-    """Return the names of the files in which this process carried out calls that no earlier run proved."""
+    """Return the names of the files with calls that this process carried out and no earlier run proved."""
     return sorted(name for name, group in _state().groups.items() if group.has_new)
 
 

@@ -1,8 +1,8 @@
 """Record: one call that a program made into loopy, with the records that its arguments come from.
 
 The digest of a record is that of the function's name, of the exact text of each argument, and of the state of loopy
-that the call would have met; an argument that another record stands behind counts by that record's digest. A record is
-carried out at most once; what comes out belongs to it.
+that the call would have met. An argument that comes from another record counts by that record's digest. A record is
+carried out at most once; its result belongs to it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _NOTHING = object()
 
 
 class CallSite:
-    """Where a frame of the program stands now: file, line, and `names`, its globals.
+    """The place of a program's frame now: file, line, and `names`, its globals.
 
-    The line is looked for when it is asked for: in a recipe of a thousand lines that takes longer than the record.
+    The line is read at a request only: in a recipe of a thousand lines that takes longer than the record.
     """
 
     __slots__ = ("_code", "_instruction", "names")
@@ -50,9 +50,9 @@ class CallSite:
 
 
 class Record(StandIn):
-    """One call into loopy: a function's name, its arguments and where it stands. Thread-safe.
+    """One call into loopy: a function's name, its arguments and its place. Thread-safe.
 
-    In the arguments of another record it stands for what it gives.
+    In the arguments of another record it stands for its result.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Record(StandIn):
     def __init__(
         self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], state: str, place: CallSite
     ) -> None:
-        """Take the arguments as they are now; raises UnknownInput where one has no exact text."""
+        """Take the arguments as they are now; raise UnknownInput where an argument has no exact text."""
         self.function = function
         self.place = place
         self.state = state
@@ -87,16 +87,16 @@ class Record(StandIn):
         self.inputs = taken.inputs  # the records that the arguments come from, in their order
         self.kept = taken.kept
         self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
-        self.exposed = False  # whether a program holds parts of the unit that it may change
+        self.exposed = False  # whether a program holds parts of the unit and may change them
         self.dependents: list[weakref.ref[Record]] = []
         self.lock = threading.RLock()
         self._made: Any = _NOTHING
-        self.heard: list[Any] = []  # the warnings of loopy when the record was carried out
+        self.heard: list[Any] = []  # the warnings of loopy from the time when the record was carried out
         self.kernels: dict[Any, Any] = {}
         self._depend()
 
     def _depend(self) -> None:
-        """Make this record known to its inputs, once it is whole: another thread may expose one of them meanwhile."""
+        """Make this record known to its inputs, once it is whole: another thread may expose an input just then."""
         shared = [record for record in self.inputs if record.function not in CONSTRUCTORS]
         for record in shared:
             record.dependents.append(weakref.ref(self, record.dependents.remove))
@@ -119,7 +119,7 @@ class Record(StandIn):
         self.digest = texts.digest(digested)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
-        return self  # as a unit is copied that another thread asks
+        return self  # a program may copy a unit while another thread asks it
 
     @property
     def is_made(self) -> bool:
@@ -131,13 +131,13 @@ class Record(StandIn):
         return f"<{self.digest}>"
 
     def real(self) -> Any:
-        """Return what the call gave, which was carried out before."""
+        """Return the result of the call, which was carried out before."""
         if self._made is _NOTHING:
             raise RuntimeError(f"loopy.{self.function} is asked for before it was carried out")
         return self._made
 
     def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
-        """Return what the call gives; `carry_out` calls loopy, once. Raises what loopy raises."""
+        """Return the result of the call; `carry_out` calls loopy, once. Raises the errors of loopy."""
         for record in self.chain():
             with record.lock:
                 if record._made is _NOTHING:
@@ -151,10 +151,10 @@ class Record(StandIn):
         yield from _ordered(self, lambda record: [one for one in record.inputs if not one.is_made])
 
     def changed(self) -> bool:
-        """Tell whether the digest may no longer say what the unit is.
+        """Tell whether the digest may no longer describe the unit.
 
-        Parts of it are in the program's hands, or something that loopy keeps by reference is not what it was at the
-        call, here or further up.
+        A program holds parts of the unit, or an object that loopy keeps by reference has changed since the call,
+        here or further up.
         """
         if self.exposed or not self.keeps:
             return self.exposed
@@ -162,14 +162,14 @@ class Record(StandIn):
         return any(texts.current(thing) != text for record in reversed(keeping) for thing, text in record.kept)
 
     def is_like(self, other: Record) -> bool:
-        """Tell whether two records surely give equal things."""
+        """Tell whether two records surely have equal results."""
         return self.digest == other.digest and not (self.exposed or other.exposed)
 
     def expose(self) -> list[Record]:
-        """Note that a program gets parts of this unit, which units made of it and before it share.
+        """Note that a program gets parts of this unit. Units made of it, and units before it, share these parts.
 
-        Returns those of them that wait: they must be carried out before the program changes anything. From now on all
-        of them count by their content.
+        Returns the records among them that wait: they must be carried out before the program changes a part.
+        From now on all of them count by their content.
         """
         found: list[Record] = []
         waiting = [self]
@@ -184,10 +184,10 @@ class Record(StandIn):
         return found
 
     def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-        """Return the record as JSON has it: calls in their order, each with its place and the texts of its arguments.
+        """Return the record as JSON: calls in their order, each with its place and the texts of its arguments.
 
-        `names` gives the names of a function's parameters. `reached` has what the digests in the arguments stand for,
-        `shown` the expressions in ordinary notation, by their texts.
+        `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
+        for, `shown` the expressions in ordinary notation, by their texts.
         """
         numbers: dict[str, int] = {}
         calls: list[dict[str, Any]] = []
@@ -219,7 +219,7 @@ class Record(StandIn):
 
 
 def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
-    """List the records that one comes from, as `inputs` gives those of each: inputs first, itself last."""
+    """List a record and the records that it comes from, as `inputs` gives those of each: inputs first, itself last."""
     ordered: dict[int, Record] = {}
     waiting = [(record, False)]
     while waiting:
@@ -234,12 +234,12 @@ def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[R
     return list(ordered.values())
 
 
-# A string or bytes, which stay as they are, or the reference to a record.
+# A string or bytes, which stay as they are, or a reference to a record.
 _REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9a-f]{64})>""")
 
 
 def _numbered(text: str, numbers: dict[str, int]) -> str:
-    """Name the records that a text refers to by the numbers of their calls."""
+    """Name the records in a text by the numbers of their calls."""
 
     def named(found: re.Match[str]) -> str:
         number = numbers.get(found["digest"] or "")

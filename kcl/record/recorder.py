@@ -1,8 +1,8 @@
-"""The recorder: when a record is carried out, and what this thread records.
+"""The recorder: the rule for when a record is carried out, and the recording state of this thread.
 
-A record with a proof waits; any other is carried out at its call, so that an error is raised where it is made. With the
-generator layer off nothing is recorded. Whatever fails in here is a fault of kcl: the call is carried out, and the run
-goes on.
+A record with a proof waits. Any other record is carried out at its call, so that an error is raised at the call. With
+the generator layer off, the recorder records nothing. A failure in this module is a fault of kcl: the call is carried
+out, and the run goes on.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LOOPY = frozenset({"loopy"})
 
 
 class _Thread(threading.local):
-    """What this thread does."""
+    """The state of this thread."""
 
-    group: Group | None = None  # of the recipe that it runs
+    group: Group | None = None  # of the recipe that runs
     carrying = False  # a record is carried out
     silent = False  # a recipe runs that is not recorded
-    showing = False  # a value is shown to a person, who needs no text of a unit
+    showing = False  # a value is shown to a person, without the text of a unit
     carried = 0  # calls that this thread has carried out
     seconds = 0.0  # of the processor, in the calls of this thread
 
@@ -58,7 +58,7 @@ class _Waiting:
 
     def after_fork(self) -> None:
         for record in list(self.records):
-            record.lock = threading.RLock()  # a thread that is not here may have been carrying the record out
+            record.lock = threading.RLock()  # a thread of another process may have been carrying the record out
 
 
 _waiting = process.shared(_Waiting)
@@ -66,7 +66,7 @@ _waiting = process.shared(_Waiting)
 
 @contextmanager
 def recording(recipe: Any) -> Iterator[None]:
-    """Record the calls of a recipe; their proofs lie with those of its file."""
+    """Record the calls of a recipe; their proofs belong to the recipe's file."""
     mine = proofs.group(recipe.__code__.co_filename)
     try:
         with thread.having(group=mine, silent=False):
@@ -76,7 +76,7 @@ def recording(recipe: Any) -> Iterator[None]:
 
 
 def silent() -> AbstractContextManager[None]:
-    """Record nothing in this thread: a pure recipe runs, or one whose layer is off."""
+    """Record nothing in this thread: a pure recipe runs, or a recipe with its layer off."""
     return thread.having(silent=True)
 
 
@@ -109,7 +109,7 @@ def is_switched_off() -> bool:
 
 
 def in_recipe() -> bool:
-    """Tell whether this thread runs a recipe whose calls are recorded."""
+    """Tell whether this thread runs a recipe and records its calls."""
     return thread.group is not None and is_on()
 
 
@@ -138,7 +138,7 @@ def _proof(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | Non
 
 
 def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | None:
-    """Carry a record out, which is a proof for later ones; where another thread was first, return its proof instead."""
+    """Carry a record out, which proves later records; where another thread was first, return its proof instead."""
     from kcl.record import warned
 
     try:
@@ -155,7 +155,7 @@ def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.War
 
 
 def make(record: Record) -> Any:
-    """Return what a record gives, carried out if it was not; raises what loopy raises."""
+    """Return the result of a record, carried out if it was not; raise the errors of loopy."""
     if record.is_made:
         return record.real()
     with _alone():
@@ -176,24 +176,24 @@ def _alone() -> Iterator[None]:
 
 
 def handed_out(record: Record) -> Any:
-    """Return what a record gives, for a program that may change it: all that shares parts of it was made before."""
+    """Return a record's result, for a program that may change it: all units that share parts of it were made before."""
     made = make(record)
     for other in record.expose():
         try:
             make(other)
-        except Exception:  # raised to who asks for it
+        except Exception:  # the call for it raises the error
             continue
     return made
 
 
 def settle() -> None:
-    """Carry out every record that waits, before something changes what it would meet."""
+    """Carry out every record that waits, before a call changes the state that the record would meet."""
     for record in list(_waiting().records):
         make(record)
 
 
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call loopy. Its warnings stay with the record: they are given at the call, not when somebody asks."""
+    """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
     from kcl.record import warned
 
     function: Any = loopy()
@@ -205,14 +205,14 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 
 
 def asked(record: Record, question: str) -> None:
-    """Note that a program asked what only loopy's own object can answer."""
+    """Note a question of a program that only loopy's own object can answer."""
     if thread.carrying:
         return
     events.made(question if record.function == question else f"{question} of {record.function}", str(_site() or "?"))
 
 
 def _imported_for(question: str) -> None:
-    """Note the line of the program that has loopy imported, unless a question was noted that is why."""
+    """Note the line of the program that has loopy imported, unless an earlier question explains the import."""
     off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
     if off or thread.carrying or thread.silent or events.total()["made"]:
         return
@@ -224,7 +224,7 @@ def _imported_for(question: str) -> None:
 
 
 def _site() -> CallSite | None:
-    """Return where the innermost call stands that is not kcl's; None where there is none."""
+    """Return the place of the innermost call outside of kcl; None where every call is kcl's."""
     frame: Any = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
         frame = frame.f_back
@@ -248,7 +248,7 @@ def _fault(error: Exception) -> None:
 def loopy(question: str = "") -> Any:
     """Return the real loopy, imported also where its own cache directory cannot be used.
 
-    `question` is what the program asks of loopy; without it kcl itself needs loopy.
+    `question` is the program's question to loopy; without it kcl itself needs loopy.
     """
     found = sys.modules.get("loopy")
     if found is None or not hasattr(found, "untag_inames"):

@@ -1,11 +1,11 @@
-"""What the face does with each public name of loopy.
+"""The table of loopy's public names: the behaviour of the face for each name.
 
-A name that stands in no set here is carried out at once, and what it gives is loopy's own.
+A name in no set of this module is carried out at once, and its result is loopy's own.
 """
 
 from __future__ import annotations
 
-# Calls that make a unit of texts, arguments and other units.
+# Calls that make a unit from texts, arguments and other units.
 MAKERS = frozenset({"fuse_kernels", "make_copy_kernel", "make_einsum", "make_function", "make_kernel", "merge"})
 # Calls that take a unit first and return another one.
 TRANSFORMATIONS = frozenset(
@@ -83,7 +83,7 @@ TRANSFORMATIONS = frozenset(
         "unprivatize_temporaries_with_inames",
     ]
 )
-# Constructors of arguments, instructions and what stands in them, with the class that they make.
+# Constructors of arguments, of instructions and of their parts, with the class that they make.
 CONSTRUCTORS = {
     "ArrayArg": "ArrayArg",
     "Assignment": "Assignment",
@@ -109,7 +109,7 @@ CONSTRUCTORS = {
     "ValueArg": "ValueArg",
 }
 DEFERRED = MAKERS | TRANSFORMATIONS | CONSTRUCTORS.keys()
-# Parameters that take callables which loopy calls while it generates code, not during the call.
+# Parameters for callables that loopy calls while it generates code, not during the call.
 FOR_GENERATING = {
     "make_function": frozenset({"preamble_generators", "symbol_manglers"}),
     "make_kernel": frozenset({"preamble_generators", "symbol_manglers"}),
@@ -121,9 +121,9 @@ FOR_GENERATING = {
 VERSIONED = frozenset({"make_function", "make_kernel"})
 VERSION_SYMBOL = "LOOPY_USE_LANGUAGE_VERSION_2018_2"
 VERSION = (2018, 2)
-# Functions that change what later calls do: records that wait are carried out before.
+# Functions that change the behaviour of later calls: kcl carries waiting records out before.
 CHANGING = frozenset({"register_reduction_parser", "set_default_target"})
-# Classes that are asked for (isinstance), called or extended; one that is only named stays a name.
+# Classes that programs ask for (isinstance), call or extend; a class that is only named stays a name.
 TYPES = frozenset(
     [
         "ASTBuilderBase",
@@ -170,7 +170,7 @@ TYPES = frozenset(
         "auto",
     ]
 )
-# Members of types that stay names until they are asked something.
+# Members of types that stay names until a program asks them a question.
 MEMBERS = {
     "AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"}),
     "CountGranularity": frozenset({"ALL", "SUBGROUP", "WORKGROUP", "WORKITEM"}),
@@ -180,7 +180,7 @@ MEMBERS = {
 }
 # Categories that a warning filter can name without loopy being imported.
 WARNINGS = frozenset({"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"})
-# What answers a question, prints, changes the process, or runs code of the user during the call.
+# Calls that answer a question, print, change the process, or run code of the user during the call.
 AT_ONCE = frozenset(
     [
         "auto_test_vs_ref",
@@ -218,7 +218,7 @@ AT_ONCE = frozenset(
         "parse_fortran",
         "parse_transformed_fortran",
         "register_reduction_parser",
-        "rename_inames_in_batch",  # this one, the next one and untag_inames take kernels
+        "rename_inames_in_batch",  # this call, the next one and untag_inames take kernels
         "replace_instruction_ids",
         "set_caching_enabled",
         "set_default_target",
@@ -228,7 +228,7 @@ AT_ONCE = frozenset(
         "untag_inames",
     ]
 )
-# Names of modules of loopy that programs import from, whose public names are the face's.
+# Names of modules of loopy that programs import from; their public names are the face's.
 MODULES = frozenset(
     [
         "loopy.kernel.creation",
@@ -261,6 +261,6 @@ MODULES = frozenset(
         "loopy.diagnostic",
     ]
 )
-# Things in these modules that share no more than the name with what the package shows.
+# Names that stand for another object in these modules than in the package.
 NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
-PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})  # whose modules stand in `MODULES`
+PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})  # their modules stand in `MODULES`

@@ -1,7 +1,7 @@
-"""The exact text of what a program gives to loopy, and a copy of it that later changes do not reach.
+"""The exact text of a value that a program gives to loopy, and a copy of it that later changes do not reach.
 
-Two values with one text mean the same to loopy. Plain values and containers have their text here; everything else is
-taken apart by `kcl.record.callables`: objects by class and attributes, functions by their code and what it reaches.
+Two values with one text mean the same to loopy. This module has the texts of plain values and containers.
+`kcl.record.callables` takes all other values apart: objects by class and attributes, functions by code and references.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from kcl.record.callables.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
-_SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages whose classes have texts by name
+_SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
-_LARGE = 100_000  # characters of the text of an expression
+_LARGE = 100_000  # characters of the text of an expression, at most
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_UNIT = "unit "  # begins the text of one of loopy's own
+_UNIT = "unit "  # begins the text of one of loopy's own units
 
 
-# Classes whose objects hold no others, are no iterators, and are not called by loopy.
+# Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
 class StandIn:
-    """An object that stands for a thing of loopy's: it has a text, and `real` gives the thing itself."""
+    """An object that stands for an object of loopy: it has a text, and `real` gives loopy's object."""
 
     __slots__ = ()
 
@@ -44,15 +44,15 @@ class StandIn:
         raise NotImplementedError
 
     def real(self) -> Any:
-        """Return the thing of loopy's."""
+        """Return loopy's object."""
         raise NotImplementedError
 
 
 class ArgumentParts:
-    """What was found in the arguments of one call.
+    """The findings in the arguments of one call.
 
-    `inputs` has the records that they come from, in their order, and `kept` the things that loopy keeps by reference
-    and that may change, with their texts.
+    `inputs` has the records that the arguments come from, in their order. `kept` has the objects that loopy keeps by
+    reference and that may change, with their texts.
     """
 
     __slots__ = ("inputs", "kept")
@@ -63,9 +63,9 @@ class ArgumentParts:
 
 
 class IteratorItems(StandIn):
-    """What an iterator of Python gave when a call was made with it; loopy gets an iterator over that.
+    """The items that an iterator of Python gave when a program made a call with it; loopy gets an iterator over them.
 
-    `rest` goes on where that is not all: it raises what the iterator raised, or there are very many.
+    `rest` goes on where the items are not all: it raises the iterator's error, or there are very many items.
     """
 
     __slots__ = ("items", "rest")
@@ -75,12 +75,12 @@ class IteratorItems(StandIn):
         self.rest = rest
 
     def real(self) -> Any:
-        """Return an iterator over loopy's own things."""
+        """Return an iterator over loopy's own objects."""
         return chain([real(item) for item in self.items], self.rest or ())
 
 
 def real(value: Any) -> Any:
-    """Return a copied argument as loopy is to see it: what stands for a thing of loopy's is exchanged for that."""
+    """Return a copied argument for loopy: each stand-in is exchanged for loopy's own object."""
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
         return kind([real(item) for item in value])
@@ -90,7 +90,7 @@ def real(value: Any) -> Any:
 
 
 def consumed(value: Any) -> Any:
-    """Return what an iterator of Python's gives, any other value as it is. Raises nothing."""
+    """Return the items of a Python iterator, any other value as it is. Raises nothing."""
     kind = type(value)
     if kind.__module__ not in _ITERATORS or not hasattr(kind, "__next__"):
         return value
@@ -109,7 +109,7 @@ def _raising(error: Exception) -> Iterator[Any]:
 
 
 def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
-    """Return the text of a value and a copy of it; raises UnknownInput where it has no exact text."""
+    """Return the text of a value and a copy of it; raise UnknownInput where the value has no exact text."""
     kind = type(value)
     simple = _SIMPLE.get(kind)
     if simple is not None:
@@ -122,7 +122,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change what stands in containers; a container in which nothing changes is passed on as it is."""
+    """Change the values in containers; a container in which no value changes is passed on as it is."""
     kind = type(value)
     if kind is str or kind in SIMPLE:
         return value
@@ -136,7 +136,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def calls_user(value: Any) -> bool:
-    """Tell whether there is a callable in an argument that loopy could call: no class or object of a library."""
+    """Tell whether an argument holds a callable that loopy could call: no class or object of a library."""
     kind = type(value)
     if kind in PLAIN:
         return False
@@ -151,7 +151,7 @@ def calls_user(value: Any) -> bool:
 
 
 def digest(texts: list[str]) -> str:
-    """Return the SHA-256 of some texts, each with its length before it."""
+    """Return the SHA-256 of some texts, each preceded by its length."""
     joined = "".join([f"{len(text)}:{text}" for text in texts])
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -183,7 +183,7 @@ _CONTAINERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {
 
 
 def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]]) -> None:
-    """Have objects of a class count by what `write` returns: a text and a copy."""
+    """Have objects of a class count by the results of `write`: a text and a copy."""
     _CONTAINERS[kind] = write
     PLAIN.add(kind)
 
@@ -224,7 +224,7 @@ def _walked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
 
 
 def _package(kind: type) -> str:
-    """Return the package that a class says it belongs to; code can give `__module__` any value."""
+    """Return the package that a class names as its own; code can give `__module__` any value."""
     module = kind.__module__
     return module.partition(".")[0] if isinstance(module, str) else ""
 
@@ -238,7 +238,7 @@ def _public_name(value: type) -> str | None:
 
 
 def _of_loopy(value: Any, kind: type) -> str | None:
-    """Return the text of what loopy itself made: a unit counts by its content, a member of an enumeration by name."""
+    """Return the text of an object that loopy made: a unit counts by content, a member of an enumeration by name."""
     loopy = sys.modules["loopy"]
     if kind is loopy.TranslationUnit:
         from kcl.record.content import content_key
@@ -253,7 +253,7 @@ def _of_loopy(value: Any, kind: type) -> str | None:
 
 
 def current(value: Any) -> str:
-    """Return the text of something that loopy keeps by reference, as of now."""
+    """Return the text of an object that loopy keeps by reference, as of now."""
     loopy: Any = sys.modules.get("loopy")
     if type(value) is getattr(loopy, "TranslationUnit", None):
         return str(_of_loopy(value, type(value)))
@@ -267,9 +267,9 @@ def walked(value: Any) -> str:
 
 
 def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
-    """Return by its digest what a value leads to that had this text, and an expression as pymbolic writes it.
+    """Return the parts, by digest, that a value with this text leads to, and an expression in pymbolic's notation.
 
-    Both are empty where it has another text now. This is done on a miss, so that a hit keeps no parts.
+    Both are empty where the value has another text now. This runs on a miss, so that a hit keeps no parts.
     """
     if text.startswith(_UNIT):
         return {}, ""
@@ -282,22 +282,22 @@ def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
 
 
 def _notation(value: Any, text: str, long: dict[str, str]) -> str:
-    """Return how pymbolic writes an expression; empty for another value, and for one that is too large.
+    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large.
 
-    What stands in several places of an expression is written there each time: the texts tell how long that would be.
+    pymbolic writes an expression that stands in several places once per place: the texts tell the length of the whole.
     """
     primitives: Any = sys.modules.get("pymbolic.primitives")
     if primitives is None or _package(type(value)) not in _LIBRARIES:
         return ""
     try:
-        kind = getattr(primitives, "ExpressionNode", None) or primitives.Expression  # of an earlier pymbolic
+        kind = getattr(primitives, "ExpressionNode", None) or primitives.Expression  # the name in an earlier pymbolic
         return str(value) if isinstance(value, kind) and _length(text, long, {}) <= _LARGE else ""
-    except Exception:  # an expression may hold anything
+    except Exception:  # an expression may hold any object
         return ""
 
 
 def _length(text: str, long: dict[str, str], known: dict[str, int]) -> int:
-    """Return how long a text is with what its digests stand for."""
+    """Return the length of a text in which each digest is replaced by the text that it stands for."""
     size = len(text)
     for digest in filter(long.__contains__, _DIGEST.findall(text)):
         if digest not in known:
@@ -307,7 +307,7 @@ def _length(text: str, long: dict[str, str], known: dict[str, int]) -> int:
 
 
 def _walk(value: Any) -> tuple[str, list[Part], dict[str, str]]:
-    """Return the text of a value, what the walk found beside it, and the long texts for which digests stand."""
+    """Return the text of a value, the parts that the walk found beside it, and the long texts behind digests."""
     from kcl.record.callables.walk import Walk, distribution
 
     walk = Walk("an argument of loopy", "")

@@ -1,8 +1,8 @@
-"""What a recorded call gives, until somebody asks what only loopy's own object can answer.
+"""The result of a recorded call, until a program asks a question that only loopy's own object can answer.
 
-Until then it is handed to recorded calls, compared by the digest of its record, and launched. A unit that is asked
-becomes loopy's in place: its contents are filled in and its class is exchanged. Arguments and instructions have another
-layout in memory than any class of kcl; one that is asked passes everything on to loopy's own.
+Until then it is handed to recorded calls, compared by its record's digest, and launched. A unit that gets a question
+becomes loopy's own in place: its contents are filled in and its class is exchanged. Arguments and instructions have
+another memory layout than the classes of kcl; one that gets a question passes all access on to loopy's own object.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kcl.record import beside, recorder, texts
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
-_LAUNCHING = "kcl.integrations.executor"  # launches units; it lies above this room
+_LAUNCHING = "kcl.integrations.executor"  # the module that launches units; it lies above this room
 
 
 class _Bare:
-    """Gives the descriptor of an object's own dictionary, which `RecordedResult` hides."""
+    """A class with the descriptor of an object's own dictionary, which `RecordedResult` hides."""
 
 
 _dictionary: Any = _Bare.__dict__["__dict__"]
@@ -27,7 +27,7 @@ _class: Any = object.__dict__["__class__"]
 
 
 class RecordedResult(_Bare):
-    """What one recorded call gives."""
+    """The result of one recorded call."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -90,16 +90,16 @@ class _Fields:
 
 
 class RecordedUnit(RecordedResult):
-    """A translation unit that nothing has asked for yet."""
+    """A translation unit that no program has asked yet."""
 
     __dataclass_fields__ = _Fields()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Launch, as loopy's unit does; the executor is kept with the record."""
+        """Launch the unit, as loopy's unit does; the executor is kept with the record."""
         return importlib.import_module(_LAUNCHING).call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
-        """Return what launches the unit on a context or queue, as loopy's `executor` does."""
+        """Return an object that launches the unit on a context or queue, as loopy's `executor` does."""
         return importlib.import_module(_LAUNCHING).executor(self, arguments, entrypoint, keywords)
 
     def with_entrypoints(self, entrypoints: Any) -> Any:
@@ -124,14 +124,14 @@ KINDS = frozenset({RecordedResult, RecordedUnit})
 
 
 def new(record: Record) -> Any:
-    """Return a new object for what a record gives."""
+    """Return a new object for the result of a record."""
     made = RecordedResult() if record.function in CONSTRUCTORS else RecordedUnit()
     _dictionary.__get__(made)["record"] = record
     return made
 
 
 def answer(record: Record) -> Any:
-    """Return what stands for the result of a call; loopy's own result where that is something else than a unit."""
+    """Return the stand-in for the result of a call; loopy's own result where that is not a unit."""
     waits = recorder.begin(record)
     if not waits and record.function not in CONSTRUCTORS and not is_unit(record.real()):
         return record.real()
@@ -147,7 +147,7 @@ def is_unit(value: Any) -> bool:
 
 
 def record_of(value: Any) -> Record | None:
-    """Return the record behind an object; None for one that became loopy's, and for any other."""
+    """Return the record behind an object; None for an object that became loopy's, and for any other object."""
     if type(value) not in KINDS:
         return None
     record: Record | None = _dictionary.__get__(value).get("record")
@@ -155,18 +155,18 @@ def record_of(value: Any) -> Record | None:
 
 
 def shown(value: Any) -> str:
-    """Return the repr of a value, in which what is not made stands by its class and digest."""
+    """Return the repr of a value; results that are not made appear by class and digest."""
     with recorder.thread.having(showing=True):
         return repr(value)
 
 
 def class_name(record: Record) -> str:
-    """Name the class of what a record gives, as loopy's package shows it."""
+    """Return the name of the class of a record's result, as loopy's package shows it."""
     return CONSTRUCTORS.get(record.function, "TranslationUnit")
 
 
 def _class_of(value: Any) -> type:
-    """Return the class that an object says it has: loopy's where that is imported, without making anything."""
+    """Return the class that an object claims: loopy's class where loopy is imported, without making the object."""
     record = record_of(value)
     if record is None:
         return type(real_of(value))
@@ -175,12 +175,12 @@ def _class_of(value: Any) -> type:
 
 
 def real_of(value: Any) -> Any:
-    """Return loopy's own object behind one that passes everything on; any other object as it is."""
+    """Return loopy's own object behind an object that passes access on; return any other object as it is."""
     return _dictionary.__get__(value)["real"] if type(value) is RecordedResult else value
 
 
 def asked(value: Any, question: str) -> Any:
-    """Have loopy's own object made, since one was asked something, and return it; it counts by its content from now."""
+    """Have loopy's own object made and return it: a program asked a question. It counts by its content from now on."""
     record = record_of(value)
     if record is not None:
         recorder.asked(record, question)
@@ -195,14 +195,14 @@ def _become(value: Any, record: Record, made: Any) -> None:
         names = _dictionary.__get__(value)
         if type(value) is RecordedUnit:
             names.update(vars(made))
-            _class.__set__(value, type(made))  # another thread may be asking: it finds one class or the other
+            _class.__set__(value, type(made))  # another thread may be asking: it finds one of the two classes
         else:
             names["real"] = made
         del names["record"]
 
 
 def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
-    """Return the text and a copy of an object: what waits counts by its record, all else by its content."""
+    """Return the text and a copy of an object: an object that waits counts by its record, any other by its content."""
     record = record_of(value)
     if record is None or record.exposed:
         return texts.take(real_of(value) if record is None else recorder.make(record), taken)

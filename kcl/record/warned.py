@@ -21,12 +21,12 @@ _OWN = PACKAGE + os.sep
 
 
 class State(process.LockedState):
-    """What kcl did to the functions that show warnings, and which warnings it gave again."""
+    """The changes of kcl to the functions that show warnings, and the warnings that it gave again."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hearers = 0  # threads that listen now
-        self.before: Any = None  # what shows warnings else
+        self.before: Any = None  # the function that showed warnings before
         self.registries: dict[str, dict[Any, Any]] = {}
 
 
@@ -34,7 +34,7 @@ _state = process.shared(State)
 
 
 class _Hearing(threading.local):
-    """What this thread has heard; None while it does not listen. As a pattern of a filter it matches meanwhile."""
+    """The warnings that this thread has heard, None unless it listens. As a filter's pattern it matches then only."""
 
     heard: list[warnings.WarningMessage] | None = None
 
@@ -43,13 +43,13 @@ class _Hearing(threading.local):
 
 
 _hearing = _Hearing()
-# `warnings.catch_warnings` would hear the warnings of all threads, and have those given again that were given once.
+# `warnings.catch_warnings` would hear all threads, and repeat warnings that were given once.
 _FILTER: Any = ("always", None, Warning, _hearing, 0)
 
 
 @contextmanager
 def hearing() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect the warnings that this thread gives in the block, whatever the filters; nobody else sees them."""
+    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them."""
     outer, _hearing.heard = _hearing.heard, []
     held = _registries_of_loopy()
     _install()
@@ -63,7 +63,7 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
 
 
 def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
-    """Take away what loopy's modules remember of warnings that were given, so that all are heard."""
+    """Take away the registries of given warnings from loopy's modules, so that all are heard."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
@@ -114,10 +114,10 @@ def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
 
 
 def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
-    """Describe warnings for later runs; None where one cannot be given again without the code that made it."""
+    """Describe warnings for later runs; return None where a warning cannot be given again without its code."""
     described = tuple([_described(one) for one in found])
     if any(_category(one) is None or os.path.isabs(one.file) for one in described):
-        return None  # code of the user gave it, or only its own module knows the category
+        return None  # code of the user gave it, or only its own module has the category
     return described
 
 
@@ -128,7 +128,7 @@ def _described(one: warnings.WarningMessage) -> WarningFact:
 
 
 def _below_loopy(file: str) -> str:
-    """Return the path below the directory that loopy is installed in, which is no part of it; others as they are."""
+    """Return the path below loopy's installation directory, which is no part of it; return other paths as they are."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["loopy"].__file__ or "")))
     inside = file.removeprefix(root + os.sep)
     return inside.replace(os.sep, "/") if inside != file else file
@@ -148,7 +148,7 @@ def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str)
 
 
 def _category(one: WarningFact) -> type[Warning] | None:
-    """Return the class of a warning without importing anything; None for one that is not known."""
+    """Return the class of a warning without importing; None for a class that is not known."""
     module = builtins if one.module == "builtins" else sys.modules.get(one.module)
     found = getattr(module, one.category, None)
     if found is None and one.module == "loopy.diagnostic":

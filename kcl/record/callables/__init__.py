@@ -1,1 +1,1 @@
-"""The direct key: what decides a recipe's outcome, found without running it; `reach` is the way in."""
+"""The direct key: the inputs that decide a recipe's outcome, found without running it; `reach` is the way in."""

@@ -1,6 +1,6 @@
-"""The texts of arrays, dtypes and scalars of numpy, and of what pyopencl knows of devices.
+"""The texts of arrays, dtypes and scalars of numpy, and of the devices of pyopencl.
 
-Imported for the first such value: none exists before somebody has imported numpy.
+kcl imports this module for the first value of numpy or pyopencl: none exists before a module has imported numpy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
         text = f"array({_dtype(encode, value.dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
         if type(value) is numpy.ndarray:
             return text
-        getattr(value, "fill_value", None)  # a masked array makes it when it is first asked for
+        getattr(value, "fill_value", None)  # a masked array makes it at the first access
         held = [
             f", {name_of(name)}={encode(attribute)}" for name, attribute in attributes(value) if name != "_sharedmask"
         ]
@@ -36,13 +36,13 @@ def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
         text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
         return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
     name = str(getattr(value, "__name__", ""))
-    if getattr(numpy, name, None) is not value:  # another library's, or made of a function of Python
+    if getattr(numpy, name, None) is not value:  # it belongs to another library, or is made of a function of Python
         refuse(value)
     return f"numpy.{name}"
 
 
 def _laid(array: Any) -> str:
-    """Tell how an array lies in memory where that is unusual; code may ask for it."""
+    """Describe the layout of an array in memory where that is unusual; code may ask for it."""
     strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
     return strides if array.flags.writeable else f"{strides}, read-only"
 
@@ -85,7 +85,7 @@ def _content(encode: Encode, numpy: Any, array: Any) -> str:
 
 
 def opencl_object(encode: Encode, value: Any) -> str:
-    """Encode devices, contexts and queues of pyopencl by what their devices are."""
+    """Encode devices, contexts and queues of pyopencl by platform, name and driver of their devices."""
     opencl: Any = sys.modules["pyopencl"]
     if isinstance(value, opencl.Device):
         return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"

@@ -1,9 +1,9 @@
 """The normal form of bytecode: the instructions of a code object without the noise of how its text was laid out.
 
 Bytecode is not free of noise. A line broken inside ``with``, ``try`` or a comprehension leaves NOPs, keeps jumps to
-jumps, hinders the joining of two instructions; a class body stores its first line. In the normal form instructions
-stand in the order in which they are reached, jumps lead to labels, unconditional jumps are followed, short ends of a
-function are copied to whoever jumps there, and the exception table is a handler per instruction.
+jumps and prevents the joining of two instructions. A class body stores its first line. In the normal form, instructions
+stand in the order in which they are reached, jumps lead to labels, and unconditional jumps are followed. A short end of
+a function is copied to each jump to it. The exception table is one handler per instruction.
 
 Read off CPython 3.10 to 3.13: `Lib/opcode.py`, `Python/compile.c`, `Python/flowgraph.c`,
 `Objects/exception_handling_notes.txt`.
@@ -21,7 +21,7 @@ _OPERATIONS = {name: op for name, op in opcode.opmap.items() if op < 256}  # tho
 
 
 def _caches(name: str) -> int:
-    """Tell how many cache units follow an instruction of this name."""
+    """Return the number of cache units that follow an instruction of this name."""
     entries = getattr(opcode, "_inline_cache_entries", ())
     if isinstance(entries, dict):
         return int(entries.get(name, 0))
@@ -60,10 +60,10 @@ _JOINED = {
     )
     if name in _OPERATIONS
 }
-# what an operand is an index of
+# for each operation, whether its operand is an index of a constant, and of a name
 OF_CONST = bytes(int(op in opcode.hasconst) for op in range(256))
 OF_NAME = bytes(int(op in opcode.hasname) for op in range(256))
-# how many low bits of an operand are flags and not the index of a name; Python 3.11 and 3.12 began to use them
+# the number of low bits of an operand that are flags, not the index of a name; Python 3.11 and 3.12 began to use them
 NAME_SHIFT = [0] * 256
 NAME_SHIFT[_OPERATIONS["LOAD_GLOBAL"]] = int(_caches("LOAD_GLOBAL") > 0)
 NAME_SHIFT[_OPERATIONS["LOAD_ATTR"]] = int("LOAD_METHOD" not in _OPERATIONS)
@@ -74,7 +74,7 @@ _NOISE = _numbers("NOP", "RESUME", "CACHE", "PUSH_NULL", "EXTENDED_ARG")
 
 
 def _threads() -> dict[tuple[int, int], tuple[int, bool]]:
-    """Table of what Python 3.10 and 3.11 make of ``and`` inside ``or`` where all stands on one line.
+    """Return the jumps that Python 3.10 and 3.11 make of ``and`` inside ``or`` where all stands on one line.
 
     (a jump, the jump it leads to) -> (the jump to take instead, whether to the second's target or behind it)
     """
@@ -96,7 +96,7 @@ _THREADS = _threads()
 
 
 def _branches() -> dict[int, tuple[int, bool]]:
-    """Table of the jumps that have an opposite: jump -> (the one in the normal form, whether the jump is the other).
+    """Return the jumps that have an opposite: jump -> (the jump of the normal form, whether the first is its opposite).
 
     Python 3.11 names a direction in each jump too; labels need none.
     """
@@ -112,22 +112,22 @@ def _branches() -> dict[int, tuple[int, bool]]:
 
 
 _BRANCHES = _branches()
-# stores before which the compiler may drop a SWAP; and what can raise nothing, so that its handler does not matter
+# stores before which the compiler may drop a SWAP; instructions that can raise nothing, so their handlers do not matter
 _STORES = _numbers("STORE_FAST", "POP_TOP")
 _QUIET = _numbers("NOP", "LOAD_CONST", "STORE_FAST", "POP_TOP", "SWAP", "COPY", "PUSH_NULL") | (
     _numbers("LOAD_FAST") if "LOAD_FAST_CHECK" in _OPERATIONS else frozenset()
 )
 
 # of the normal form; the interpreter's own numbers up here never appear in ``co_code``
-# A method is called in another way where its module imports something of the object's name, used or not: the
-# compiler guesses. So calls of methods and of functions are written alike, and no NULL is pushed before either.
+# The compiler calls a method in another way where its module imports the object's name, used or not: it guesses.
+# So calls of methods and of functions are written alike, and no NULL is pushed before either.
 _METHODLESS = bytes(
     {_OPERATIONS.get("LOAD_METHOD"): _OPERATIONS["LOAD_ATTR"], _OPERATIONS.get("CALL_METHOD"): _CALL}.get(op, op)
     for op in range(256)
 )
 _LABEL, _GOTO, _HANDLER = 251, 252, 253
 MARKERS = frozenset({_LABEL, _HANDLER})  # no instructions
-_SHORT = 8  # instructions at the end of a function that are copied to whoever jumps there; the compiler copies up to 4
+_SHORT = 8  # instructions at the end of a function that are copied to each jump to it; the compiler copies up to 4
 # names that a class or module body stores about its own text
 _ABOUT_TEXT = frozenset({"__doc__", "__firstlineno__", "__static_attributes__"})
 
@@ -183,7 +183,7 @@ def _expand(code: CodeType) -> tuple[list[int], list[int], list[int], list[int]]
 
 
 def _positions(units: list[int], count: int) -> list[int]:
-    """Tell for every unit, and for the end, which instruction it begins or comes before."""
+    """Return, for each unit and for the end, the instruction that it begins or comes before."""
     position: list[int] = []
     for index, unit in enumerate(units):
         position.extend([index] * (unit + 1 - len(position)))
@@ -192,7 +192,7 @@ def _positions(units: list[int], count: int) -> list[int]:
 
 
 def _target(op: int, operand: int, unit: int) -> int:
-    """Tell the unit to which a jump leads."""
+    """Return the unit that a jump leads to."""
     if op in _JUMP_ABSOLUTE:
         return operand
     return unit + _AFTER[op] + (-operand if op in _BACKWARD else operand)
@@ -222,7 +222,7 @@ def _exchange(operations: list[int], operands: list[int], targets: dict[int, int
 
 
 def _followers(operations: list[int], index: int, entered: set[int]) -> Iterator[int]:
-    """Yield where the stores and pops lie that follow ``index`` in any case; NOPs between them say nothing."""
+    """Yield the places of the stores and pops that always follow ``index``; NOPs between them are skipped."""
     for later in range(index + 1, len(operations)):
         if later in entered or (operations[later] not in _STORES and operations[later] != _NOP):
             return
@@ -299,7 +299,7 @@ class _Order:
         return tails
 
     def resolve(self, index: int) -> int:
-        """Follow unconditional jumps; one that leads to itself is left where it is."""
+        """Follow unconditional jumps; a jump that leads to itself stays."""
         operations, targets = self.raw.operations, self.raw.targets
         seen = set()
         while index < len(operations) and operations[index] in _FORWARD and index not in seen:
@@ -329,7 +329,7 @@ class _Order:
         return number
 
     def tail(self, index: int) -> tuple[object, ...]:
-        """Return what a short end of the function does."""
+        """Return the instructions of a short end of the function."""
         operations, operands, _, _, handlers = self.raw
         does: list[object] = []
         while True:
@@ -354,7 +354,7 @@ class _Order:
         return Stream(bytes(self.operations).translate(_METHODLESS), self.operands, self.units)
 
     def block(self, index: int) -> None:
-        """Emit instructions from ``index`` to an end, or to something that was emitted before."""
+        """Emit instructions from ``index`` to an end, or to an instruction that was emitted before."""
         operations, operands, units, targets, handlers = self.raw
         handler: tuple[int, int] | None = None
         copying = self.tails[index] <= _SHORT

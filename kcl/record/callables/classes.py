@@ -1,4 +1,4 @@
-"""What a class gives its instances, and what an instance holds itself."""
+"""The attributes that a class gives its instances, and the attributes that an instance holds itself."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 import types
 from typing import Any
 
-HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves so
+HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves like one
 
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-# what a class body or the interpreter stores that does not change what instances do
+# names that a class body or the interpreter stores and that do not change how instances behave
 _NOT_IN_CLASS = frozenset(
     (
         *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
@@ -22,7 +22,7 @@ _NOT_IN_CLASS = frozenset(
         "__slotnames__",  # copyreg stores it when an instance is copied or pickled
     )
 )
-# attributes in which libraries remember what they computed from the others; on objects of the user, too
+# attributes in which libraries remember results computed from the others; on objects of the user, too
 _OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")  # on objects of libraries, or where __hash__ stores them
 _HOLDERS = frozenset(
@@ -32,7 +32,7 @@ _OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_
 
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
-    """List what the body of a class gives its instances: methods and values, not what is only about its text."""
+    """List the methods and values that the body of a class gives its instances, without names about its text only."""
     listed: list[tuple[str, Any]] = []
     members = getattr(kind, "_member_map_", {}) if isinstance(kind, enum_type()) else {}
     for name, value in kind.__dict__.items():
@@ -65,20 +65,20 @@ def registered(kind: type) -> list[type]:
 
 
 def enum_type() -> Any:
-    """Return the type of enumerations, or nothing that anything is an instance of."""
+    """Return the type of enumerations, or an empty tuple where `enum` is not imported."""
     module = sys.modules.get("enum")
     return module.EnumMeta if module is not None else ()
 
 
 def is_plain(kind: type) -> bool:
-    """Tell whether instances of a user's class keep all they hold in attributes or in a builtin base."""
+    """Tell whether instances of a user's class keep all their content in attributes or in a builtin base."""
     return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
 
 
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
-    """List what an instance holds in its slots and its dictionary, without what it remembers of it.
+    """List the attributes that an instance holds in its slots and its dictionary, without remembered results.
 
-    An object of a library (`theirs`) remembers more than one of the user's.
+    An object of a library (`theirs`) remembers more than an object of the user.
     """
     held: list[tuple[Any, Any]] = []
     kind = type(value)
@@ -98,7 +98,7 @@ def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
 
 
 def is_remembered(kind: type, name: str, value: Any = None, theirs: bool = True) -> bool:
-    """Tell whether an attribute only remembers what was computed from the others."""
+    """Tell whether an attribute only remembers a result computed from the others."""
     if name.startswith(_OF_PYTOOLS) or (name.startswith(_HASHES) and (theirs or _stores_hash(kind, name, value))):
         return True
     member = _static(kind, name)
@@ -106,7 +106,7 @@ def is_remembered(kind: type, name: str, value: Any = None, theirs: bool = True)
 
 
 def _stores_hash(kind: type, name: str, value: Any) -> bool:
-    """Tell whether `__hash__` of a class stores a number under a name, None before; it is computed from the others."""
+    """Tell whether `__hash__` of a class stores a number under a name (None before), computed from the others."""
     code = getattr(_static(kind, "__hash__"), "__code__", None)
     if type(value) not in (int, type(None)) or code is None:
         return False
@@ -117,5 +117,5 @@ def _stores_hash(kind: type, name: str, value: Any) -> bool:
 
 
 def _static(kind: type, name: str) -> Any:
-    """Look up a class attribute without running anything."""
+    """Look up a class attribute without running code."""
     return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)

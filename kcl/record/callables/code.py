@@ -1,9 +1,9 @@
-"""The digest of a code object: what a function does, without the noise of how its text was laid out.
+"""The digest of a code object: the behaviour of a function, without the noise of how its text was laid out.
 
-It is taken over the normal form of the instructions (`kcl.record.callables.bytecode`), with the constants and names
+The digest covers the normal form of the instructions (`kcl.record.callables.bytecode`), with the constants and names
 that they use in the order of use. So it does not change with comments, white space, line breaks, positions, file names,
-docstrings, unused constants and the hash seed. Two functions with one digest do the same; the reverse holds for every
-reformatting that we know of. Digests of different Python versions are not comparable: the Python version is a part of
+docstrings, unused constants and the hash seed. Two functions with one digest do the same. The reverse holds for every
+reformatting known to us. Digests of different Python versions are not comparable: the Python version is a part of
 every key.
 """
 
@@ -44,7 +44,7 @@ _AS_WRITTEN = frozenset({type(None), bool, int, str, bytes, type(...)})
 
 
 def digest(code: CodeType) -> str:
-    """Return the digest of ``code`` and of the code nested in it, as 64 hexadecimal digits.
+    """Return the digest of ``code`` and of its nested code, as 64 hexadecimal digits.
 
     Not in it: comments, white space, line breaks, positions, file names, docstrings, unused constants, the hash seed.
     """
@@ -61,7 +61,7 @@ def digest(code: CodeType) -> str:
             operands[index] = 0
     numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _FLAGS)
     lists = (code.co_varnames, code.co_cellvars, code.co_freevars, names, constants)
-    # no name and no text is empty or holds a NUL: what stands in which list is certain
+    # no name and no text is empty or holds a NUL, so each item's list is certain
     head = _BETWEEN.join([code.co_name, str(numbers), *["\0".join(items) for items in lists]])
     hasher = hashlib.sha256(head.encode("utf-8", "surrogatepass"))
     hasher.update(operations)

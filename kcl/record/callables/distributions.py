@@ -1,10 +1,10 @@
-"""Who owns a module: the standard library, an installed distribution, kcl, or the user; and what of it counts.
+"""The owner of a module (the standard library, an installed distribution, kcl, or the user) and its text in keys.
 
 The standard library counts by the Python version. An installed distribution counts by its version and by its record of
-installed Python and library files, so that a reinstall under the same version is seen. An editable install and whatever
-lies outside of distributions is the user's: it counts by its code. importlib.metadata would know most of this. It
-takes 4.2 ms of a warm start for what loopy requires, and 20 ms more for its import where pyopencl is not imported; this
-module takes 2.0 ms: each directory with distributions is listed once a process, and records are read as bytes.
+installed Python and library files, so a key sees a reinstall under the same version. An editable install and every file
+outside of distributions are the user's: they count by their code. importlib.metadata has most of this. It takes 4.2 ms
+of a warm start for the distributions that loopy requires, and 20 ms more for its import where pyopencl is not imported.
+This module takes 2.0 ms: it lists each directory with distributions once a process, and reads records as bytes.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from typing import Any, NamedTuple
 from kcl.base import process
 from kcl.base.settings import PACKAGE
 
-INTERPRETER = (  # which counts for the standard library
+INTERPRETER = (  # counts for the standard library
     f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 )
 
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
-# what turns a recipe into OpenCL C and runs it
+# the distributions that turn a recipe into OpenCL C and run it
 GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy")
 
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
 _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
-# Lines of a record that do not count: of files outside of the directory, about the installation, left by an editable
-# install beside its metadata, and without a digest (compiled files, the record itself).
+# Lines of a record that do not count: those of files outside of the directory, of files about the installation, and of
+# files that an editable install leaves beside its metadata; lines without a digest (compiled files, the record itself).
 _volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
-# what metadata says of other distributions
+# the lines in which metadata names other distributions
 _REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
 
 
 class Owner(NamedTuple):
-    """Whose a module is; ``name`` is the distribution's."""
+    """The owner of a module; ``name`` is the distribution's."""
 
     kind: str
     name: str = ""
 
 
 class PackagePlace(NamedTuple):
-    """Where a top-level module lies: a directory of ``sys.path``, and a file or package directory in it."""
+    """The place of a top-level module: a directory of ``sys.path``, and a file or package directory in it."""
 
     directory: str
     path: str
@@ -84,7 +84,7 @@ class _Site:
         return known
 
     def owner(self, top: str, path: str) -> str | None:
-        """Return the folder of the distribution that installed module ``top``, of whose files ``path`` is one."""
+        """Return the folder of the distribution that installed module ``top``; ``path`` is one of its files."""
         likely = self.distributions.get(_normal(top))
         if likely is not None and self.installed(likely, top, path):
             return likely
@@ -104,14 +104,14 @@ class _Site:
 
 
 class State:
-    """What was found about installed files: memos, each of the function that fills it."""
+    """Memos about installed files; one function fills each memo."""
 
     def __init__(self) -> None:
         self.sites: dict[str, _Site] = {}
-        self.path: list[str] = []  # the one that places were found on
+        self.path: list[str] = []  # the `sys.path` that `places` holds for
         self.places: dict[str, PackagePlace] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        self.homes: dict[str, tuple[_Site, str]] = {}  # distribution -> where it is installed, name of the folder
+        self.homes: dict[str, tuple[_Site, str]] = {}  # distribution -> site of its installation, name of the folder
         self.contents: dict[str, str] = {}
 
 
@@ -141,7 +141,7 @@ def _path() -> list[str]:
 
 
 def locate(top: str) -> PackagePlace | None:
-    """Find a top-level module where an import would find it, without importing it; memoised."""
+    """Find a top-level module at the place where an import finds it, without importing it; memoised."""
     state = _state()
     if state.path != sys.path:
         state.path = [*sys.path]
@@ -153,7 +153,7 @@ def locate(top: str) -> PackagePlace | None:
 
 
 def _search(top: str) -> PackagePlace | None:
-    """Ask Python's finder of files, and after it those of ``sys.meta_path``: editable installs have their own."""
+    """Ask Python's finder of files, then the finders of ``sys.meta_path``: editable installs have their own."""
     spec = next(filter(None, (_spec(finder, top) for finder in (PathFinder, *sys.meta_path))), None)
     if spec is None:
         return None
@@ -177,13 +177,13 @@ def _spec(finder: Any, top: str) -> ModuleSpec | None:
 
 
 def is_namespace(top: str) -> bool:
-    """Tell whether a top-level package only holds others, which several distributions may have brought."""
+    """Tell whether a top-level package only holds other packages, which several distributions may have brought."""
     place = locate(top) if "." not in top else None
     return place is not None and place.namespace
 
 
 def owner(name: str) -> Owner:
-    """Tell whose the module ``name`` is, loaded or not; memoised."""
+    """Return the owner of the module ``name``, loaded or not; memoised."""
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None) if module is not None else None
     owners = _state().owners
@@ -206,7 +206,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
             return Owner(PYTHON)
         parent = sys.modules.get(top)
         if getattr(module, "__spec__", None) is None and parent is not None and parent is not module:
-            return owner(top)  # made at run time by its package, pybind11's say
+            return owner(top)  # its package made it at run time, as pybind11 does
         return Owner(USER)
     place = _place_of(top, name, module, file)
     if place is None:
@@ -218,7 +218,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
 
 
 def _installer(top: str, place: PackagePlace) -> str | None:
-    """Return the distribution that a top-level module came with, None where it has none; remember where that lies."""
+    """Return the distribution that installed a top-level module, None where it has none; remember its place."""
     site = _site(place.directory)
     folder = site.owner(top, place.path)
     if folder is None:
@@ -245,7 +245,7 @@ def _in_library(path: str) -> bool:
 
 
 def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) -> PackagePlace | None:
-    """Find the directory that a module's top-level package lies in; parts of a namespace differ by their files."""
+    """Find the directory that holds a module's top-level package; parts of a namespace differ by their files."""
     if module is None or file is None:
         place = locate(top)
         return _part_of_namespace(name) if place is not None and place.namespace and name != top else place
@@ -262,13 +262,13 @@ def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) 
 
 
 def identity(distribution: str) -> str:
-    """Return version and record digest of a distribution that `owner` named, and of those it requires."""
+    """Return version and record digest of a distribution that `owner` named, and of the distributions it requires."""
     needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution, GENERATORS) - {distribution})]
     return _identify(distribution) + "".join(needed)
 
 
 def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
-    """Find a distribution and those that it requires, directly or through others but `ends`, as far as installed."""
+    """Find a distribution and its installed requirements, direct and indirect; `ends` are not followed further."""
     found: set[str] = set()
     waiting = [distribution]
     while waiting:
@@ -281,7 +281,7 @@ def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
 
 
 def _requirements(distribution: str) -> list[str]:
-    """List the names that a distribution's metadata requires, those of its extras left out."""
+    """List the names that a distribution's metadata requires, without those of its extras."""
     site, folder = _state().homes[distribution]
     for file in ("METADATA", "PKG-INFO"):
         try:
@@ -294,7 +294,7 @@ def _requirements(distribution: str) -> list[str]:
 
 
 def _is_installed(distribution: str) -> bool:
-    """Tell whether a distribution is installed, and remember where."""
+    """Tell whether a distribution is installed, and remember its place."""
     homes = _state().homes
     for directory in _path():
         if distribution in homes:
@@ -316,14 +316,14 @@ def _identify(distribution: str) -> str:
 
 
 def _digest_of_record(record: bytes) -> str:
-    """Digest the lines of a record that count; empty where none does."""
+    """Digest the lines of a record that count; return an empty text where no line counts."""
     listed = [line for line in record.splitlines() if line and line[-1:] != b","]
     lines = sorted([line for line in listed if not _volatile(line)])
     return hashlib.sha256(b"\n".join(lines)).hexdigest() if lines else ""
 
 
 def generator(name: str) -> str:
-    """Return what counts of one of `GENERATORS`: version and record, content where it is editable, "absent"."""
+    """Return the text of one of `GENERATORS`: version and record, content where it is editable, or "absent"."""
     whose = owner(name)
     if whose.kind == DISTRIBUTION:
         return _identify(whose.name)
@@ -332,32 +332,32 @@ def generator(name: str) -> str:
 
 
 def is_generators_code(path: str) -> bool:
-    """Tell whether a file is Python code of one of `GENERATORS`, which every key of what they generate counts."""
+    """Tell whether a file is Python code of one of `GENERATORS`; each key of generated code counts these files."""
     _, installed, inside = path.rpartition(f"{os.sep}site-packages{os.sep}")
     return bool(installed) and path.endswith(".py") and inside.partition(os.sep)[0] in GENERATORS
 
 
 def required(distribution: str) -> frozenset[str]:
-    """Return the names of a distribution and of all that it requires by its metadata, directly or through others.
+    """Return the names of a distribution and of its requirements by metadata, direct and indirect.
 
-    A distribution that is not installed as one, an editable one say, has the names of `GENERATORS`.
+    A package that is not installed as a distribution, an editable install for example, has the names of `GENERATORS`.
     """
     found = _needed(distribution)
     return frozenset(found.union(GENERATORS) if found else GENERATORS)
 
 
 def counted(name: str) -> str:
-    """Return what counts of one that `required` named: as `generator` for those, else version and record."""
+    """Return the text of a name from `required`: as `generator` for one of `GENERATORS`, else version and record."""
     return generator(name) if name in GENERATORS else _identify(name)
 
 
 def reached(name: str) -> str:
-    """Return what counts of one that code leads to: as `generator` for those, else as `identity`."""
+    """Return the text of a distribution that code leads to: as `generator` for `GENERATORS`, else as `identity`."""
     return generator(name) if name in GENERATORS else identity(name)
 
 
 def own() -> str:
-    """Return what counts of kcl: its version and record, or its content where it runs from a checkout."""
+    """Return the text of kcl: its version and record, or its content where it runs from a checkout."""
     place = locate("kcl")
     distribution = _installer("kcl", place) if place is not None and place.path == PACKAGE else None
     if distribution is not None:

@@ -1,7 +1,7 @@
 """Modules of the user that a recipe imports inside its body, or uses as a whole.
 
-They are imported for the key, as the recipe would import them, so that names in them lead to values. Beside that their
-source counts as a whole, with the user's modules that it imports: an import may do more than bind names.
+The walk imports them for the key, as the recipe would import them, so that names in them lead to values. Their source
+also counts as a whole, with the user's modules that it imports: an import may do more than bind names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcl.record.callables.notes import Notes
 from kcl.record.callables.readings import digest, references
 from kcl.record.callables.references import GLOBAL, IMPORT, NAME, TOUCH, UNKNOWN
 
-# Reading while a module is imported is seen by nobody once the module is loaded.
+# Names of functions that read. After a module is loaded, no watcher sees the reads of its import.
 _READING = frozenset(
     (
         *("open", "read", "read_text", "read_bytes", "read_binary", "open_text", "open_binary", "readlink"),
@@ -33,7 +33,7 @@ _READING = frozenset(
 
 
 class State:
-    """The modules that keys have imported, and the code of loaded ones, which holds as long as their spec does."""
+    """The modules that keys have imported, and the code of loaded modules, which holds as long as their spec does."""
 
     def __init__(self) -> None:
         self.imported: set[str] = set()
@@ -51,14 +51,14 @@ def _code_of(name: str, spec: Any) -> CodeType | None:
     try:
         code: CodeType | None = spec.loader.get_code(name)
     except (AttributeError, ImportError, OSError, SyntaxError, ValueError, EOFError):
-        code = None  # there is no source
+        code = None  # the module has no source
     if name in sys.modules:
         _state().codes[name] = spec, code
     return code
 
 
 def _spec_of(name: str) -> Any:
-    """Return the spec of a module, loaded or not; None where there is none."""
+    """Return the spec of a module, loaded or not; None where it has none."""
     try:
         return find_spec(name)
     except (ImportError, ValueError, AttributeError):
@@ -66,20 +66,20 @@ def _spec_of(name: str) -> Any:
 
 
 def _names(source: CodeType) -> set[str]:
-    """List every name that a code object and those nested in it use."""
+    """List every name that a code object and its nested code objects use."""
     nested = [_names(constant) for constant in source.co_consts if isinstance(constant, CodeType)]
     return set(source.co_names).union(*nested)
 
 
 class Modules:
-    """The modules that one walk has imported, and those that count as a whole in it."""
+    """The modules that one walk has imported, and the modules that count as a whole in it."""
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
         self.counted: set[str] = set()
 
     def load(self, name: str, attributes: tuple[str, ...] = ()) -> ModuleType | None:
-        """Import a module of the user with submodules among these names; None where Python says that it cannot."""
+        """Import a module of the user with submodules among these names; None where Python cannot import it."""
         loaded = sys.modules.get(name)
         if loaded is not None and all(attribute in loaded.__dict__ for attribute in attributes):
             return loaded
@@ -93,11 +93,11 @@ class Modules:
         finally:
             _state().imported |= sys.modules.keys() - before
         loaded = sys.modules.get(name)
-        _code_of(name, getattr(loaded, "__spec__", None))  # as it was imported, before the file changes
+        _code_of(name, getattr(loaded, "__spec__", None))  # the code as it was imported, before the file changes
         return loaded
 
     def touch(self, name: str, attributes: tuple[str, ...]) -> None:
-        """Take note of an import, whose effects may be all; those of a module of the program's own are there before."""
+        """Take note of an import; its effects may be its purpose. The program's own modules had theirs before."""
         if name not in sys.modules or name in _state().imported:
             self.whole(name)
         self.load(name, attributes)
@@ -106,7 +106,7 @@ class Modules:
                 self.whole(inner)
 
     def whole(self, name: str) -> str:
-        """Count a module by its source, its packages, and what it imports; return its name."""
+        """Count a module by its source, its packages, and the modules that it imports; return its name."""
         short = name.rpartition(".")[2]
         if name and name not in self.counted:
             self.counted.add(name)
@@ -123,7 +123,7 @@ class Modules:
         return f"module {short}"
 
     def without_source(self, name: str, short: str, spec: Any) -> None:
-        """Count an extension module by its file, and nothing of a folder without one."""
+        """Count an extension module by its file; count nothing of a folder without a file."""
         file = getattr(sys.modules.get(name), "__file__", None) or getattr(spec, "origin", None)
         if isinstance(file, str) and os.path.isfile(file):
             self.notes.add(f"module {short}", distributions.content(file))
@@ -131,7 +131,7 @@ class Modules:
             self.notes.add(f"module {short}", ABSENT)
 
     def scan(self, name: str, source: CodeType, is_package: bool) -> None:
-        """Take note of what a module's code refers to."""
+        """Take note of the references in a module's code."""
         package = name if is_package else name.rpartition(".")[0]
         found = references(source)
         self.notes.mentions |= found.mentions

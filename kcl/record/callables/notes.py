@@ -1,4 +1,4 @@
-"""Notes: what one walk has found, and where the walk is: parts of a key, libraries, front ends, reasons against it."""
+"""Notes: the findings of one walk and its place: parts of a key, libraries, front ends, reasons against the key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcl.record.callables.references import Reference
 
 
 class Notes:
-    """The notes of one walk; ``excused`` tells of a reason against the key whether a declaration cures it."""
+    """The notes of one walk; ``excused`` tells whether a declaration cures a reason against the key."""
 
     def __init__(self, name: str, excused: Callable[[str], bool] | None = None) -> None:
         self.excused = excused
@@ -26,20 +26,20 @@ class Notes:
         self.noted: set[str] = set()  # dotted names in libraries
         self.labels: dict[str, int] = {}
         self.owners: dict[str, Owner] = {}
-        self.place: tuple[str, Reference | None] = (name, None)  # the function, and its reference, that is followed
+        self.place: tuple[str, Reference | None] = (name, None)  # the function that is followed, and its reference
         self.located = False  # a reason was raised with its place
 
     def add(self, name: str, value: str) -> None:
         self.parts.append(Part(name, value))
 
     def unique(self, name: str) -> str:
-        """Number the second and later of things that bear the same name."""
+        """Return the name, with a number for the second and later things that bear it."""
         name = label_of(name)
         count = self.labels[name] = self.labels.get(name, 0) + 1
         return name if count == 1 else f"{name}#{count}"
 
     def where(self) -> str:
-        """Name the function and, where it is known, the line that the walk has come to."""
+        """Name the function and, if it is known, the line that the walk has come to."""
         label, reference = self.place
         line = reference.line if reference is not None else None
         if reference is None or line is None:
@@ -57,20 +57,20 @@ class Notes:
         raise UnknownInput(f"{self.where()}: {reason}")
 
     def judge(self, dotted: str) -> None:
-        """Refuse a name of a library whose result no key can hold."""
+        """Refuse a library's name with a result that no key can hold."""
         reason = unkeyable.verdict(dotted)
         if reason is not None:
             self.refuse(reason)
 
     def owner(self, module: str) -> Owner:
-        """Tell whose a module is; the same for the whole walk."""
+        """Return the owner of a module; it stays the same for the whole walk."""
         whose = self.owners.get(module)
         if whose is None:
             whose = self.owners[module] = distributions.owner(module)
         return whose
 
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str:
-        """Take note of something in a library or in kcl; return its name."""
+        """Take note of an object of a library or of kcl; return its name."""
         dotted = ".".join((module, *attributes))
         if dotted in self.noted or whose.kind == USER:
             return dotted

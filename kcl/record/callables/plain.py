@@ -1,4 +1,4 @@
-"""The texts of values that hold nothing else, and the order of the elements of sets."""
+"""The texts of values that hold no other values, and the order of the elements of sets."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _range(value: range) -> str:
 def _integer(value: int) -> str:
     try:
         return repr(value)
-    except ValueError:  # more digits than the interpreter is allowed to write
+    except ValueError:  # it has more digits than the interpreter may write
         return hex(value)
 
 
-# texts of what holds nothing else
+# texts of values that hold no other values
 SIMPLE: dict[type, Callable[[Any], str]] = {
     type(None): repr,
     bool: repr,
@@ -74,7 +74,7 @@ def rank(value: Any) -> tuple[str, str]:
 
 
 def name_of(name: object) -> str:
-    """Return the text of an attribute's name: itself where it is an identifier, else quoted, so that it ends there."""
+    """Return the text of an attribute's name: itself where it is an identifier, else quoted, which marks its end."""
     return name if type(name) is str and name.isidentifier() else repr(name)
 
 

@@ -1,4 +1,4 @@
-"""Readings: what is read off a code object, its digest and its references, once in a process.
+"""Readings: the digest and the references of a code object, read off it once in a process.
 
 A start that reads no code imports nothing that reads bytecode.
 """
@@ -12,8 +12,8 @@ from types import CodeType
 from kcl.errors import UnknownInput
 from kcl.record.callables.references import References
 
-NEWEST = (3, 13)  # the newest Python whose bytecode kcl reads
-LIMIT = 4096  # code objects that are remembered
+NEWEST = (3, 13)  # kcl reads the bytecode of no newer Python
+LIMIT = 4096  # number of code objects that are remembered
 
 # A code object hashes and compares by its content, which is slow; its identity is safe while it is kept alive here.
 _digests: dict[int, tuple[CodeType, str]] = {}
@@ -21,7 +21,7 @@ _references: dict[int, tuple[CodeType, References]] = {}
 
 
 def digest(code: CodeType) -> str:
-    """Return what `kcl.record.callables.code.digest` returns; memoised."""
+    """Return the digest that `kcl.record.callables.code.digest` returns; memoised."""
     known = _digests.get(id(code))
     if known is None:
         if len(_digests) >= LIMIT:
@@ -39,7 +39,7 @@ def _digest(code: CodeType) -> str:
 
 
 def _raw(code: CodeType) -> str:
-    """Return the digest of a code object as it is, with its layout: kcl does not know the bytecode of this Python."""
+    """Return the digest of a code object as it is, with its layout, where kcl does not know this Python's bytecode."""
     constants = [_raw(one) if isinstance(one, CodeType) else _text(one) for one in code.co_consts]
     names = (code.co_name, code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars)
     numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
@@ -54,7 +54,7 @@ def _text(constant: object) -> str:
 
 
 def references(code: CodeType) -> References:
-    """Return what `kcl.record.callables.scan.references` returns; memoised."""
+    """Return the references that `kcl.record.callables.scan.references` returns; memoised."""
     known = _references.get(id(code))
     if known is None:
         if sys.version_info[:2] > NEWEST:

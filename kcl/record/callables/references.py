@@ -1,6 +1,6 @@
-"""References: what code refers to outside of itself, globals, cells and imports, with the attributes taken of it.
+"""References: the globals, cells and imports outside of itself that code refers to, with the attributes taken of them.
 
-A chain such as ``geometry.tiles.square`` is one reference: a root and two attributes.
+A chain, ``geometry.tiles.square`` for example, is one reference: a root and two attributes.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from types import CodeType
 from typing import NamedTuple
 
 GLOBAL, NAME, CELL, IMPORT, TOUCH = range(5)
-UNKNOWN = "*"  # an attribute whose name is computed
-# attributes that tell where code stands in its file
+UNKNOWN = "*"  # an attribute with a computed name
+# attributes that tell the code's position in its file
 POSITIONS = frozenset(
     ("co_firstlineno", "co_filename", "co_lines", "co_positions", "co_lnotab", "co_linetable", "f_lineno", "tb_lineno")
 )
-# texts that count only where reached code reads them, each with the names by which code does
+# texts that count only where reached code reads them, each with the names that code reads them by
 READERS = {
     "__doc__": {"__doc__", "getdoc"},
     "__module__": {"__module__"},
@@ -31,7 +31,7 @@ MENTIONED = POSITIONS.union({"type"}, *READERS.values())  # names that scans not
 
 
 class Reference(NamedTuple):
-    """One place in a code object that refers to something outside of it."""
+    """One place in a code object that refers to a name outside of it."""
 
     root: int  # GLOBAL, NAME (global, or local of a class body), CELL, IMPORT; TOUCH: an import alone
     name: str  # of the variable; of the module where an import is the root
@@ -62,8 +62,8 @@ class Reference(NamedTuple):
 
 
 class References(NamedTuple):
-    """All references of a code object and of the code nested in it, each once, in the order of their reach."""
+    """All references of a code object and of its nested code, each once, in the order in which they are reached."""
 
     chains: list[Reference]
-    mentions: frozenset[str]  # names that make texts count which do not otherwise: ``__doc__``, ``__annotations__``
+    mentions: frozenset[str]  # names that make other texts count: ``__doc__``, ``__annotations__``
     stored: frozenset[str]  # names that the body of a class or module defines itself

@@ -1,7 +1,7 @@
-"""What a code object refers to: globals, cells and imported modules, each with the attributes taken of it.
+"""The references of a code object: globals, cells and imported modules, each with the attributes taken of it.
 
-Read off the bytecode without running it. A name that an ``import`` inside the function binds is followed to the module;
-so is ``getattr(module, "name")`` with a name that stands in the code.
+The scan reads them off the bytecode without running it. It follows a name that an ``import`` inside the function binds
+to the module. It also follows ``getattr(module, "name")`` with a name that stands in the code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STORE_FAST, _STORE_DEREF = opcode.opmap["STORE_FAST"], opcode.opmap["STORE_DERE
 _STORE_GLOBAL, _STORE_NAME = opcode.opmap["STORE_GLOBAL"], opcode.opmap["STORE_NAME"]
 
 _Binding = tuple[str, int, tuple[str, ...]]  # module, level, attributes
-_Bound = dict[tuple[bool, str], tuple[_Binding, ...]]  # (whether it is global, name of a variable) -> what imports bind
+_Bound = dict[tuple[bool, str], tuple[_Binding, ...]]  # (whether it is global, name of a variable) -> its imports
 _Found = dict[tuple[int, str, int, tuple[str, ...]], Reference]
 
 
@@ -83,14 +83,14 @@ class _Scan:
         code = self.code
         if not MENTIONED.isdisjoint(code.co_names):
             found = MENTIONED.intersection(code.co_names)
-            # the body of a class or module names these when it stores its own
+            # the body of a class or module uses these names when it stores its own
             self.mentions |= found if code.co_flags & _FUNCTION else found - _STORED
         for constant in code.co_consts:
             if type(constant) is tuple:  # the names of keyword arguments
                 self.mentions |= MENTIONED.intersection([item for item in constant if type(item) is str])
 
     def chains(self) -> None:
-        """Read every variable with the attributes that are taken of it."""
+        """Read every variable with the attributes that the code takes of it."""
         kinds = self.kinds
         count = len(kinds)
         expected = -1  # where the first argument of a getattr would stand
@@ -146,7 +146,7 @@ class _Scan:
             if kind in _LOADS or kind == _CONSTANT:
                 arguments += 1
             elif kind not in (_ATTRIBUTE, _THROUGH) and operation not in _BEFORE_CALLS:
-                return UNKNOWN  # an operand of something, or a default that is computed
+                return UNKNOWN  # an operand of another expression, or a computed default
         return UNKNOWN
 
     def add(self, root: int, name: str, level: int, attributes: tuple[str, ...], index: int) -> None:
@@ -155,7 +155,7 @@ class _Scan:
             self.found[place] = Reference(root, name, level, attributes, self.code, self.units[index])
 
     def importing(self, index: int) -> None:
-        """Read ``import name`` or ``from name import ...`` and what is bound by it."""
+        """Read ``import name`` or ``from name import ...`` and the variables that it binds."""
         name = self.code.co_names[self.operands[index]]
         level, names = self.before(index)
         level = level if isinstance(level, int) else 0
@@ -189,7 +189,7 @@ class _Scan:
         return (found[1], found[0]) if len(found) == 2 else (None, None)
 
     def bind(self, index: int, binding: _Binding) -> None:
-        """Note what a store binds; several imports may bind one variable, of which one succeeds."""
+        """Note the import that a store binds; several imports may bind one variable, and one of them succeeds."""
         name = self.stored(index)
         is_module = self.code.co_name == "<module>"
         for is_global in {is_module or self.operations[index] == _STORE_GLOBAL, False}:
@@ -219,7 +219,7 @@ def mention(code: CodeType, name: str) -> Reference | None:
 
 
 def references(code: CodeType) -> References:
-    """Return what ``code`` refers to."""
+    """Return the references of ``code``."""
     found: _Found = {}
     mentions: set[str] = set()
     scan = _Scan(code, {}, found, mentions)

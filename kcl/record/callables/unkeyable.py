@@ -1,4 +1,4 @@
-"""What a recipe may not depend on unseen: the names whose results no key can hold, with what to do instead.
+"""The names that a recipe may not depend on unseen: no key can hold their results. Each has a cure.
 
 Files, environment variables and the working directory are not among them: they are observed while a recipe runs.
 """
@@ -17,7 +17,7 @@ _CURES = {
     "looks names up at run time": "declare what it leads to with @kcl.kernel(depends=[...])",
 }
 _VOUCH = "vouch for it with @kcl.kernel(version=...)"
-# what is read -> dotted names, or the beginnings of such
+# the thing that is read -> dotted names, or beginnings of names
 _TABLE = {
     "runs code that is made at run time": "builtins.eval builtins.exec builtins.compile runpy code codeop",
     "looks names up at run time": "builtins.globals builtins.locals builtins.vars sys._getframe sys.modules",
@@ -44,7 +44,7 @@ _READS = {name: reads for reads, names in _TABLE.items() for name in names.split
 _HARMLESS = frozenset(
     ("time.sleep", "time.struct_time", "asyncio.iscoroutinefunction", "uuid.UUID", "uuid.uuid3", "uuid.uuid5")
 )
-# modules under whose names the interpreter keeps what others show
+# modules in which the interpreter keeps functions that other modules show
 _ALIASES = {
     "posix": "os",
     "nt": "os",
@@ -56,9 +56,9 @@ _ALIASES = {
     "_socket": "socket",
     "_uuid": "uuid",
 }
-# functions that are watched where `os` holds them, not where somebody keeps them
+# functions that are watched only where `os` holds them, not where other code keeps them
 _WATCHED = frozenset(f"{system}.{name}" for system in ("posix", "nt") for name in ("getcwd", "getcwdb", "readlink"))
-# what stays the same on one machine and is a value that can be counted
+# names that stay the same on one machine and have a value that can be counted
 MACHINE = frozenset(
     ("platform", "byteorder", "maxsize", "float_info", "int_info", "hexversion", "maxunicode", "version", "flags")
 )
@@ -66,7 +66,7 @@ MACHINE = frozenset(
 
 @cache
 def verdict(dotted: str) -> str | None:
-    """Return why the outcome cannot be known once ``dotted`` is used, or ``None``; memoised."""
+    """Return why the outcome cannot be known once code uses ``dotted``, or ``None``; memoised."""
     first, dot, rest = dotted.partition(".")
     if dotted in _WATCHED:
         return f"{rest} is watched only where it is called as os.{rest}; call it so, or {_VOUCH}"
@@ -83,7 +83,7 @@ def verdict(dotted: str) -> str | None:
 
 
 def refuse(value: object) -> NoReturn:
-    """Raise UnknownInput for an object whose content no key can hold."""
+    """Raise UnknownInput for an object with content that no key can hold."""
     kind = type(value)
     raise UnknownInput(
         f"the content of a {kind.__module__}.{kind.__qualname__} object cannot be known; give the class a method "

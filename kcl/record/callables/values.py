@@ -1,11 +1,10 @@
 """The text of a value: typed, exact, the same in every process, readable where it is short.
 
-Two values with one text make a recipe return the same; that is why types stand in it (``1`` is not ``True`` is not
-``1.0``), why dictionaries keep their order and sets are sorted, and why objects are taken apart: class by code,
-attributes by value. Functions, classes and modules are named by whoever walks over the code (`Walker`), which takes
-note of what they do.
+Two values with one text make a recipe return the same result. So the text holds types (``1`` is not ``True`` is not
+``1.0``), dictionaries keep their order, sets are sorted, and objects are taken apart: class by code, attributes by
+value. The walk over the code (`Walker`) names functions, classes and modules, and takes note of their code.
 
-numpy and pyopencl are looked at only where somebody has imported them: no value of theirs exists before.
+The encoder looks at numpy and pyopencl only where a module has imported them: none of their values exists before.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from kcl.record.callables.readings import digest
 from kcl.record.callables.unkeyable import refuse
 
 _LATER = 1 << 60
-_NO_ORDER = ""  # in the place of the text of an element that has none
+_NO_ORDER = ""  # stands for the text of an element that has no text
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
@@ -36,7 +35,7 @@ _DESCRIPTORS = (
 
 
 class Walker(Protocol):
-    """Whoever walks over code: names functions, classes and modules and takes note of what they do."""
+    """The walk over code: it names functions, classes and modules and takes note of their code."""
 
     directory: str
 
@@ -44,14 +43,14 @@ class Walker(Protocol):
         """Return the name of a function, class or module, after taking note of it."""
 
     def describe(self, value: Any) -> str | None:
-        """Return the text of a value that means something to kcl itself, else ``None``."""
+        """Return the text of a value that the walk itself writes, else ``None``."""
 
     def foreign(self, module: str) -> bool:
         """Tell whether a module belongs to the standard library or to an installed distribution."""
 
 
 class Encoder:
-    """Makes the texts of values at one moment; remembers those it has seen, and where it is inside a cycle."""
+    """The maker of the texts of values at one moment; it remembers the values it has seen and its place in a cycle."""
 
     def __init__(self, walker: Walker) -> None:
         self.walker = walker
@@ -60,8 +59,8 @@ class Encoder:
         self.lowest = _LATER
         self.long: dict[str, str] = {}  # digest -> the text that was too long
         self.inside = 0  # objects of libraries, sets without an order
-        self.met: dict[int, tuple[object, int]] = {}  # objects that can be told from equal ones, numbered
-        self.shared: list[str] = []  # where one of them was met again
+        self.met: dict[int, tuple[object, int]] = {}  # objects that code can tell from equal objects, numbered
+        self.shared: list[str] = []  # the places where the encoder met one of them again
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` where its content cannot be known."""
@@ -76,7 +75,7 @@ class Encoder:
         return self.nested(value)
 
     def text(self, value: str) -> str:
-        """Return the text of a string; a path below the recipe's root counts from there: a copy of a tree is equal."""
+        """Return the text of a string; a path below the recipe's root counts from there: copies of a tree are equal."""
         directory = self.walker.directory
         if directory and value.startswith(directory) and value[len(directory) : len(directory) + 1] in ("", os.sep):
             return f"<root>{value[len(directory) :]!r}"
@@ -90,7 +89,7 @@ class Encoder:
         return f"sha256 {digest}"
 
     def nested(self, value: Any) -> str:
-        """Encode something that holds other values; one that holds itself is named by how far up it stands."""
+        """Encode a value that holds other values; a value that holds itself is named by the number of levels up."""
         if not self.inside and type(value) not in _LASTING:
             self.meet(value)
         known = self.done.get(id(value))
@@ -118,7 +117,7 @@ class Encoder:
         return text
 
     def meet(self, value: Any) -> None:
-        """Note an object of which code may ask whether it is another one; it may also change it under both names."""
+        """Note an object that code may tell from an equal one; code may also change the object under both names."""
         kind = type(value)
         if (
             kind not in _TOLD_APART
@@ -143,7 +142,7 @@ class Encoder:
         return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
 
     def composed(self, value: Any) -> str:
-        """Encode anything that is neither simple nor a function, class or module."""
+        """Encode a value that is neither simple nor a function, class or module."""
         kind = type(value)
         writer = _COMPOSED.get(kind)
         if writer is not None:
@@ -176,7 +175,7 @@ class Encoder:
             self.inside -= unordered
 
     def rank(self, value: Any) -> tuple[str, str, int]:
-        """Place an element of a set: by its value, else by its text without what code does, known objects first."""
+        """Return the rank of an element of a set: its value, else its text without code; known objects come first."""
         kind = type(value).__name__
         try:
             return (*rank(value), 0)
@@ -189,7 +188,7 @@ class Encoder:
             return kind, _NO_ORDER, 0
 
     def instance(self, value: Any) -> str:
-        """Encode any other object: class, what it holds as a builtin type, attributes."""
+        """Encode any other object: its class, its content as a builtin type, its attributes."""
         kind = type(value)
         module = kind.__module__
         if self.walker.foreign(module):
@@ -209,7 +208,7 @@ class Encoder:
         return f"{self.encode(kind)}({', '.join(held)})"
 
     def library(self, value: Any, module: str) -> str | None:
-        """Encode an object of a library: by its fields where it lists them, else as it would be pickled."""
+        """Encode an object of a library: by its fields where the class lists them, else by its pickled state."""
         kind = type(value)
         if (module, kind.__name__) in _OPAQUE:
             return f"{module}.{kind.__qualname__}"
@@ -218,7 +217,7 @@ class Encoder:
             held = []
             for name in fields:
                 field = getattr(value, name, None)
-                if module.startswith("loopy."):  # it fills dictionaries in the order of sets
+                if module.startswith("loopy."):  # loopy fills dictionaries in the order of sets
                     field = _ordered(field)
                 held.append(f"{name_of(name)}={self.encode(field)}")
             return f"{self.encode(kind)}({', '.join(held)})"
@@ -238,7 +237,7 @@ class Encoder:
 
 
 def _ordered(item: Any) -> Any:
-    """Give a piece of what would be pickled an order: attributes by name, iterators as lists."""
+    """Put a piece of pickled state in order: attributes by name, iterators as lists."""
     if type(item) is dict and all(type(key) is str for key in item):
         return dict(sorted(item.items()))
     if type(item) is tuple:  # attributes, slots
@@ -247,13 +246,13 @@ def _ordered(item: Any) -> Any:
 
 
 def _pickled_its_way(kind: type) -> bool:
-    """Tell whether a class says itself how its instances are pickled."""
+    """Tell whether a class defines how its instances are pickled."""
     return any(
         name in base.__dict__ for base in kind.__mro__[:-1] for name in ("__reduce_ex__", "__reduce__", "__getstate__")
     )
 
 
-# what a subclass's instance holds as the builtin type that it extends, whatever the subclass overrides
+# the content of an instance as the builtin type that its class extends; overriding methods are not called
 _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
     list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
@@ -267,7 +266,7 @@ _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
     bytearray: lambda encoder, value: encoder.encode(bytearray.__getitem__(value, slice(None))),
 }
-# objects of the standard library that hold nothing a recipe's outcome depends on
+# objects of the standard library; no outcome of a recipe depends on their content
 _OPAQUE = frozenset(
     {
         ("_thread", "lock"),
@@ -278,7 +277,7 @@ _OPAQUE = frozenset(
         ("builtins", "object"),
     }
 )
-# modules of the standard library whose objects no text can hold: files, connections, references, contexts
+# modules of the standard library with objects that no text can hold: files, connections, references, contexts
 _STATEFUL = frozenset(
     (
         *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3"),
@@ -314,9 +313,9 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 }
 
 
-# objects without a name of which code may ask whether it is another one
+# types of objects without a name that code may tell from equal ones
 _TOLD_APART = frozenset({list, dict, set, bytearray, object})
-# what cannot change in place but by what it holds
+# types of objects that cannot change in place except through the values that they hold
 _LASTING = frozenset({tuple, frozenset, slice, types.MethodType, types.CodeType})
 
 
@@ -325,7 +324,7 @@ def _is_numpy(kind: type) -> bool:
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
-    """Encode what belongs to numpy or pyopencl."""
+    """Encode a value of numpy or pyopencl."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "ndarray"):
         return None
@@ -345,7 +344,7 @@ def _enum(encoder: Encoder, value: Any) -> str | None:
 
 
 def _callable(encoder: Encoder, value: Any) -> str | None:
-    """Encode what wraps a function or is a method of something builtin."""
+    """Encode a value that wraps a function, or a method of a builtin object."""
     kind = type(value)
     if isinstance(value, _DESCRIPTORS):
         owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
@@ -392,7 +391,7 @@ class _Alone:
 
 
 class _Names(_Alone):
-    """A walker that knows whose a module is as another one does, and takes note of nothing."""
+    """A walker that knows the owners of modules as another walker does, and takes note of nothing."""
 
     def __init__(self, walker: Walker) -> None:
         self.directory = walker.directory

@@ -1,6 +1,6 @@
-"""The walk over what a recipe reaches: functions, classes, modules and libraries, each taken note of once.
+"""The walk over the code and values that a recipe reaches: functions, classes, modules and libraries, each noted once.
 
-Functions and classes of the user count by their code, and lead on through `kcl.record.callables.chains`; libraries
+Functions and classes of the user count by their code, and lead on through `kcl.record.callables.chains`. Libraries
 count by the distribution that they belong to.
 """
 
@@ -21,15 +21,15 @@ from kcl.record.callables.notes import Notes
 from kcl.record.callables.plain import name_of
 from kcl.record.callables.readings import digest, references
 
-# what Cython, nanobind and pybind11 make of functions
+# the types of functions that Cython, nanobind and pybind11 make
 _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
-# modules that classes name that are made at run time, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
+# modules that classes made at run time name, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
 _MAKERS = frozenset({"builtins", "types"})
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
 class LenientEncoder(values.Encoder):
-    """Names the type alone of what cannot be known and is excused; not while it is strict."""
+    """An encoder that names only the type of a value that is unknowable and excused; not while it is strict."""
 
     def __init__(self, walker: values.Walker, excused: Callable[[str], bool]) -> None:
         super().__init__(walker)
@@ -46,20 +46,20 @@ class LenientEncoder(values.Encoder):
 
 
 class Walk:
-    """One walk at one moment; ``directory`` is the root of the user's code, from which paths are counted."""
+    """One walk at one moment; paths count from ``directory``, the root of the user's code."""
 
     def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
         self.directory = directory
         self.notes = Notes(name, excused)
         self.encoder = values.Encoder(self) if excused is None else LenientEncoder(self, excused)
         self.chains = Chains(self.notes, self.encoder)
-        self.sources: list[tuple[str, object]] = []  # names of parts and what they were made of
+        self.sources: list[tuple[str, object]] = []  # names of parts, and the objects that they describe
         self.names: dict[int, tuple[object, str]] = {}  # id of a function, class or module -> itself, its text
         self.versions: set[int] = set()  # globals searched for loopy's language version
         self.skipped: tuple[FunctionType, frozenset[str]] | None = None
 
     def recipe(self, function: FunctionType, arguments: frozenset[str]) -> None:
-        """Take note of a recipe that is called with these parameters."""
+        """Take note of a recipe that a caller calls with these parameters."""
         self.skipped = (function, arguments)
         self.function(function, skip=arguments)
         self.notes.place = (function.__qualname__, None)
@@ -70,10 +70,10 @@ class Walk:
         self.names[id(thing)] = thing, text
         return text
 
-    # What values.Walker asks for
+    # The methods of `values.Walker`
 
     def refer(self, value: Any) -> str:
-        """Return the name of a function, class or module, after taking note of what it does."""
+        """Return the name of a function, class or module, after taking note of its code."""
         known = self.names.get(id(value))
         if known is not None:
             if self.skipped is not None and value is self.skipped[0]:
@@ -106,7 +106,7 @@ class Walk:
     # Functions
 
     def function(self, function: FunctionType, skip: frozenset[str] = frozenset()) -> str:
-        """Take note of a function's code and of all it refers to; ``skip`` names parameters that are given."""
+        """Take note of a function's code and of all its references; ``skip`` names parameters that the caller gives."""
         module = function.__globals__.get("__name__")
         loaded = sys.modules.get(module) if isinstance(module, str) else None
         if isinstance(loaded, ModuleType) and loaded.__dict__ is function.__globals__:
@@ -131,7 +131,7 @@ class Walk:
         return text
 
     def call_itself(self) -> None:
-        """Count the defaults that the recipe's parameters made unimportant: what it reaches calls it again."""
+        """Count the defaults of the given parameters too: code that the recipe reaches calls the recipe again."""
         assert self.skipped is not None
         function, skipped = self.skipped
         self.skipped = None
@@ -147,7 +147,7 @@ class Walk:
                 self.notes.add(f"default {name} in {label}", self.encoder.encode(value))
 
     def attributes(self, function: FunctionType, label: str) -> None:
-        """Count what was stored on a function, the function that it wraps included."""
+        """Count the attributes that are stored on a function; the function that it wraps is one of them."""
         for name, value in sorted(function.__dict__.items()):
             if not name.startswith(("_memoize", "_pytools")):
                 self.notes.add(f"attribute {name_of(name)} of {label}", self.encoder.encode(value))
@@ -162,7 +162,7 @@ class Walk:
             self.notes.add(f"language version in {label}", chosen)
 
     def library_function(self, function: FunctionType, module: str, whose: Owner) -> str:
-        """Take note of a library's function; what of the user's it holds in its closure counts too."""
+        """Take note of a library's function; the user's objects in its closure count too."""
         text = self.library(module, (function.__qualname__,), whose)
         if function.__closure__ is None and not function.__dict__:
             return self.remember(function, text)
@@ -177,7 +177,7 @@ class Walk:
         return text
 
     def held(self, name: str, cell: Any) -> None:
-        """Count a cell of a library's function where it holds something that can be known."""
+        """Count a cell of a library's function where its content can be known."""
         try:
             value = cell.cell_contents
         except ValueError:
@@ -222,12 +222,12 @@ class Walk:
         return text
 
     def holds_class(self, module: str, kind: type) -> bool:
-        """Tell whether a module holds a class under its name; one that was made at run time it does not hold."""
+        """Tell whether a module holds a class under its name; it does not hold a class that was made at run time."""
         loaded = sys.modules.get(module)
         return isinstance(loaded, ModuleType) and loaded.__dict__.get(kind.__name__) is kind
 
     def virtual(self, kind: type) -> list[str]:
-        """Count the classes that were registered with an abstract class; instances of them pass for its own."""
+        """Count the classes that were registered with an abstract class; their instances pass for its instances."""
         if "_abc_impl" not in kind.__dict__:
             return []
         return [f"registered {self.refer(other)}" for other in classes.registered(kind)]
@@ -248,7 +248,7 @@ class Walk:
         return self.remember(module, self.library(name, (), whose))
 
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str:
-        """Take note of something in a library, in kcl, or in a module of the user's that is not of Python code."""
+        """Take note of an object of a library, of kcl, or of a module of the user that is not Python code."""
         if whose.kind == USER:
             self.chains.modules.whole(module)
         return self.notes.library(module, attributes, whose)
