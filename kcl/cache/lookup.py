@@ -75,8 +75,8 @@ class Product(NamedTuple):
 
     Made by the stage on a miss; ends in the look-up, which publishes it.
 
-    With `promised` the waiting threads and processes wait on, for the next stage. `refused` is the reason why nothing
-    of this look-up may be stored: the look-up then counts as a bypass.
+    With `promised` the waiting threads and processes wait on, for the next stage. `look` replaces the look of the
+    search: its outcome is a bypass where nothing may be stored, and its reason says why.
     """
 
     value: Any
@@ -309,7 +309,7 @@ def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Eve
 def _emit(
     stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = {}
 ) -> Event:
-    """Emit the event of a look-up, and a hit for every other slot whose entry was there; return the first."""
+    """Emit the event of a look-up, and a hit for every other slot that had its entry; return the first."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
     if look.outcome == "bypass" and not look.reason.startswith("off: "):  # that text takes the place of the files
         stage.layer.note(f"bypassed: {look.reason}")
