@@ -1,7 +1,7 @@
 """kcl: a multi-level kernel cache for PyOpenCL and loopy.
 
-A decorated recipe builds a kernel. The recipe runs in every process, and what it asks of loopy is recorded; the second
-run of a program imports no loopy, generates no code and compiles no program.
+A decorated recipe builds a kernel. The recipe runs in every process, and kcl records its calls of loopy. The second run
+of a program imports no loopy, generates no code and compiles no program.
 Importing kcl imports neither pyopencl nor numpy nor loopy, and touches no file.
 """
 

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Do what the command line asks for; a program is run without what the other commands import."""
+    """Run the command of the command line; running a program does without the imports of the other commands."""
     if sys.argv[1:2] == ["run"]:
         from kcl.integrations import runner
 
@@ -16,11 +16,11 @@ def main() -> None:
 def _command() -> None:
     import gc
 
-    # A command ends soon: looking for garbage while it imports and lists costs more than it frees.
+    # A command ends soon: garbage collection during its imports and listings costs more than it frees.
     gc.set_threshold(1_000_000)
     try:
         from kcl import cli
-    except KeyboardInterrupt:  # a command that runs says the same
+    except KeyboardInterrupt:  # a running command prints the same
         raise SystemExit("\nAborted!") from None
     cli.main()
 

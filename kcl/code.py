@@ -1,4 +1,4 @@
-"""Code: what a front end made of a recipe's result, and what makes it ready to launch."""
+"""Code: the output of a front end for a recipe's result, and the functions that make it ready to launch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from kcl.base.dtypes import dtype_from
 
-Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each argument that it is taken apart into
+Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each of its parts
 
 
 class Argument(NamedTuple):
-    """One argument of a kernel: its dtype as text (empty where the recipe left it open), and who must give it.
+    """One argument of a kernel: its dtype as text (empty where the recipe left it open), and whether it is required.
 
     Made by a front end or of a row; ends in the launcher and in the words of refused calls.
     """
@@ -25,7 +25,7 @@ class Argument(NamedTuple):
 
 
 class ProgramText(NamedTuple):
-    """What a program is built of: OpenCL C, build options, and the entry points, of the kernel of this name.
+    """The input of a program's build: OpenCL C, build options, and the entry points, for the kernel of this name.
 
     Made by a front end, of a row, or of a program that was not written for kcl; ends in the second stage. `kernels` is
     empty where the entry points are not known before the program is built.
@@ -38,19 +38,19 @@ class ProgramText(NamedTuple):
 
     @property
     def source_digest(self) -> str:
-        """Digest of the OpenCL C alone: the entry of the code and those of its programs have it in common."""
+        """Digest of the OpenCL C alone: the entry of the code and the entries of its programs share it."""
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Invoker(NamedTuple):
-    """The Python source that launches a program, the name of its function, and what it needs.
+    """The Python source that launches a program, the name of its function, and its needs.
 
     Made by a front end or of a row; ends as the function of LaunchableCode.
 
-    `packed` maps an argument that the caller gives as one object array to the arguments that it is taken apart
-    into: a list of (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their
-    field layout. `inferred` holds the dtypes that the front end found for arguments that the recipe left open. `shown`
-    says where the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours.
+    `packed` maps an argument that the caller gives as one object array to the arguments of its parts: a list of
+    (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their field layout.
+    `inferred` holds the dtypes that the front end found for open arguments of the recipe. `shown` is the place where
+    the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours.
     """
 
     front_end: str
@@ -64,7 +64,7 @@ class Invoker(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What a front end made of a recipe's result: a program text and what launches the program.
+    """The output of a front end for a recipe's result: a program text, and the invoker that launches the program.
 
     Made by a front end or of a row; ends in LaunchableCode.
     """
@@ -94,8 +94,8 @@ class LaunchableCode(NamedTuple):
 
     Made by the first stage; ends in the launcher.
 
-    `choice` has the dtypes of what the code leaves open. `headers` is the digest of what headers held as the code was
-    made ready for a context.
+    `choice` has the dtypes of the arguments that the code leaves open. `headers` is the digest of the headers' contents
+    at the moment when the code was made ready for a context.
     """
 
     code: Code
@@ -108,8 +108,8 @@ class LaunchableCode(NamedTuple):
 def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., Any]:
     """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
-    Registers the structure dtypes that the invoker looks up; raises ValueError where a name stands for another
-    layout already, and whatever the invoker raises as it is executed.
+    Registers the structure dtypes that the invoker looks up. Raises ValueError where a name already stands for another
+    layout, and the errors of executing the invoker's source.
     """
     for name, layout in generated.invoker.dtypes:
         _register(name, layout)
@@ -121,12 +121,12 @@ def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., 
 
 
 def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
-    """Make code ready to launch; raises what `instantiate` does."""
+    """Make code ready to launch; raises the errors of `instantiate`."""
     return LaunchableCode(generated, instantiate(generated, code), generated.digest)
 
 
 def show(generated: Code) -> None:
-    """Print or write the OpenCL C as the user asked for, as loopy's executor does."""
+    """Print or write the OpenCL C at the user's wish, as loopy's executor does."""
     target, colours = generated.invoker.shown
     text = _coloured(generated.text.source) if colours else generated.text.source
     if target is True:

@@ -1,15 +1,15 @@
 """The errors of kcl: one class per decision that a caller can take.
 
 KclError
- +-- RecipeError        the recipe returned something that no front end accepts: mend the recipe
+ +-- RecipeError        the recipe returned a value that no front end accepts: mend the recipe
  +-- CacheMiss          KCL_STRICT=hit and a look-up did not hit: read the reason, run once without it
  +-- CacheFault         a fault of the cache itself; reaches the user only under KCL_STRICT=fault
- |    +-- DamagedEntry        the bytes of an entry are not what was written
- |    +-- UnusableDirectory   a directory is missing, not ours, or writable by others
- |    +-- WrongEntry          KCL_VERIFY found that an entry is not what its recipe or its source gives
- +-- SettingError       KCL_STRICT is not understood, and a check must not be off by a typo: mend the variable
+ |    +-- DamagedEntry        the bytes of an entry differ from the written ones
+ |    +-- UnusableDirectory   a directory is missing, belongs to another user, or is writable by others
+ |    +-- WrongEntry          KCL_VERIFY found an entry that differs from the result of its recipe or its source
+ +-- SettingError       KCL_STRICT has an unknown value, and a typo must not switch a check off: mend the variable
  +-- PrepareError       kcl.prepare could not make some of its kernels ready: the others are
- +-- UnknownInput       what decides a recipe's outcome cannot be known: the look-up is bypassed
+ +-- UnknownInput       an input that decides a recipe's outcome is unknown: the look-up is bypassed
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class UnusableDirectory(CacheFault):
 
 
 class WrongEntry(CacheFault):
-    """What is stored, or was just generated, is not what the recipe generates or what the source computes."""
+    """A stored or just generated entry differs from the recipe's code, or from the results of its source."""
 
 
 class SettingError(KclError):
@@ -128,7 +128,7 @@ class UnknownInput(KclError):
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Suggest the names that were meant, in brackets; empty where none is near."""
+    """Return the known names near a name, as a suggestion in brackets; empty where no name is near."""
     import difflib
 
     near = " or ".join(map(repr, difflib.get_close_matches(name, known, 2)))

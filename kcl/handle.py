@@ -1,4 +1,4 @@
-"""Kernel: the user's handle, callable like loopy's executor; its code is made or found at the first launch."""
+"""Kernel: the user's handle, callable like loopy's executor. Its code is found or made at the first launch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kcl.generate.origins import Origin
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
-# What is looked for in a Kernel, and where it is.
+# Names that users look for in a Kernel, and the place of each.
 _ELSEWHERE = {
     "executor": "; it is called itself: kernel(queue, ...)",
     "kernel": "; `.kernel` belongs to kcl.Source: build the Source in a plain function, and return source.kernel(...) "
@@ -257,7 +257,7 @@ class Kernel:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         if not isinstance(queue, cl.CommandQueue):
             raise self._no_queue(queue)
-        # The name of a dtype says something to `prepare` only; here it is an argument, and no good one.
+        # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
         with spans.span("first launch", self.name), self._lead() as lead:
             launcher = self._line.launcher(queue, CallValues(spoken, launch=True), lead, arguments, wait_for)
@@ -267,11 +267,11 @@ class Kernel:
             try:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
             finally:
-                # After a refused call too: the next one takes the short way and does not come by here.
+                # After a refused call too: the next call takes the short way and skips this line.
                 launcher.note_launch()
 
     def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
-        """Return code for the dtypes that somebody names; raises TypeError where these are not the kernel's."""
+        """Return code for the dtypes that the caller names; raises TypeError where these are not the kernel's."""
         if not values:
             return self._code(holder, values, lead)
         from kcl.launch import refusals
@@ -289,7 +289,7 @@ class Kernel:
         return found
 
     def _advise(self, lead: Lead) -> None:
-        """Say what would let later runs hit, or be faster, where the look-up for this lead shows it."""
+        """Advise on later hits or a faster run, where the look-up for this lead shows a way."""
         generate = self._line.generate
         stored, generate.stored = generate.stored, None
         if stored is not None:
@@ -309,10 +309,10 @@ class Kernel:
         allocator: Any = None,
         wait_for: Any = None,
     ) -> Exception | None:
-        """Return the error of a call in the words of its user, None where the error itself says it."""
+        """Return the error of a call in the user's terms, None where the error itself is clear."""
         from kcl.launch import refusals
 
-        if not isinstance(queue, cl.CommandQueue):  # a context has launchers, too: any error may come of it
+        if not isinstance(queue, cl.CommandQueue):  # a context has launchers too, and may cause any error
             return self._no_queue(queue)
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else ()
@@ -342,11 +342,11 @@ class Kernel:
         return TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {given!r}")
 
     def _named(self, queue: cl.CommandQueue, unnamed: Sequence[Any]) -> str:
-        """Write the arguments of a call by name, with the sizes that pyopencl takes first."""
+        """Write the arguments of a call by name, and the sizes that a pyopencl call begins with."""
         from kcl.launch import refusals
 
         if not self._line.ready:
-            with suppress(Exception), self._lead() as lead:  # whatever the recipe raises, it raises in the next call
+            with suppress(Exception), self._lead() as lead:  # the next call raises the recipe's error again
                 self._code(queue, {}, lead)
         found = next(iter(self._line.ready.values()), None)
         names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
@@ -369,7 +369,7 @@ def described(kernel: Kernel) -> str:
 
 
 def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> None:
-    """Prepare a kernel that may never be launched: its entry is completed without what a launch makes the driver do."""
+    """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
     with kernel._lead() as lead:
         ready = kernel._asked(holder, arguments, lead)
         kernel._line.bound(holder, ready, lead).program.note_prepared()
@@ -385,7 +385,7 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
 
 
 def kernel_of(origin: Origin) -> Kernel:
-    """Return the kernel of what knows its own key and code: a unit that was recorded outside of recipes."""
+    """Return the kernel of an origin with its own key and code: a unit recorded outside of recipes."""
     made = Kernel.__new__(Kernel)
     made._begin(origin, {})
     return made
@@ -409,7 +409,7 @@ def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
 
 
 def origin_of(task: RecipeCall) -> Origin:
-    """Return what knows the key of a recipe: its walked code where it is pure, else what it returns."""
+    """Return the origin of a recipe's key: the walked code of a pure recipe, else the result of the recipe."""
     if task.declared.pure:
         from kcl.generate.origins.walked import WalkedOrigin
 

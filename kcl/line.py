@@ -1,10 +1,10 @@
-"""The line of one Kernel: what a call gives becomes code, then a program, then a launcher, and each is made once.
+"""The line of one Kernel: a call's arguments become code, then a program, then a launcher, and each is made once.
 
-    with Lead(kernel) as lead:                      # this thread, and the threads that wait for what it makes
+    with Lead(kernel) as lead:                      # this thread, and the threads that wait for its results
         ready = line.code(queue, given, lead)       # stage 1: the generator layer
         launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
 
-Both stages go through `kcl.cache.lookup.obtain`. What is bound hangs on the user's queue or context (`Bindings`).
+Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _ATTRIBUTE = "_kcl_bindings"
 
 
 class Bindings:
-    """What is bound for one queue or context object of the user; it dies with that object.
+    """The launchers for one queue or context object of the user; they die with that object.
 
-    Launchers are kept by the digest of their code and by thread, since no `cl.Kernel` may be shared by two. `own` are
-    events known to be of the queue.
+    Launchers are kept by the digest of their code and by thread, since two threads cannot share a `cl.Kernel`. `own`
+    are events known to be of the queue.
     """
 
     __slots__ = ("__weakref__", "build", "launchers", "own")
@@ -52,7 +52,7 @@ class Bindings:
 
 
 class State:
-    """What is bound anywhere. The epoch is another object after each change of the place of kcl's files."""
+    """All bindings. The epoch is another object after each change of the place of kcl's files."""
 
     def __init__(self) -> None:
         self.epoch = object()
@@ -69,10 +69,10 @@ _state = process.own(State)
 
 
 class Line:
-    """The line of one Kernel, with the code that is ready, by the dtypes of what the recipe leaves `open`. Thread-safe.
+    """The line of one Kernel, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
-    `sole` is the digest of the code where nothing is open: there is no other. `packed` are the arguments that a call
-    gives as one object. `looked_up` has the last look-up in each layer.
+    `sole` is the digest of the only code where no argument is open. `packed` are the arguments that a call gives as one
+    object. `looked_up` has the last look-up in each layer.
     """
 
     __slots__ = ("_epoch", "_function", "_leases", "_lock", "generate", "looked_up", "open", "packed", "ready", "sole")
@@ -90,7 +90,7 @@ class Line:
         self._lock = threading.RLock()
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
-        """Return what launches the kernel with such arguments on this queue and in this thread, where that is bound."""
+        """Return the launcher for arguments of these dtypes, this queue and this thread; None where none is bound."""
         ready = self.ready.get(tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()]))
         bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
@@ -98,15 +98,14 @@ class Line:
     def launcher(
         self, queue: cl.CommandQueue, given: CallValues, lead: Lead, arguments: dict[str, Any], wait_for: Any
     ) -> Launcher:
-        """Return what launches the kernel with these arguments, from both stages; raises what `code` and `bound` do."""
+        """Return the launcher for these arguments, from both stages; raises the errors of `code` and `bound`."""
         ready = self.code(queue, given, lead)
         return self.bound(queue, ready, lead, unpack(self.packed, arguments) if self.packed else arguments, wait_for)
 
     def code(self, holder: cl.Context | cl.CommandQueue, given: CallValues, lead: Lead) -> LaunchableCode:
-        """Return code that is ready to launch, known here, from the generator layer or made now.
+        """Return code that is ready to launch: known here, from the generator layer or made now.
 
-        Raises MissingArguments where the call is a launch and a required array is not there; the recipe's own error;
-        RecipeError; CacheMiss.
+        Raises MissingArguments for a launch without a required array; the recipe's own error; RecipeError; CacheMiss.
         """
         build = bindings_of(holder).build
         if self._epoch is not _state().epoch:
@@ -136,12 +135,12 @@ class Line:
     ) -> Launcher:
         """Return the launcher of code for a queue or context, and for this thread.
 
-        The entry of a program that is built keeps the shapes of the `arguments`. Under `KCL_VERIFY=results` the
-        results of a stored program are compared for them, after the events of `wait_for`. Raises pyopencl's own error
-        where the source does not compile, and CacheMiss.
+        The entry of a newly built program keeps the shapes of the `arguments`. Under `KCL_VERIFY=results` the results
+        of a stored program are compared for these arguments, after the events of `wait_for`. Raises pyopencl's own
+        error where the source does not compile, and CacheMiss.
         """
         bindings, digest = bindings_of(holder), ready.digest
-        self._leases.setdefault(digest, leases.lease(digest))  # before the look: then nothing is let go of
+        self._leases.setdefault(digest, leases.lease(digest))  # before the look: so no launcher is released
         launcher = bindings.launchers.get((digest, get_ident()))
         if launcher is None:
             build, text = bindings.build, ready.code.text
@@ -158,7 +157,7 @@ class Line:
         ready: LaunchableCode = obtain(self.generate, given, lead)
         if ready.code.invoker.shown[0]:
             show(ready.code)
-        # What is bound already for the same code was built with the headers of its moment, which may have passed.
+        # Launchers of the same code were built with the headers of that moment; these may have changed.
         headers = build.headers_digest(ready.code.text)
         return ready._replace(digest=ready.digest + headers, headers=headers)
 
@@ -173,7 +172,7 @@ class Line:
                 self.sole = found.digest
 
     def _forget(self) -> None:
-        """Forget the code: it was looked up where kcl's files lay before."""
+        """Forget the code: its look-up used the former place of kcl's files."""
         with self._lock:
             self._epoch, self.open, self.sole = _state().epoch, None, ""
             self.ready.clear()
@@ -187,7 +186,7 @@ def _verified(
     arguments: Mapping[str, Any],
     wait_for: Iterable[cl.Event],
 ) -> Launcher:
-    """Compare what a stored binary computes; returns the launcher of the program that is right."""
+    """Compare the results of a stored binary; return the launcher of the program that computes right."""
     from kcl.build import results
 
     for event in wait_for:
@@ -200,7 +199,7 @@ def _verified(
 
 
 def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
-    """Return what is bound for a queue or context; raises TypeError for anything else."""
+    """Return the bindings of a queue or context; raises TypeError for another object."""
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
         build = build_of(_context(holder), drivers.of)
@@ -215,7 +214,7 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
 
 def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
     if isinstance(holder, cl.Context):
-        # An object of our own for the same context: what hangs on the user's must not hold it.
+        # A second object for the same context: the bindings of the user's object must not keep that object alive.
         return cl.Context.from_int_ptr(holder.int_ptr, retain=True)
     if isinstance(holder, cl.CommandQueue):
         return holder.context

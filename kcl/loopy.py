@@ -1,7 +1,7 @@
 """The face of loopy: `import kcl.loopy as lp` in the place of `import loopy as lp`.
 
-Its names are loopy's. Units that a program makes and transforms are recorded; loopy is imported where a question comes
-up that only loopy can answer, or where kcl's caches do not hold the code. Thread-safe as loopy is.
+Its names are loopy's. kcl records the units that a program makes and transforms. loopy is imported for a question that
+only loopy can answer, or for code that kcl's caches do not hold. Thread-safe as loopy is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
 
 
 def __getattr__(name: str) -> Any:
-    """Return what the face has under a name of loopy."""
-    if name.startswith("__") and name.endswith("__") and name != "__all__":  # what the import system asks for
+    """Return the face's object under a name of loopy."""
+    if name.startswith("__") and name.endswith("__") and name != "__all__":  # the import system asks for these
         raise AttributeError(f"module 'kcl.loopy' has no attribute {name!r}")
     from kcl.record.face import Function, face
 

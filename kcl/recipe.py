@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
-import kcl.loopy  # noqa: F401  # what recipes import as loopy is its face from now on
+import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its face
 from kcl.errors import meant
 from kcl.inspect import report
 from kcl.record import imports
@@ -174,7 +174,7 @@ def _effective(declared: Declarations) -> Declarations:
 
 
 class _LazyModule(ModuleType):
-    """A module that is imported when an attribute of it is first asked for."""
+    """A module that is imported at the first use of one of its attributes."""
 
     __kcl_lazy_module__: str
 
@@ -206,7 +206,7 @@ def lazy(name: str) -> ModuleType:
 
 def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Give every parameter its value, defaults included."""
-    # A wrapper that takes anything has the parameters of the function within.
+    # A wrapper that takes any arguments has the parameters of the wrapped function.
     takes_anything = function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     signature = inspect.signature(function, follow_wrapped=bool(takes_anything))
     try:
@@ -224,7 +224,7 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
-    """Say which parameters a recipe has; a queue among those given is meant for the kernel that the recipe makes."""
+    """Return an error that lists a recipe's parameters; a queue among the arguments is meant for the kernel."""
     name, known = function.__name__, list(inspect.signature(function).parameters)
     if _has_queue((*args, *kwargs.values())):
         return _called_as_kernel(name)
@@ -236,7 +236,7 @@ def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _has_queue(values: Iterable[Any]) -> bool:
-    """Tell whether a queue is among the parameters of a recipe, which is meant for the kernel."""
+    """Tell whether a queue, which is meant for the kernel, is among the parameters of a recipe."""
     import pyopencl as cl
 
     return any(isinstance(value, cl.CommandQueue) for value in values)
@@ -250,10 +250,10 @@ _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, _IMMUTABLE) or type(value) is object:  # one that only says that nothing was given
+    if isinstance(value, _IMMUTABLE) or type(value) is object:  # a plain object marks a missing argument
         return value
     try:
         return copy.deepcopy(value)
     except Exception:
-        # Devices, locks: what cannot be copied cannot change its content either, or is not keyable.
+        # Devices, locks: an object that cannot be copied cannot change its content either, or is not keyable.
         return value

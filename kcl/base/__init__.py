@@ -1,1 +1,1 @@
-"""What every room stands on: the state of the process, value classes, settings, spans of time, how values are shown."""
+"""The base of all packages: the state of the process, value classes, settings, spans of time, display of values."""

@@ -1,6 +1,6 @@
-"""Attended imports: a finder that finds nothing itself, and runs some of the modules that the others find.
+"""Attended imports: a finder that finds no module itself, and runs some of the modules that other finders find.
 
-The base classes of `importlib.abc` would double what a program pays that imports no such module.
+The base classes of `importlib.abc` would double the cost for a program that imports no attended module.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 
 class Finder:
-    """A finder in front of all others: it has them find the modules that it `attends`, and each is run by `run`.
+    """A finder in front of all others: the others find the modules that it `attends`, and `run` runs each of these.
 
-    `run` gets the module and the module's own loader, whose `exec_module` it calls.
+    `run` gets the module and the module's own loader, and calls the loader's `exec_module`.
     """
 
     def __init__(self, attends: Callable[[str], bool], run: Callable[[Any, Any], None]) -> None:
@@ -21,17 +21,17 @@ class Finder:
         self._run = run
 
     def install(self) -> None:
-        """Attend imports from now on."""
+        """Attend to imports from now on."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Attend no import any more."""
+        """Stop attending to imports."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return the specification that the other finders have, with a loader that has the module run by `run`."""
+        """Return the specification of the other finders, with a loader that lets `run` run the module."""
         if not self._attends(fullname):
             return None
         others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not self]
@@ -43,7 +43,7 @@ class Finder:
 
 
 class _Loader:
-    """A loader of another one's module; the module shows that one."""
+    """A loader around another loader; the module shows the other one."""
 
     def __init__(self, own: Any, run: Callable[[Any, Any], None]) -> None:
         self._kcl_own = own
@@ -53,7 +53,7 @@ class _Loader:
         return getattr(self._kcl_own, name)
 
     def exec_module(self, module: Any) -> None:
-        """Have the module run, with its own loader."""
+        """Let `run` run the module with its own loader."""
         for owner, name in ((module.__spec__, "loader"), (module, "__loader__")):
             if getattr(owner, name, None) is self:
                 setattr(owner, name, self._kcl_own)

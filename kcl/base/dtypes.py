@@ -8,7 +8,7 @@ from typing import Any
 def layout_of(dtype: Any) -> Any:
     """Describe a numpy dtype as JSON: a string, or the names, layouts, offsets, size and alignment of its fields.
 
-    Titles of fields too, where there are any: pyopencl's vector types have them.
+    Titles of fields are included: pyopencl's vector types have titles.
     """
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -32,7 +32,7 @@ def dtype_text(dtype: Any) -> str:
 
 
 def structures() -> list[tuple[str, Any]]:
-    """List the structures that were registered with a name in C, which no dtype holds, vectors left out."""
+    """List the structures registered with a name in C, which no dtype holds; vectors are left out."""
     from pyopencl.cltypes import vec_type_to_scalar_and_count
     from pyopencl.compyte.dtypes import TYPE_REGISTRY
 

@@ -1,4 +1,4 @@
-"""Every look-up leaves one Event; hooks see it, counters add it up, and what the journal keeps is collected."""
+"""Every look-up leaves one Event: hooks see it, counters add it up, and this module collects the journal's share."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class Subject(Protocol):
     parameters: Mapping[str, Any]
 
     def texts(self) -> dict[str, str]:
-        """Return the parameters as people read them."""
+        """Return the parameters in readable form."""
 
 
 class Consumer(NamedTuple):
-    """The kernel that an entry was a hit for, and the names of its parameters: another program may have stored it."""
+    """The kernel that hit an entry, and the names of its parameters: another program may have stored the entry."""
 
     kernel: str
     parameters: tuple[str, ...]
 
 
 class MissNote(NamedTuple):
-    """A look-up that was no hit, when it was, and the key that was looked for, where that is known.
+    """A look-up that was no hit, its time, and its key, where the key is known.
 
     `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
-    the texts of those of the recipe, None where they are not known.
+    the texts of the recipe's parameters, None where they are unknown.
     """
 
     time: float
@@ -76,11 +76,11 @@ class MissNote(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """What a process has to say when it ends.
+    """The events of a process, collected for its end.
 
     `tallies` has the counters by layer and kernel. `uses` has for an entry, by its digest, the number of its hits, the
-    time of the last one, and the seconds that they took and saved. `asked` says by digest what the first of them was
-    for.
+    time of the last hit, and the seconds that the hits took and saved. `asked` has, by digest, the consumer of the
+    first hit.
     """
 
     tallies: dict[tuple[str, str], dict[str, float]]
@@ -90,7 +90,7 @@ class Collection(NamedTuple):
 
 
 Use = tuple[int, float, float, float]
-# When a look-up ended, the digest of its entry, and the texts of the parameters.
+# The end time of a look-up, its event, the digest of its entry, and the texts of the parameters.
 Kept = tuple[float, Event, str, Mapping[str, str] | None]
 Hook = Callable[[Event], object]
 
@@ -99,12 +99,12 @@ _PLACES = 10_000
 _UNUSED: Use = (0, 0.0, 0.0, 0.0)
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
-OTHERS = "(others)"  # what stands for the names beyond the bound
+OTHERS = "(others)"  # stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
 
 
 class State:
-    """The hooks of a cache, its counters, and what its journal is to keep."""
+    """The hooks of a cache, its counters, and the notes for its journal."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -117,10 +117,10 @@ class State:
         self.noted: deque[MissNote] = deque(maxlen=1024)
         self.follow: Callable[[], object] | None = None  # called with every event
         self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
-        self.made: dict[str, float] = {}  # question and place of what could not wait -> how often
+        self.made: dict[str, float] = {}  # question and place that needed loopy -> count
 
     def after_fork(self) -> None:
-        """Leave to the parent what the parent has collected; a thread that is not here may hold the lock."""
+        """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
         self.lock = threading.RLock()
         self.kept = None if self.kept is None else []
         self.take()
@@ -138,7 +138,7 @@ class State:
         return self.tallies.setdefault(place, _empty_row())
 
     def within(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
-        """Return the texts of a key that has none yet, in their order as long as there is room for them."""
+        """Return the texts of a key that has none yet, in their order, until the room is used up."""
         if any(noted.texts and noted.key == key for noted in self.noted):
             return _NO_TEXTS
         room = TEXTS - sum(len(text) for noted in self.noted for text in noted.texts.values())
@@ -150,7 +150,7 @@ class State:
         return kept
 
     def take(self) -> Collection:
-        """Return what was collected, and begin anew; the caller holds the lock."""
+        """Return the collection, and begin a new one; the caller holds the lock."""
         found = Collection(self.tallies, self.uses, tuple(self.noted), self.asked)
         self.tallies, self.uses, self.asked = {}, {}, {}
         self.noted.clear()
@@ -162,7 +162,7 @@ _state = process.own(State)
 
 @functools.cache
 def logger() -> logging.Logger:
-    """Return the logger `kcl`; the first who has something to say imports logging, which a listing need not."""
+    """Return the logger `kcl`; the first call imports logging, which a listing does not need."""
     import logging
 
     return logging.getLogger("kcl")
@@ -198,10 +198,10 @@ def emit(
     texts: Mapping[str, bytes] = _NO_TEXTS,
     asking: Subject | None = None,
 ) -> None:
-    """Count `event` and show it to every hook; `key` was looked for, a hit found `entries`, named by their digests.
+    """Count `event` and show it to every hook; `key` is that of the look-up, `entries` are the digests of a hit.
 
-    `texts` explain a miss that stores nothing (see `MissNote`); they are collected once a key, while there is room.
-    `asking` is the kernel that the look-up is for; its parameters are written on a hit only where a report asks.
+    `texts` explain a miss that stores nothing (see `MissNote`). They are collected once per key, until the room is used
+    up. `asking` is the kernel of the look-up. The parameters of a hit are written only for a report.
     """
     now, state = time.time(), _state()
     written = asking if event.outcome != "hit" or state.kept is not None else None
@@ -211,7 +211,7 @@ def emit(
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
             _count(row, event)
         for digest in entries:
-            uses = state.uses  # a signal handler may take what is there
+            uses = state.uses  # a signal handler may take the collection
             if digest in uses or len(uses) < _PLACES:
                 count, _last, seconds, saved = uses.get(digest, _UNUSED)
                 if not count and asking is not None:
@@ -236,7 +236,7 @@ def emit(
 
 
 def made(question: str, place: str) -> None:
-    """Count a question that only loopy could answer, asked at a place of the program."""
+    """Count a question at a place of the program that only loopy could answer."""
     name = f"{question} ({place})"
     state = _state()
     with state.lock:
@@ -269,7 +269,7 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
 
 
 def asked() -> bool:
-    """Tell whether anything was looked up in this process."""
+    """Tell whether this process had a look-up."""
     return bool(_state().counters)
 
 
@@ -281,40 +281,40 @@ def total() -> dict[str, dict[str, float]]:
 
 
 def noted() -> tuple[MissNote, ...]:
-    """Return the look-ups that were no hits since the start of this process, or since they were taken."""
+    """Return the look-ups that were no hits since the start of this process, or since the last `taken`."""
     state = _state()
     with state.lock:
         return tuple(state.noted)
 
 
 def taken() -> Collection:
-    """Hand over what was collected, and begin anew."""
+    """Return the collection, and begin a new one."""
     state = _state()
     with state.lock:
         return state.take()
 
 
 def keep() -> None:
-    """Keep every look-up from now on, for a report that asks for them; a forked child keeps its own."""
+    """Keep every look-up from now on, for a report that lists them; a forked child keeps its own."""
     state = _state()
     with state.lock:
         state.kept = [] if state.kept is None else state.kept
 
 
 def kept() -> list[Kept]:
-    """Return the look-ups that were kept, in their order."""
+    """Return the kept look-ups, in their order."""
     state = _state()
     with state.lock:
         return list(state.kept or ())
 
 
 def on_first(begin: Callable[[], object]) -> None:
-    """Call `begin` with the first event of this process, of a forked child, and after each `taken`."""
+    """Call `begin` at the first event of this process, of a forked child, and after each `taken`."""
     _beginnings[:] = [begin]
 
 
 def on_each(follow: Callable[[], object]) -> None:
-    """Call `follow` with every event of this process from now on."""
+    """Call `follow` at every event of this process from now on."""
     _state().follow = follow
 
 

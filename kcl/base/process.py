@@ -1,4 +1,4 @@
-"""The state of this process: each module declares what it keeps, and one object holds it.
+"""The state of this process: each module declares its state, and one object holds all states.
 
 A module writes a class without parameters and gets a function that returns the one object of that class:
 
@@ -24,11 +24,11 @@ A state may have these methods, all without parameters:
 
 A forked child keeps the states of its parent. A state with `at_exit` is the exception: it belongs to the process that
 made it, and the child makes its own at the first use. `at_exit` of the state that was made last is called first, as
-`atexit` does it. So a module makes a state with `at_exit` when there is something to do at exit, and not before.
+`atexit` does it. So a module makes a state with `at_exit` only when it has work to do at exit.
 
-A module keeps for itself what a second cache has in common with the first one: constants, tables that imports fill,
-memos of pure functions (`functools.cache`, digests of code objects), what a thread does now
-(`threading.local`), and the function that stands in place of `builtins.__import__`.
+A module keeps the objects that all caches have in common for itself: constants, tables that imports fill, memos of pure
+functions (`functools.cache`, digests of code objects), the state of a thread (`threading.local`), and the function that
+stands in place of `builtins.__import__`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from weakref import WeakSet
 
 S = TypeVar("S")
 
-STARTED = time.time_ns()  # when kcl was imported here, or in the process that forked this one
+STARTED = time.time_ns()  # the time when kcl was imported in this process, or in the process that forked it
 
 
 class Process:
@@ -52,11 +52,11 @@ class Process:
 
     def __init__(self) -> None:
         self.states: dict[Callable[[], Any], Any] = {}
-        self._owed: dict[Callable[[], Any], Any] = {}  # the states whose `at_exit` is still to be called
+        self._owed: dict[Callable[[], Any], Any] = {}  # the states with an `at_exit` still to be called
         _all.add(self)
 
     def make(self, kind: Callable[[], S]) -> S:
-        """Make the state of a class, or return the one that is there. Safe in threads and signal handlers."""
+        """Return the state of a class, and make it at the first call. Safe in threads and signal handlers."""
         new = kind()
         found: S = self.states.setdefault(kind, new)
         if found is new and hasattr(new, "at_exit"):
@@ -65,7 +65,7 @@ class Process:
         return found
 
     def tell(self, method: str) -> None:
-        """Call a method of every state that has it. A state that raises does not keep the others from being called."""
+        """Call a method of every state that has it. After an error of one state the others are still called."""
         states = list(self.states.values())
         faults: list[BaseException] = []
         for state in reversed(states) if method.startswith("before_") else states:
@@ -77,7 +77,7 @@ class Process:
             raise faults[0]
 
     def reset(self) -> None:
-        """Drop all states, so that each is made anew at its next use. Their `at_exit` is not called."""
+        """Drop all states, so that each is made again at its next use. Their `at_exit` is not called."""
         atexit.unregister(self._end)
         self._owed.clear()
         self.states.clear()
@@ -88,7 +88,7 @@ class Process:
             self._end(kind, state)
 
     def begin_child(self) -> None:
-        """Begin in a forked child: drop the states with `at_exit`, which are the parent's, and tell the others."""
+        """Prepare a forked child: drop the states with `at_exit`, which are the parent's, and tell the others."""
         atexit.unregister(self._end)
         self._owed.clear()
         for kind in [kind for kind, state in self.states.items() if hasattr(state, "at_exit")]:
@@ -105,7 +105,7 @@ class Process:
 class LockedState:
     """A state with a lock, which its holder may take again, as a signal handler does.
 
-    A forked child has a new one: a thread that is not there may hold the old one.
+    A forked child has a new lock, since a thread of the parent may hold the old one.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ def reset() -> None:
 
 
 def changing() -> None:
-    """Tell the states of the cache that is in use to write what belongs where kcl's files lie now."""
+    """Tell the states of the cache that is in use to write their files at the current place of kcl's files."""
     _current.tell("before_change")
 
 

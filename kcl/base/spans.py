@@ -1,4 +1,4 @@
-"""Spans: what took how long, for `KCL_TRACE`. Where no trace is asked for nothing is kept, and a span costs a call.
+"""Spans: the duration of each piece of work, for `KCL_TRACE`. Without a trace no span is kept, and a span costs a call.
 
 The file holds Chrome trace events, as Perfetto and speedscope read them: one JSON array, to which each process adds its
 spans as it ends, children and helpers too.
@@ -20,14 +20,14 @@ _END = b"\n]\n"
 
 
 class SpanSwitch:
-    """Whether spans are kept; a forked child goes on."""
+    """The switch that keeps spans; it stays on in a forked child."""
 
     def __init__(self) -> None:
         self.is_on = False
 
 
 class Trace:
-    """What this process adds to the file at exit; a forked child begins its own."""
+    """The spans that this process adds to the file at exit; a forked child begins its own."""
 
     def __init__(self) -> None:
         self.path = settings.read().trace
@@ -70,12 +70,12 @@ def begin() -> None:
 
 
 def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:
-    """Return a context manager around work: `what` it is, for which kernel, in which layer. Thread-safe."""
+    """Return a context manager for a span: `what` names the work, for a kernel, in a layer. Thread-safe."""
     return _Span(what, kernel, layer) if _switch().is_on else _NOTHING
 
 
 def write() -> None:
-    """Add the spans of this process to the file; says once that it cannot be written, and raises nothing."""
+    """Add the spans of this process to the file; warn once where it cannot be written, and raise nothing."""
     if not _switch().is_on:
         return
     trace = _trace()

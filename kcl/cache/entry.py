@@ -12,13 +12,14 @@
     parts          = [[name, size] or [name, size, [stored, ...]], ...]
     body           = the bytes of the parts, in the order of "parts"
 
-Lengths and digests are checked before anything is parsed or decompressed. The header has a digest of its own, so that a
-listing need not read the binaries. Same entry, same bytes, for one release of zlib. Format 1 had no pieces.
+Lengths and digests are checked before parsing and decompression. The header has a digest of its own, so that a listing
+need not read the binaries. One release of zlib packs equal entries to equal bytes. Format 1 had no pieces.
 
-A part that shrinks lies in pieces of 16 KiB, the last one shorter, each in "stored" bytes: as it is where these are as
-many as the piece has, else compressed (zlib). A piece is compressed where that leaves less than half of it, and saves
-more than two kilobytes, for to start zlib costs as much as to decompress one: in programs the text of symbols and the
-padding, seldom the code, and not what is left at the end. Any other part lies as it is.
+A part that shrinks is stored in pieces of 16 KiB; the last one is shorter. "stored" has the number of bytes of each
+piece: a piece with as many bytes as it had is plain, a shorter one is compressed (zlib). A piece is compressed where
+that leaves less than half of it and saves more than two kilobytes, since starting zlib costs as much as decompressing
+one. In programs that suits the text of symbols and the padding, seldom the code, and not the rest at the end. Any other
+part is stored plain.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from kcl.errors import DamagedEntry
 
 MAGIC = b"kclentry"
 FORMAT = 2
-HEADER_LIMIT = 1 << 20  # the largest found is 3 KiB
+HEADER_LIMIT = 1 << 20  # the largest known header has 3 KiB
 ENTRY_LIMIT = 1 << 30
 PIECE = 16 << 10
-PIECES_LIMIT = 64 << 20  # what lies in pieces, in all: a small entry does not unpack to a huge one
+PIECES_LIMIT = 64 << 20  # all parts in pieces together: a small entry does not unpack to a huge one
 _WORTH = 0.5
 _LEAST = 2 << 10
 
@@ -47,7 +48,7 @@ _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
 
-Stored = dict[str, list[int]]  # how many bytes the pieces of a part take, for those that lie in pieces
+Stored = dict[str, list[int]]  # the bytes of each piece, for the parts in pieces
 
 
 class Entry:
@@ -61,7 +62,7 @@ class Entry:
         self.parts = dict(parts)
 
     def pack(self) -> bytes:
-        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for what JSON cannot hold."""
+        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold."""
         described, body = _lay_out(self.parts)
         header = _encode_header(self, described)
         if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
@@ -76,9 +77,9 @@ class Entry:
 
     @classmethod
     def unpack(cls, blob: bytes, expected: Key | None = None) -> Entry:
-        """Return the entry whose bytes these are; raise `DamagedEntry` for anything else, or for another key.
+        """Return the entry of these bytes; raise `DamagedEntry` for other bytes, or for another key.
 
-        Only when both digests fit is the header parsed, so damage never reaches the parser.
+        The header is parsed only when both digests fit, so damage never reaches the parser.
         """
         end = header_end(blob, len(blob))
         header = blob[FIXED_SIZE:end]
@@ -113,7 +114,7 @@ class Entry:
 
 
 def recorded_seconds(entry: Entry) -> float:
-    """Return what making the entry took, in seconds; 0 where it does not say."""
+    """Return the seconds that making the entry took; 0 where the entry does not record them."""
     seconds = entry.metadata.get("seconds")
     return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
@@ -121,13 +122,13 @@ def recorded_seconds(entry: Entry) -> float:
 def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
     """Return key, metadata and sizes of the parts of an entry of `size` bytes, by its start: the verified header.
 
-    The key is still JSON (see `key_from`): keys are most of what there is to parse. Raises `DamagedEntry`. The parts
-    are neither read nor verified: this is for listings, never for a hit.
+    The key is still JSON (see `key_from`), since parsing keys costs the most. Raises `DamagedEntry`. The parts are
+    neither read nor verified: this is for listings, never for a hit.
     """
     end = header_end(start, size)
     header = start[FIXED_SIZE:end]
     _check_header_digest(start, header)
-    # Inside of a text the quotation marks would be escaped.
+    # Quotation marks within a text would be escaped.
     middle = header.find(b',"metadata":{')
     try:
         document = _loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
@@ -140,7 +141,7 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
 
 
 def key_from(encoded: bytes) -> Key:
-    """Return the key whose JSON `peek` found."""
+    """Return the key in the JSON that `peek` found."""
     try:
         return _decode_key(_loads(encoded.decode("utf-8", "surrogatepass")), None)
     except (ValueError, TypeError, RecursionError) as error:
@@ -148,9 +149,9 @@ def key_from(encoded: bytes) -> Key:
 
 
 def header_end(start: bytes, size: int | None = None) -> int:
-    """Return where the header of an entry ends, by the entry's first bytes; raise `DamagedEntry`.
+    """Return the end of an entry's header, by the entry's first bytes; raise `DamagedEntry`.
 
-    Where the size of the whole entry is given it must fit the lengths.
+    A given size of the whole entry must fit the lengths.
     """
     if len(start) < FIXED_SIZE:
         raise DamagedEntry(f"the entry ends after {len(start)} bytes, inside its first {FIXED_SIZE}")
@@ -188,7 +189,7 @@ def _decode_header(
     header: bytes, body_length: int, expected: Key | None
 ) -> tuple[Key, dict[str, Any], dict[str, int], Stored]:
     try:
-        # the exact shape is demanded here: a missing, additional or mistyped member raises one of the errors below
+        # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
         document = _loads(header.decode("utf-8", "surrogatepass"))
         key = _decode_key(document.pop("key"), expected)
         metadata, (sizes, stored) = document.pop("metadata"), _read_parts(document.pop("parts"))
@@ -201,7 +202,7 @@ def _decode_header(
 
 
 def _loads(text: str) -> Any:
-    """Return the value of a text with nothing around it; raise ValueError for any other, NaN and infinities too."""
+    """Return the value of a JSON text with nothing around it; raise ValueError for others, NaN and infinities too."""
     value, end = _scan(text)
     if end != len(text):
         raise ValueError(f"after the JSON value, at character {end}, something follows")
@@ -225,7 +226,7 @@ def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
 
 
 def _lay_out(parts: Mapping[str, bytes]) -> tuple[list[tuple[Any, ...]], bytes]:
-    """Return what describes the parts, and the body that they make."""
+    """Return the descriptions of the parts, and the body of the parts."""
     described: list[tuple[Any, ...]] = []
     body: list[bytes] = []
     room = PIECES_LIMIT
@@ -241,7 +242,7 @@ def _lay_out(parts: Mapping[str, bytes]) -> tuple[list[tuple[Any, ...]], bytes]:
 
 
 def _read_parts(described: Any) -> tuple[dict[str, int], Stored]:
-    """Return the size of each part, and its pieces; raises TypeError or ValueError for what describes no parts."""
+    """Return the size of each part, and its pieces; raise TypeError or ValueError for a wrong description."""
     if type(described) is not list:
         raise TypeError(f"parts are a list, not {type(described).__name__}")
     sizes: dict[str, int] = {}
@@ -262,7 +263,7 @@ def _read_parts(described: Any) -> tuple[dict[str, int], Stored]:
 
 
 def _body_length(sizes: Mapping[str, int], stored: Stored) -> int:
-    """Return how many bytes the body has."""
+    """Return the number of bytes of the body."""
     return sum([sum(stored[name]) if name in stored else size for name, size in sizes.items()])
 
 
@@ -284,13 +285,13 @@ def _cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> d
 
 
 def _piece_lengths(size: int) -> list[int]:
-    """Return how long the pieces of so many bytes are."""
+    """Return the lengths of the pieces of `size` bytes."""
     whole, rest = divmod(size, PIECE)
     return [PIECE] * whole + [rest] * (rest > 0)
 
 
 def _pieces(part: bytes) -> list[bytes]:
-    """Cut a part into pieces, compressed where that is worth it; there are none where it is not worth it anywhere."""
+    """Cut a part into pieces, compressed where that pays; return none where it pays for no piece."""
     whole = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
     small = [zlib.compress(piece) for piece in whole]
     stored = [one if _is_worth(len(one), len(piece)) else piece for one, piece in zip(small, whole, strict=True)]
@@ -302,7 +303,7 @@ def _is_worth(small: int, whole: int) -> bool:
 
 
 def _unpacked(piece: bytes, whole: int) -> bytes:
-    """Decompress a piece, and no more than it may hold."""
+    """Decompress a piece, up to its full length."""
     reader = zlib.decompressobj()
     try:
         found = reader.decompress(piece, whole)

@@ -1,11 +1,11 @@
-"""Growth: how many bytes the layers took on since somebody measured them, so that few runs have to measure.
+"""Growth: the bytes that the layers took on since the last measurement, so that few runs have to measure.
 
     file = head line*
-    head = seconds since the epoch, blank, bytes, newline    when they were measured, and what was there
-    line = bytes, newline                                    what one process published
+    head = seconds since the epoch, blank, bytes, newline    the time and the result of the measurement
+    line = bytes, newline                                    published by one process
 
-A process appends its line as it ends. The number is an estimate: it decides when the entries are measured, and nothing
-else. No fault passes this module.
+A process appends its line as it ends. The number is an estimate: it only decides the time of the next measurement. No
+fault passes this module.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.errors import CacheFault
 
-STEP = 4 << 20  # bytes that a process publishes before it looks while it runs
-_LONGEST = 1 << 16  # bytes of the file: after that somebody measures
+STEP = 4 << 20  # bytes that a process publishes before it reads the estimate while it runs
+_LONGEST = 1 << 16  # bytes of the file: above it the next process measures
 _FAULTS = (OSError, ValueError, CacheFault)
 
 
 class Estimate(NamedTuple):
-    """What the entries may take: measured when, in seconds since the epoch, and the bytes of then and since."""
+    """The estimated size of the entries: the time of the measurement, in seconds since the epoch, and the bytes."""
 
     measured: float
     size: int
 
 
 class State:
-    """The bytes that this process published and has not written down."""
+    """The bytes that this process has published and not yet written down."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -47,17 +47,17 @@ _state = process.own(State)
 
 
 def add(size: int) -> None:
-    """Count bytes that were published."""
+    """Count published bytes."""
     _state().size += size
 
 
 def unwritten() -> int:
-    """Return the bytes that this process published and has not written down."""
+    """Return the bytes that this process has published and not yet written down."""
     return _state().size
 
 
 def write(folder: str = "") -> None:
-    """Write down what this process published, in kcl's own folder or in another process's."""
+    """Write down the bytes that this process published, in kcl's own folder or in that of another process."""
     state, folder = _state(), folder or places.own()
     size, state.size = state.size, 0
     if size:
@@ -67,7 +67,7 @@ def write(folder: str = "") -> None:
 
 
 def estimate() -> Estimate | None:
-    """Return the estimate; None where nobody has measured, or too long ago to tell."""
+    """Return the estimate; None without a measurement, or after one that is too old."""
     with suppress(*_FAULTS):
         if not trust.check(places.own()):
             return None
@@ -81,7 +81,7 @@ def estimate() -> Estimate | None:
 
 
 def measured(now: float, size: int) -> None:
-    """Write down what was measured."""
+    """Write down a measurement."""
     from kcl.cache.stores.directory import publish
 
     with suppress(*_FAULTS):

@@ -1,6 +1,6 @@
-"""Keys: what decides the outcome of one step, part by part.
+"""Keys: the facts that decide the outcome of one step, part by part.
 
-The encoding of a key, of which its digest is taken:
+The encoding of a key, the input of its digest:
 
     key    = count part*
     part   = text text              name, then value
@@ -53,7 +53,7 @@ class Key:
         self._digest: str | None = None
 
     def encode(self) -> bytes:
-        """Return the bytes of the grammar above; raise `TypeError` for a name or value that is not a text."""
+        """Return the bytes of the grammar above; raise `TypeError` for a name or value that is no text."""
         if self._encoded is None:
             encoded = list(map(_encode_part, self.parts))
             self._encoded = b"".join([_word(len(encoded)), *encoded])
@@ -61,7 +61,7 @@ class Key:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Key:
-        """Return the key of which these are the bytes; raise `ValueError` for anything else."""
+        """Return the key of these bytes; raise `ValueError` for other bytes."""
         count, position = _read_word(encoded, 0)
         parts = []
         for _ in range(count):
@@ -80,7 +80,7 @@ class Key:
         return self._digest
 
     def diff(self, other: Key) -> list[Difference]:
-        """List what changed from this key to the other; empty only for equal keys.
+        """List the differences from this key to the other; empty only for equal keys.
 
         Parts are matched by name and, where a name is repeated, by occurrence. Parts of this key come first, in its
         order, then those that only the other key has. Keys of the same parts in another order differ in "(order)".

@@ -1,7 +1,7 @@
-"""A layer: one level of the line, with its switches, its stores in their order, and what happens when one fails.
+"""A layer: one level of the line, with its switches, its stores in their order, and the handling of their faults.
 
-No fault of a store passes this module, unless `KCL_STRICT=fault` asks for it: it is counted, said once, and the
-look-up is a miss.
+No fault of a store passes this module, unless `KCL_STRICT=fault` asks for it: the fault is counted and reported once,
+and the look-up is a miss.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _UNPACKED = 256  # entries
 _NOTES = 20  # of one layer in the report
-_FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes that are said once for all layers
-_SILENT = ("unable to open database file", "disk I/O error")  # what SQLite says of a full file system, among others
-_INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages in which no warning is the user's to mend
+_FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes reported once for all layers
+_SILENT = ("unable to open database file", "disk I/O error")  # SQLite's messages for a full file system, among others
+_INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
 
 
 class CacheWarning(UserWarning):
@@ -52,7 +52,7 @@ class CacheWarning(UserWarning):
 
 
 class Answer(NamedTuple):
-    """What a layer holds for a key: an entry, or the reason why there is none.
+    """The answer of a layer for a key: an entry, or the reason why the layer has none.
 
     Made by a layer; ends in the search of a stage.
     """
@@ -66,8 +66,8 @@ class Answer(NamedTuple):
 class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
-    An entry is read from the first store that has it, and written to all of them. `keeps_read` says whether memory
-    keeps what was read from a store too, beside what was made here.
+    An entry is read from the first store that has it, and written to all stores. Memory keeps the entries made in this
+    process; with `keeps_read` it keeps the entries read from a store too.
     """
 
     def __init__(
@@ -98,19 +98,19 @@ class Layer:
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
 
-        A recipe of which it is not known what it will return is off as soon as one of its front ends is.
+        While the result of a recipe is unknown, the layer is off for it as soon as one of its front ends is off.
         """
         owners = [self._by_owner.get(kind, "") for kind in sorted(front_ends or _UNKNOWN)]
         return next(filter(None, [self._by_name, *owners]), "")
 
     @property
     def disk(self) -> Store | None:
-        """The first store; None where no store can be used."""
+        """The first store; None without a usable store."""
         return self.stores[0] if self.stores else None
 
     @property
     def state(self) -> str:
-        """Say where the layer's files lie, or why it is off, for all kernels or for some."""
+        """Return the place of the layer's files, or the reason why the layer is off, for all kernels or for some."""
         off = {kind: self.off(frozenset({kind})) for kind in sorted(_UNKNOWN)}
         if all(off.values()):
             return f"off: {self.off()}"
@@ -120,12 +120,12 @@ class Layer:
         return f"{self.place} ({some[0]})" if some else self.place
 
     def note(self, note: str) -> None:
-        """Keep what the report is to say of the layer, once, and not without end."""
+        """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
         if note not in self.notes and len(self.notes) < _NOTES:
             self.notes.append(note)
 
     def look_up(self, address: str, key: Key) -> Answer:
-        """Return the verified entry of `key`, from memory or from a store; a bad one is set aside and reported."""
+        """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         blob = self.memory.get(address)
         if blob is None:
             faults: list[Exception] = []
@@ -150,9 +150,9 @@ class Layer:
         return Answer(entry, "hit", "", len(blob))
 
     def read(self, address: str) -> Entry | None:
-        """Return the verified entry at an address, None where there is none; raises DamagedEntry, or as a store does.
+        """Return the verified entry at an address, or None; raises DamagedEntry, and the errors of the stores.
 
-        This is for entries that nobody asked for yet: nothing is set aside.
+        This is for entries before their first look-up: nothing is set aside.
         """
         blob = self.memory.get(address)
         if blob is None:
@@ -160,10 +160,10 @@ class Layer:
         return None if blob is None else entry_at(address, blob)
 
     def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead | None:
-        """Wait for the thread or process that is making the entry of a key, or take the lead: look again then.
+        """Wait for the thread or process that makes the entry of a key, or take the lead; the caller then looks again.
 
-        `before_waiting` is called before a wait, maybe several times. None where others would not see the entry, or
-        where waiting fails.
+        `before_waiting` is called before each wait, at times more than once. Returns None where other processes would
+        not see the entry, or where waiting fails.
         """
         from kcl.cache import process_leads
 
@@ -177,9 +177,9 @@ class Layer:
             return None
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
-        """Store `entry` in memory and in the stores; returns its size in bytes, 0 where it could not be packed.
+        """Store `entry` in memory and in the stores; return its size in bytes, 0 where it could not be packed.
 
-        A fault of a store is said, and added to `faults`.
+        A fault of a store is reported, and added to `faults`.
         """
         try:
             blob = entry.pack()
@@ -214,7 +214,7 @@ class Layer:
                 events.logger().debug("quarantine: %s", failure)
 
     def fault(self, action: str, error: Exception) -> None:
-        """Say once that a store failed, and go on; raises CacheFault under `KCL_STRICT=fault`."""
+        """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
         if "fault" in self.strict:
             if isinstance(error, CacheFault):
                 raise error
@@ -222,20 +222,20 @@ class Layer:
         cause = _cause(error) if not self.is_full(error) else _FULL
         if isinstance(error, DamagedEntry):
             words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
-        elif cause == _FULL:  # which concerns all layers
+        elif cause == _FULL:  # this cause concerns all layers
             words = f"kcl goes on without writing its caches: {_full(self.place) or _FULL}: could not {action}: {error}"
         else:
             words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
         warn_once(cause if cause in _SHARED else f"{self.name}: {cause}", words)
 
     def is_full(self, error: Exception) -> bool:
-        """Tell whether a store failed because there is no space left, or no inode: SQLite says little then."""
+        """Tell whether a store failed for lack of space or of inodes, which SQLite's message does not show."""
         if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_SILENT):
             return bool(_full(self.place))
         return _cause(error) == _FULL
 
     def _each(self, action: str, use: Callable[[Store], T], faults: list[Exception] | None = None) -> Iterator[T]:
-        """Use the stores in their order, and yield what is not None; a fault is said, and added to `faults`."""
+        """Use the stores in their order, and yield the results but None; a fault is reported, and added to `faults`."""
         for store in list(self.stores):
             try:
                 found = use(store)
@@ -252,7 +252,7 @@ class Layer:
 
 
 def _full(place: str) -> str:
-    """Say what a file system lacks, by a path on it that need not exist; empty where it has room."""
+    """Describe the lack of room on a file system, by a path on it that need not exist; empty where it has room."""
     while not os.path.lexists(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
     try:
@@ -265,7 +265,7 @@ def _full(place: str) -> str:
 
 
 def _cause(error: Exception) -> str:
-    """Return what two errors of one cause have in common: not the numbers, not the paths, nor who speaks of it."""
+    """Normalise an error message, without numbers, paths and speaker, so that repeats are warned about once."""
     said, number = str(error), getattr(error, "errno", None)
     if number == errno.EPERM:
         return _FORBIDDEN
@@ -278,14 +278,14 @@ def _cause(error: Exception) -> str:
 
 
 class State(process.LockedState):
-    """The causes that were warned about."""
+    """The causes that kcl has warned about."""
 
     def __init__(self) -> None:
         super().__init__()
         self.warned: set[str] = set()
 
     def on_change(self) -> None:
-        """Warn again: files lie elsewhere now."""
+        """Forget the causes, as the files lie in another place."""
         self.warned.clear()
 
 
@@ -293,12 +293,12 @@ _state = process.own(State)
 
 
 def warn_again() -> None:
-    """Forget which causes were warned about."""
+    """Forget the causes that kcl has warned about."""
     _state().on_change()
 
 
 def warn_once(cause: str, message: str) -> None:
-    """Warn about `cause` once in this process; never raises, not even where warnings are errors.
+    """Warn about `cause` once in this process; raises nothing, even where warnings are errors.
 
     The warning names the line of the program that called kcl, or a library that kcl works for.
     """

@@ -1,4 +1,4 @@
-"""Layers: the table of them. A row says what a layer is called, which switches it has, and which stores.
+"""The table of layers. A row has the name of a layer, its switches, and its stores.
 
 Another layer is another row, and a stage that asks it (`kcl.cache.lookup`).
 """
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class LayerRow(NamedTuple):
-    """A layer: its name, the cache whose switches hold for it by front end, and its stores.
+    """A layer: its name, the cache with the switches that apply to it by front end, and its stores.
 
-    `stores` returns the stores below memory in their order, and notes on why it is these. `folder` says where the files
-    lie, without opening a store; `on_disk` returns the stores that lie there, those of other Python versions too, given
-    the folder and the names in it. `own` are the shared folder that a removal looks in, and a pattern of the names
-    there that are the layer's. `keeps_read` says whether memory keeps what was read, beside what was made here.
+    `stores` returns the stores below memory in their order, and notes on the choice. `folder` returns the folder of the
+    files, without opening a store. `on_disk` takes that folder and the names in it, and returns the stores there, those
+    of other Python versions too. `own` are the shared folder that a removal looks in, and a pattern of the layer's
+    names there. With `keeps_read` memory keeps the entries that were read, beside those made in this process.
     """
 
     name: str
@@ -40,7 +40,7 @@ class LayerRow(NamedTuple):
 
 
 class State(process.LockedState):
-    """The layers that were opened."""
+    """The opened layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def binary() -> Layer:
 
 
 def unopened(name: str) -> Layer:
-    """Return a layer that only shows its switches, as of now, and the directory that its files are in."""
+    """Return a layer that only shows its current switches, and the directory of its files."""
     row = TABLE[name]
     return Layer(row.name, row.owners, [], settings.read(), place=row.folder())
 
@@ -82,7 +82,7 @@ def at(name: str, folder: str) -> Layer:
 
 
 def opened() -> dict[str, Layer]:
-    """Return the layers that were used so far."""
+    """Return the layers used so far."""
     return dict(_state().layers)
 
 
@@ -98,7 +98,7 @@ def _open(name: str) -> Layer:
         if name not in state.layers:
             chosen, row = settings.read(), TABLE[name]
             for text in chosen.rejected:
-                if text != chosen.strict_fault:  # which each look-up raises
+                if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
             stores, notes = row.stores()
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
@@ -107,7 +107,7 @@ def _open(name: str) -> Layer:
 
 
 def _rows() -> tuple[list[Store], list[str]]:
-    """Return the PersistentDict, or a directory where that cannot be used."""
+    """Return the PersistentDict, or a directory where the PersistentDict is not usable."""
     import pytools  # before its submodule: threads that import them the other way round wait for each other
     import pytools.version
 
@@ -151,7 +151,7 @@ TABLE = {
         own=places.PROGRAMS,
         folder=places.binaries,
         stores=_programs,
-        # A program that was made lives on by itself; 60 kB of each would only push the rest out of the processor.
+        # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.
         keeps_read=False,
     ),
 }

@@ -1,7 +1,7 @@
-"""Lead: what one thread makes for one launch, through all stages, and who waits for it meanwhile.
+"""Lead: the work of one thread for one launch, through all stages, while other threads and processes wait for it.
 
-The process that generates code builds the program, and has the lead for the next kernel: the other processes import
-nothing that generates code. So a thread lets go of the lead for code when it has the lead for the program.
+The process that generates code builds the program too, and has the lead for the next kernel: so the other processes
+import no code generator. Hence a thread releases the lead for code only when it has the lead for the program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Lead:
     """The leads that a thread has taken for a kernel; they end with the `with` block. For one thread.
 
-    `events` are those of the look-ups so far. `parameters` are those of the recipe, which `shown` writes for people.
+    `events` are the events of the look-ups so far. `parameters` are those of the recipe; `shown` writes their values.
     """
 
     __slots__ = ("_earlier", "_kernel", "_process_leads", "_shown", "events", "parameters")
@@ -32,19 +32,19 @@ class Lead:
         self._earlier: tuple[Layer, Callable[[], str]] | None = None
 
     def texts(self) -> dict[str, str]:
-        """Return the parameters as people read them."""
+        """Return the parameters in readable form."""
         return {name: self._shown(value) for name, value in self.parameters.items()}
 
     def described(self) -> str:
-        """Return the kernel with its parameters, for people."""
+        """Return the kernel with its parameters, for display."""
         listed = ", ".join(f"{name}={text}" for name, text in self.texts().items())
         return f"{self._kernel}({listed})" if listed else self._kernel
 
     def take(self, layer: Layer, digest: str) -> str:
-        """Take the lead for what has this digest, or wait for the thread or process that has it; name that one.
+        """Take the lead for a digest, or wait for the thread or process that has it; return the holder's name.
 
-        Empty where the wait is of no use: others would not see the entry. What this thread has made in an earlier
-        stage is left to others as soon as it waits, or has the new lead.
+        The name is empty where waiting is of no use, as others would not see the entry. This thread releases the lead
+        of an earlier stage as soon as it waits, or has the new lead.
         """
         self._follow()
         held = layer.join(digest, self._kernel, self.release)
@@ -55,11 +55,11 @@ class Lead:
         return held.by
 
     def passed(self, layer: Layer, together: Callable[[], str] | None) -> None:
-        """Note that the value of a stage is there, and how to get the digest under which others wait for it, if any."""
+        """Note that a stage has its value; `together` returns the digest under which others wait for it, if any."""
         self._earlier = (layer, together) if together is not None else None
 
     def release(self) -> None:
-        """Let the others go on. A second release is no error."""
+        """Let the others continue. A second release is no error."""
         while self._process_leads:
             self._process_leads.pop().release()
 

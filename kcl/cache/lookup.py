@@ -1,12 +1,12 @@
-"""The look-up: what every stage of the line shares. Only this module finds, waits, sets aside, publishes and emits.
+"""The look-up that every stage of the line shares. Only this module finds, waits, sets aside, publishes and emits.
 
     obtain(stage, job, lead)        one look-up of one job in the layer of its stage
-      stage.search(job)             which slots to look at: yields each, is sent what lies there, returns a Look
-      stage.load(job, look)         entries -> value; whatever it raises: the entries are set aside, the value is made
+      stage.search(job)             the slots to look at: yields each, is sent its entry, returns a Look
+      stage.load(job, look)         entries -> value; after any error the entries are set aside, and the value is made
       stage.make(job, look)         the value of a miss, with the entries to publish
 
-A stage is a class below `Stage`, which answers the look-up's other questions for a plain one. So a new stage is its
-layer, a name for people, three verbs, and a row in the table of layers.
+A stage is a class below `Stage`. Its other methods suit a plain stage. So a new stage needs its layer, a name to show,
+three verbs, and a row in the table of layers.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Slot(Protocol):
 
 
 class Look(NamedTuple):
-    """What a look-up knows: the outcome, why, the entries that are there, and the value that was loaded or made.
+    """The state of a look-up: the outcome, its reason, the entries found, and the value that was loaded or made.
 
     Made by the search of a stage; ends with the look-up, as its event.
 
-    `slots` are the places that count, with their `entries` where those are there. `key` is the key of what was found,
-    missed or made, None where there is none. `digest` names the look-up in its event. `spared` is how many seconds
-    the entries of a hit took to make. `beside` belongs to the stage.
+    `slots` are the places that count, with their `entries` where these exist. `key` is the key that was found, missed
+    or made, None without a key. `digest` names the look-up in its event. `spared` is the time in seconds that the
+    entries of a hit took to make. `beside` belongs to the stage.
     """
 
     outcome: str
@@ -66,16 +66,17 @@ class Look(NamedTuple):
 
     @property
     def there(self) -> frozenset[str]:
-        """The digests of the entries that are there."""
+        """The digests of the entries that exist."""
         return frozenset([entry.key.digest for entry in self.entries])
 
 
 class Product(NamedTuple):
-    """What a stage made: the value, the entries to publish by address, and whether others wait on for the next stage.
+    """The product of a stage: the value, and the entries to publish, by address.
 
     Made by the stage on a miss; ends in the look-up, which publishes it.
 
-    `refused` says why nothing may be stored of a look-up that could be: it counts as a bypass then.
+    With `promised` the waiting threads and processes wait on, for the next stage. `look` replaces the look of the
+    search: its outcome is a bypass where nothing may be stored, and its reason says why.
     """
 
     value: Any
@@ -88,14 +89,14 @@ Searching = Generator[Slot, "Answer", Look]
 
 
 class Stage(Generic[Job]):
-    """What a layer caches. Made for one Kernel or one context; a job is what one call asks of it.
+    """The work that a layer caches. Made for one Kernel or one context; a job is the request of one call.
 
     A stage defines `layer`, `name` and the three verbs `search`, `load` and `make`. The other methods suit a stage
     whose jobs have one key each and whose values are not verified.
     """
 
     __slots__ = ()
-    verb = "made"  # what another process has done to the value, in the past tense
+    verb = "made"  # the work of another process on the value, in the past tense
 
     @property
     def layer(self) -> Layer:
@@ -103,11 +104,11 @@ class Stage(Generic[Job]):
         raise NotImplementedError
 
     def name(self, job: Job) -> str:
-        """The name of the kernel, for people."""
+        """Return the name of the kernel, for display."""
         raise NotImplementedError
 
     def search(self, job: Job) -> Searching:
-        """Say where to look; raises UnknownInput for a bypass, MissingArguments, or the user's own error."""
+        """Yield the slots to look at; raises UnknownInput for a bypass, MissingArguments, or the user's own error."""
         raise NotImplementedError
 
     def load(self, job: Job, look: Look) -> Look:
@@ -115,7 +116,7 @@ class Stage(Generic[Job]):
         raise NotImplementedError
 
     def make(self, job: Job, look: Look) -> Product:
-        """Make what was not found."""
+        """Make the value of a miss."""
         raise NotImplementedError
 
     def off(self, _job: Job) -> str:
@@ -123,31 +124,31 @@ class Stage(Generic[Job]):
         return self.layer.off()
 
     def guard(self, _job: Job) -> AbstractContextManager[object]:
-        """Keep the other threads of this process out while one searches, loads or makes; not while it waits."""
+        """Keep the other threads of this process out while a thread searches, loads or makes; not while it waits."""
         return nullcontext()
 
     def together(self, _job: Job, look: Look) -> str:
-        """Return the digest under which processes and threads wait for the one that makes the value."""
+        """Return the digest under which processes and threads wait for the maker of the value."""
         return look.key.digest if look.key is not None else look.digest
 
     def refusal(self, error: Exception) -> str:
-        """Say that stored entries could not be used."""
+        """Return the words for stored entries that could not be used."""
         return f"the stored entry could not be used: {error}"
 
     def checked(self, _job: Job, look: Look) -> Look:
-        """Return a hit that was verified, where that was asked for; raises WrongEntry."""
+        """Return a hit, verified where a setting asks for it; raises WrongEntry."""
         return look
 
     def texts(self, _look: Look) -> Mapping[str, bytes]:
-        """Return what explains a miss of which nothing will be stored; raises nothing."""
+        """Return the texts that explain a miss that stores nothing; raises nothing."""
         return {}
 
 
 def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
-    """Return the value of a job: from the layer, or made now. One event says how. Thread-safe.
+    """Return the value of a job: from the layer, or made now. One event tells which. Thread-safe.
 
-    Raises CacheMiss where `KCL_STRICT=hit` forbids to make it, SettingError where that variable is not understood, and
-    what making it raises.
+    Raises CacheMiss where `KCL_STRICT=hit` forbids making the value, SettingError where the value of that variable is
+    unknown, and the errors of making the value.
     """
     if stage.layer.strict_fault:
         raise SettingError(stage.layer.strict_fault)
@@ -156,7 +157,7 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
         look = _first(stage, job, lead, started)
         if look.outcome != "miss":
             return _settled(stage, job, look, lead, started)
-    by = lead.take(stage.layer, stage.together(job, look))  # nothing that another thread may want is held
+    by = lead.take(stage.layer, stage.together(job, look))  # this thread holds nothing that another one may want
     with stage.guard(job):
         look = _first(stage, job, lead, started)
         if look.outcome == "hit" and by:
@@ -165,7 +166,7 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
 
 
 def find(stage: Stage[Job], job: Job) -> Look:
-    """Return what a look-up finds now, loaded where it is a hit; counts nothing."""
+    """Return the result of a look-up now, with the value of a hit loaded; counts nothing."""
     off = stage.off(job)
     if off:
         return Look("bypass", f"off: {off}")
@@ -196,9 +197,9 @@ def find(stage: Stage[Job], job: Job) -> Look:
 
 
 def disprove(stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEntry, seconds: float) -> None:
-    """Set entries aside that were found wrong after the look-up: a value that was made of them computes another result.
+    """Set entries aside that proved wrong after the look-up: a value made of them computes another result.
 
-    It is an error of its own, which took some `seconds` to find.
+    The event is an error of its own; finding it took `seconds`.
     """
     slots = tuple(slots)
     look = Look("error", str(error), slots[0].key)
@@ -210,7 +211,7 @@ def disprove(stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEnt
 
 
 def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
-    """Find; count the look-up where what the user wrote raises, and demand a hit where only that will do."""
+    """Find the value; count the look-up where the user's code raises, and require a hit under `KCL_STRICT=hit`."""
     try:
         look = find(stage, job)
         if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
@@ -255,7 +256,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
 
 
 def _unstored(stage: Stage[Job], faults: list[Exception]) -> str:
-    """Say why later runs miss again: there is no space, or no usable directory; empty for other faults."""
+    """Return the reason why later runs miss again: no space, or no usable directory; empty for other faults."""
     if any(map(stage.layer.is_full, faults)):
         return "there was no space to store it"
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
@@ -276,7 +277,7 @@ def _checked(stage: Stage[Job], job: Job, look: Look) -> Look:
 
 
 def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception) -> Look:
-    """Move entries that cannot be used into quarantine; the look-up is an error, and the value is made."""
+    """Move unusable entries into quarantine; the look-up is an error, and the value is made."""
     for slot, entry in bad:
         stage.layer.set_aside(slot.address, entry.pack(), error)
         look = look._replace(key=look.key or slot.key)
@@ -308,9 +309,9 @@ def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Eve
 def _emit(
     stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = {}
 ) -> Event:
-    """Emit the event of a look-up, and a hit for every other slot whose entry was there; return the first."""
+    """Emit the event of a look-up, and a hit for every other slot that had its entry; return the first."""
     hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
-    if look.outcome == "bypass" and not look.reason.startswith("off: "):  # which stands in the place of the files
+    if look.outcome == "bypass" and not look.reason.startswith("off: "):  # that text takes the place of the files
         stage.layer.note(f"bypassed: {look.reason}")
     used = [look.key.digest] if hit and look.key is not None else []
     events.emit(event, look.key, used, texts, lead)

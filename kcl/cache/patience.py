@@ -1,13 +1,13 @@
-"""Patience: how long a thread waits for a thread or a process that makes what the thread needs.
+"""Patience: how long a thread waits for its maker, the thread or process that makes the value it needs.
 
-A maker that works is waited for. A maker that is stopped is left behind after a tenth of a second, a maker that uses no
-processor time after a second, and every maker after a minute. These bounds hold for the whole process: the time of a
-wait that ended without a result is taken from the next ones. A maker that was left behind is waited for again when it
-has worked in between. Waits are shown after two seconds. Waits for a file that others use have bounds of their own, and
-are longer on a busy machine (`kcl.cache.stores.busy`).
+A thread waits for a maker that works. It stops waiting for a stopped maker after a tenth of a second, for a maker that
+uses no processor time after a second, and for every maker after a minute. These bounds hold for the whole process: the
+time of a wait without a result is subtracted from the next waits. A thread waits again for such a maker once the maker
+has worked in between. Waits are shown after two seconds. Waits for a file in use by other processes have bounds of
+their own, and are longer on a busy machine (`kcl.cache.stores.busy`).
 
 A compiler may serve one thread of a process at a time, and so does loopy. A thread that waits for its turn uses no
-processor time. It works as long as one of the threads does that take turns with it (`Turn`).
+processor time. It counts as working while one of the threads that take turns with it works (`Turn`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 from kcl.base import events, process
 
-STOPPED_SECONDS = 0.1  # one that is stopped for longer and goes on after all has cost one compilation too many
+STOPPED_SECONDS = 0.1  # a maker stopped for longer that then goes on costs one compilation too many
 IDLE_SECONDS = 1.0
 LONGEST_SECONDS = 60.0
 SHOWN_SECONDS = 2.0
 
 
 class Signs(NamedTuple):
-    """What the system says of a maker: whether it is stopped, whether it runs, and the processor time it used.
+    """The system's report on a maker: whether it is stopped, whether it runs, and the processor time it used.
 
-    `spent` is empty where the system says nothing, as of a process of another namespace.
+    `spent` is empty where the system reports nothing, as for a process of another namespace.
     """
 
     is_stopped: bool = False
@@ -49,7 +49,7 @@ def signs_of(maker: str) -> Signs:
 
 
 def crowd() -> float:
-    """Return how many threads that run, or want to, share a core of this machine: 1 at least, or if it is unknown."""
+    """Return the number of running or ready threads per core of this machine: at least 1, and 1 if it is unknown."""
     try:
         with open("/proc/loadavg", "rb") as stream:
             running = int(stream.read().split()[3].partition(b"/")[0])
@@ -59,9 +59,9 @@ def crowd() -> float:
 
 
 class State:
-    """The seconds waited in vain, by kind, the makers this process left behind, and how many waits each thread is in.
+    """The seconds of waits without a result, by kind, the makers given up by this process, and each thread's waits.
 
-    `turns` holds the threads that take turns, by what they take turns with: the system's number of each by Python's.
+    `turns` holds the threads that take turns, by the thing they share: the system's number of each thread by Python's.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class State:
         self.waits: dict[int, int] = {}
 
     def after_fork(self) -> None:
-        """Forget the waits and turns of threads that are not here; the one that is here has another number now."""
+        """Forget the waits and turns of the parent's threads; the child's thread has a new number."""
         self.waits.clear()
         me = get_ident()
         for threads in self.turns.values():
@@ -84,7 +84,7 @@ _state = process.own(State)
 
 
 class Patience:
-    """The patience of one wait, from the `with` statement on; `what` names the kernel to people. For one thread.
+    """The patience of one wait, from the `with` statement on; `what` names the kernel in messages. For one thread.
 
     Waits of one kind share their bounds.
     """
@@ -94,16 +94,16 @@ class Patience:
     def __init__(self, what: str, kind: str = "makers") -> None:
         self._what, self._kind = what, kind
         self._begin = self._asked = time.monotonic()
-        self._idle = 0.0  # the seconds without a sign of work since then
+        self._idle = 0.0  # seconds without a sign of work since then
         self._shown = SHOWN_SECONDS
         self._maker = ""
         self._spent: tuple[bytes, ...] = ()
         self.gave_up = False
 
     def is_over(self, maker: str, signs: Signs, said: str = "", crowd: float = 1.0) -> bool:
-        """Tell whether to go on without a maker, which has these signs; `said` names the maker to people.
+        """Tell whether to go on without a maker with these signs; `said` names the maker in messages.
 
-        `crowd` is how many share a core with a maker whose processor time the signs do not tell: the time since the
+        `crowd` is the number of threads per core, for a maker whose signs lack the processor time: the time since the
         last call counts by the share that the maker may have had.
         """
         now, state = time.monotonic(), _state()
@@ -128,7 +128,7 @@ class Patience:
         return self.gave_up
 
     def begin_again(self) -> None:
-        """Begin to wait for another maker, which is not known yet."""
+        """Begin to wait for another maker, which is still unknown."""
         self._begin = self._asked = time.monotonic()
         self._maker, self._idle, self.gave_up = "", 0.0, False
 
@@ -151,18 +151,18 @@ class Patience:
 
 
 def forgive(kind: str) -> None:
-    """Forget what was waited for in vain: it works again."""
+    """Forget the waits of a kind without a result: the maker works again."""
     _state().in_vain.pop(kind, None)
     _state().left_behind.pop(kind, None)
 
 
 def waits(thread: int) -> bool:
-    """Tell whether a thread waits itself, which is bounded like every wait; `thread` is Python's number of it."""
+    """Tell whether a thread is in a wait, bounded like every wait; `thread` is Python's number of it."""
     return thread in _state().waits
 
 
 class Turn:
-    """A block in which this thread uses, or waits to use, what may serve one thread of the process at a time."""
+    """A block in which this thread uses, or waits for, a tool that may serve one thread of the process at a time."""
 
     __slots__ = ("_is_first", "_threads")
 
@@ -183,8 +183,8 @@ class Turn:
 def signs_of_thread(thread: int, native: int) -> Signs:
     """Return the signs of a thread of this process, by Python's number of it and the system's.
 
-    A thread that waits counts as one that runs. The signs of a thread that takes turns are those of all that do. Where
-    the system says nothing of threads the process stands for the thread.
+    A waiting thread counts as running. The signs of a thread that takes turns are those of all threads that take turns.
+    Where the system reports nothing on threads the process stands for the thread.
     """
     if waits(thread):
         return Signs(runs=True, spent=(b"waits",))

@@ -3,10 +3,10 @@
     pytools/pdict-v5-kcl-generated-v1-<Python>.sqlite   the generator layer, beside the PersistentDicts of pytools
     pytools/kcl-generated-v1/                           the generator layer where SQLite cannot be used
     pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer
-    kcl/                                                what belongs to no entry: one folder for each sort
+    kcl/                                                files that belong to no entry: one folder for each sort
 
-`kcl.base.settings.option.folder` says where these three folders lie. Each name below has a line that says what lies
-there.
+`kcl.base.settings.option.folder` returns the paths of these three folders. A comment on each name below describes its
+content.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import os
 
 from kcl.base.settings import option
 
-KCL = "kcl"  # below the root, or below the folder of a checkout: what belongs to no entry
+KCL = "kcl"  # below the root, or below the folder of a checkout: the files that belong to no entry
 GENERATED = "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder
 BINARIES = "kcl-binary-v1"  # entries of the binary layer, in a folder for each device
-DICTIONARY = "pdict-v5-"  # how the name of a PersistentDict begins; its identifier follows
-DATABASE = ".sqlite"  # how the name of a PersistentDict ends, after the version of Python
+DICTIONARY = "pdict-v5-"  # the beginning of the name of a PersistentDict; its identifier follows
+DATABASE = ".sqlite"  # the end of the name of a PersistentDict, after the version of Python
 
 FLIGHT = "flight"  # lock files of the keys whose entries are being made, each with a process id
 PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each machine
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 LISTING = "listing"  # summaries of long listings
-ORDERS = "orders"  # the programs that a run asked for, in their order
+ORDERS = "orders"  # the programs that a run used, in their order
 RESTLESS = "restless"  # the recipes whose code was new in the last runs
-PINS = "pins"  # the kernels that the bounds on the stores do not touch
-SPACE = "space"  # a file: how many bytes the entries took when somebody measured them, and what came since
+PINS = "pins"  # the kernels exempt from the bounds on the stores
+SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 SORTS = (FLIGHT, JOURNAL, LISTING, ORDERS, PENDING, PINS, QUARANTINE, RESTLESS, SPACE, "notes", "readings", "tuning")
 
 DISMISSED = "dismissed"  # in a machine's folder of jobs: the helper ends as soon as no job waits
@@ -38,18 +38,18 @@ HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the nam
 TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there
 ASIDE = ".damaged-1"  # the end of the name of a database that was found damaged
 DAMAGED = ".damaged"  # the end of the name of an entry in quarantine
-REASON = ".reason.txt"  # the end of the name of the text that says why it lies there
-VERIFYING = "kcl-verify-"  # temporary: the beginning of the name of the folder that programs are rebuilt in
+REASON = ".reason.txt"  # the end of the name of the text with the reason
+VERIFYING = "kcl-verify-"  # temporary: the beginning of the name of the folder for rebuilt programs
 
 # A folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
 ROWS = "pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"
 PROGRAMS = "pyopencl", r"kcl-binary-v\d+"
 KEPT = KCL, "|".join(SORTS)
-FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))  # all that kcl writes lies in one of these
+FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))  # kcl writes in these only
 
 
 def own(sort: str = "") -> str:
-    """Return kcl's own folder, or the one in it for something of one sort."""
+    """Return kcl's own folder, or the folder in it for one sort of files."""
     folder = option.folder(KCL)
     return os.path.join(folder, sort) if sort else folder
 
@@ -60,7 +60,7 @@ def dictionaries() -> str:
 
 
 def generated() -> str:
-    """Return the folder of the generator layer's files; it is used where the PersistentDict cannot be."""
+    """Return the folder of the generator layer's files, used where the PersistentDict is not usable."""
     return os.path.join(option.folder("pytools"), GENERATED)
 
 
@@ -75,5 +75,5 @@ def dictionary(identifier: str, python: str) -> str:
 
 
 def is_dictionary(name: str) -> bool:
-    """Tell whether a name is that of a PersistentDict of the generator layer, of any version of Python."""
+    """Tell whether a name belongs to a PersistentDict of the generator layer, of any version of Python."""
     return name.startswith(DICTIONARY + GENERATED) and name.endswith(DATABASE)

@@ -1,18 +1,17 @@
 """Single flight: of the processes of a node that miss the same key at once, one makes the entry and the others wait.
 
     <kcl folder>/flight/<key digest>      held (flock) by the process that makes the entry; its text is the process id
-    <kcl folder>/flight/<key digest>.1    by its successor, where it was left behind; the successor's successor holds .2
+    <kcl folder>/flight/<key digest>.1    by its successor, where it was given up; the successor's successor holds .2
 
-It saves work and is never needed for a right answer. Who has waited looks again, and makes the entry itself if it is
-still not there. The system releases the lock of a holder that dies, and one of the others takes its place; a holder
-that is stopped or does nothing is left behind (`kcl.cache.patience`), and one of the others is its successor. The file
-goes away with the lock, so one is never wider than one key; that of a holder that died alone stays, and is swept by the
-next helper after a day (`kcl.drivers.pocl`).
+Single flight saves work and is never needed for a right answer. After a wait a process looks again, and makes the entry
+itself if it is still missing. The system releases the lock of a holder that dies, and a waiting process takes its
+place. The others give up on a holder that is stopped or idle (`kcl.cache.patience`), and one of them is its successor.
+The file is removed with the lock, so a lock covers one key only. The file of a holder that died alone stays, and the
+next helper sweeps it after a day (`kcl.drivers.pocl`).
 
 Within a process one thread takes the lead for all its threads: `kcl.cache.thread_leads` keeps the others waiting in
-memory.
-So a thread never waits for a lock file that its own process holds. A thread that leads one key lets go of it
-before it waits for another one: `join` calls `before_waiting`.
+memory. So a thread never waits for a lock file of its own process. A thread that leads one key releases it before it
+waits for another key: `join` calls `before_waiting`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from kcl.cache.patience import Patience, Signs, signs_of
 from kcl.cache.thread_leads import ThreadLead, ThreadLeads
 from kcl.errors import CacheFault
 
-if sys.platform != "win32":  # no flock: everybody goes alone
+if sys.platform != "win32":  # no flock on Windows: each process works alone
     import fcntl
 
 _SUCCESSORS = 3
@@ -38,10 +37,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
 
 class State:
-    """What this process knows of process_leads.
+    """The leads of this process.
 
-    `makers` are by the path of the lock file. `ours` are descriptors of this process: a forked child closes its copies,
-    which would keep the locks when the parent has died.
+    `makers` are by the path of the lock file. `ours` are descriptors of this process. A forked child closes its copies,
+    which would keep the locks after the parent's death.
     """
 
     def __init__(self) -> None:
@@ -59,10 +58,10 @@ _state = process.own(State)
 
 
 class ProcessLead:
-    """The answer of `join`: for whom this thread has waited, and what it holds while it makes the entry itself.
+    """The answer of `join`: the process that this thread has waited for, and the locks of a thread with the lead.
 
-    `waited_for` is the id of the process that this one has waited for, `by` says in words who had the lead. The
-    `maker` lets other threads of this process wait, the file other processes.
+    `waited_for` is the id of the process that this one has waited for. `by` names the earlier holder of the lead in
+    words. The `maker` makes other threads of this process wait, the file other processes.
     """
 
     __slots__ = ("_held", "_path", "_process", "by", "maker", "waited_for")
@@ -77,11 +76,11 @@ class ProcessLead:
 
     @property
     def leads(self) -> bool:
-        """Whether other processes wait for this one; a forked child leads nobody."""
+        """Whether other processes wait for this one; a forked child leads no process."""
         return bool(self._held) and self._process == os.getpid()
 
     def release(self) -> None:
-        """Let the others go on: the entry is published, or will not be. A second release is no error."""
+        """Let the others continue: the entry is published, or will not be. A second release is no error."""
         with suppress(IndexError):  # two threads may release it at once: one of them gets the descriptor
             self._unlock(self._held.pop())
         if self.maker is not None:
@@ -92,7 +91,7 @@ class ProcessLead:
             with suppress(OSError):
                 os.unlink(self._path)
             with suppress(OSError):
-                # a child that another library forked holds the file open too; closing alone would leave it the lock
+                # a child forked by another library holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             with suppress(OSError):
                 _close(descriptor)
@@ -108,11 +107,11 @@ class ProcessLead:
 
 
 def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead:
-    """Take the lead for a key, or wait for the thread or process that has it; `what` names the kernel to people.
+    """Take the lead for a key, or wait for the thread or process that has it; `what` names the kernel in messages.
 
-    Returns at the latest when that one has released, died, or is left behind (`kcl.cache.patience`). One of those that
-    left a process behind takes the lead, and the others wait for that one. `before_waiting` is called before a wait,
-    maybe several times. Raises what the directory does (`OSError`, `UnusableDirectory`). Thread-safe.
+    A wait ends when the holder has released or died, or is given up (`kcl.cache.patience`). Of the processes that gave
+    up a holder one takes the lead, and the others wait for it. `before_waiting` is called before each wait, at times
+    more than once. Raises the errors of the directory (`OSError`, `UnusableDirectory`). Thread-safe.
     """
     path = os.path.join(places.own(places.FLIGHT), digest)
     maker = _state().makers.lead(path)
@@ -131,7 +130,7 @@ def join(digest: str, what: str, before_waiting: Callable[[], object] = lambda: 
 
 
 def holder(digest: str) -> str:
-    """Return the id of the process that makes the entry of a key now; empty where none is known."""
+    """Return the id of the process that makes the entry of a key now; empty without a known process."""
     with suppress(OSError, CacheFault):
         with open(os.path.join(places.own(places.FLIGHT), digest), "rb") as stream:
             found = _signature(stream.fileno())
@@ -169,7 +168,7 @@ def _join(path: str, waiting: Wait) -> ProcessLead:
         except BaseException:
             _close(descriptor)
             raise
-        _close(descriptor)  # it was released, or we wait no longer
+        _close(descriptor)  # the lock was released, or this thread waits no longer
         if waiting.holder:
             return ProcessLead(waited_for=waiting.holder)
 
@@ -180,7 +179,7 @@ def _close(descriptor: int) -> None:
 
 
 class Wait:
-    """A wait for the processes that have a lead: the id of the `holder`, and of the last one that we waited for."""
+    """A wait for the processes that have a lead: the ids of the `holder` and of the last process waited for."""
 
     def __init__(self, patience: Patience, before_waiting: Callable[[], object]) -> None:
         self.patience = patience
@@ -188,12 +187,12 @@ class Wait:
         self.holder = self.waited_for = ""
 
     def for_another(self) -> None:
-        """Begin to wait for a holder that is not known yet: a successor has the lock before its name is in the file."""
+        """Begin to wait for an unknown holder: a successor has the lock before its id is in the file."""
         self.holder = ""
         self.patience.begin_again()
 
     def until_locked(self, descriptor: int) -> bool:
-        """Try to lock until it works or it is time to go alone; tell which."""
+        """Try to lock until it works or the patience is over; tell whether it worked."""
         pause = _FIRST_PAUSE
         while not _lock(descriptor):
             self._before_waiting()
@@ -214,7 +213,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Tell whether the file that we have locked is the one that others will find."""
+    """Tell whether the locked file is the one that other processes will find."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Progress: one line of stderr that says what is being built, after two seconds of work, and goes away with the work.
+"""Progress: one line of stderr that names the current work after two seconds, and is erased at the end of the work.
 
-It is drawn on a terminal, while the thread that works is the only one that could write there, so that it never stands
-in what the program prints. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1` writes whole lines where stderr is no
+The line is drawn on a terminal, and only while no other thread could write there, so that it never mixes with the
+output of the program. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1` writes whole lines where stderr is no
 terminal.
 """
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from kcl.base import process, settings
 
 AFTER = 2.0  # seconds of work
-_OURS = "kcl-"  # how the names of kcl's own threads begin
+_OURS = "kcl-"  # the beginning of the names of kcl's own threads
 
 
 class State:
@@ -40,9 +40,9 @@ _state = process.own(State)
 
 
 class ProgressLine:
-    """The line of one piece of work, for which `spent` seconds were worked before; for one thread, as a `with` block.
+    """The line of one piece of work, after `spent` seconds of earlier work; for one thread, as a `with` block.
 
-    A line within the block of another one says nothing.
+    A line within the block of another line shows nothing.
     """
 
     def __init__(self, spent: float = 0.0) -> None:
@@ -71,7 +71,7 @@ class ProgressLine:
             self._timer.cancel()
 
     def say(self, text: str) -> None:
-        """Show this text from now on: at once where two seconds have passed, else then."""
+        """Show this text from now on, but not before two seconds have passed."""
         if not self._is_first or not settings.read().progress:
             return
         with _state().lock:
@@ -102,7 +102,7 @@ class ProgressLine:
 
 @contextmanager
 def making(kernel: str) -> Iterator[None]:
-    """Show that a kernel is made, as long as it takes."""
+    """Show that a kernel is being made, within the block."""
     state, began = _state(), time.monotonic()
     if kernel != state.last:  # its code, then its program
         state.last, state.kernels = kernel, state.kernels + 1
@@ -115,7 +115,7 @@ def making(kernel: str) -> Iterator[None]:
 
 
 def _is_alone() -> bool:
-    """Tell whether no other thread of the program could be writing now."""
+    """Tell whether no other thread of the program can be writing now."""
     here = threading.current_thread()
     others = [one for one in threading.enumerate() if one is not here and not one.name.startswith(_OURS)]
     return len(others) <= here.name.startswith(_OURS)

@@ -1,4 +1,4 @@
-"""Damaged entries, kept for who wants to know what happened to them; bounded, and never in the way."""
+"""Damaged entries, kept for an inspection of the damage; bounded, and never in the way."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SIZE_LIMIT = 64 << 20
 
 
 def put(folder: str, address: str, blob: bytes, reason: str, keep: int = 16) -> None:
-    """Keep a blob and why it was refused, beside the newest others; whatever goes wrong, nothing is raised.
+    """Keep a blob and the reason of its refusal, beside the newest others; raise nothing.
 
-    Files are named ``<nanoseconds>-<pid>-<label and digest>.damaged``, the reason lies in a text file beside each; the
-    names sort by age.
+    Files are named ``<nanoseconds>-<pid>-<label and digest>.damaged``; the names sort by age. A text file beside each
+    has the reason.
     """
     with suppress(OSError, CacheFault, ValueError):
         trust.make_trusted(folder)

@@ -1,7 +1,7 @@
-"""Remembered: what a run leaves for the next one like it, an entry under a key that says which runs are alike.
+"""Memos: a run leaves a memo for the next run like it, an entry under a key that is equal for runs that are alike.
 
-What is left of one sort lies in a folder below kcl's own, and few of it are kept: those that were used last. Nothing of
-it is needed for a right answer, so no fault passes this module.
+The memos of one sort lie in a folder below kcl's own. The few that were used last are kept. No memo is needed for a
+right answer, so no fault passes this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
 class RunMemo:
-    """One such entry, of the runs that have a key: see `read` and `write`. Thread-safe."""
+    """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
     def __init__(self, folder: str, key: Key) -> None:
         self._store = Directory(places.own(folder), notes_use=True)
@@ -33,7 +33,7 @@ class RunMemo:
         self._place = address(key.digest, label=folder)
 
     def read(self) -> dict[str, Any]:
-        """Return what the last run left; empty where it left nothing, or nothing that can be read. Raises nothing."""
+        """Return the memo of the last run; empty for a missing or unreadable memo. Raises nothing."""
         try:
             blob = self._store.get(self._place)
             if blob is None:
@@ -44,7 +44,7 @@ class RunMemo:
             return {}
 
     def write(self, left: Mapping[str, Any]) -> None:
-        """Leave something for the next run, and remove what was not used for long. Raises nothing."""
+        """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
         try:
             self._store.put(self._place, Entry(self._key, left, {}).pack())
             self._forget_oldest()
@@ -58,7 +58,7 @@ class RunMemo:
 
 
 def driver_name() -> str:
-    """Return the name of the file that this process runs; empty where that cannot be told."""
+    """Return the name of the file that this process runs; empty where it is unknown."""
     arguments = getattr(sys, "argv", None)
     name = arguments[0] if isinstance(arguments, list) and arguments else ""
     return os.path.basename(name) if isinstance(name, str) else ""

@@ -1,10 +1,11 @@
-"""Makers: of the threads of this process that want one key, one makes it and the others wait for it in memory.
+"""Thread leads: of the threads of this process that want one key, one makes it and the others wait for it in memory.
 
-A maker is a row in a table, by key. Taking the row is one step of the interpreter, and no lock is held while a thread
-waits. So a launch from a signal handler or a finaliser, at any point of the same thread, meets no lock of this module.
+The thread with the lead is the maker, a row in a table, by key. Taking the row is one step of the interpreter, and a
+waiting thread holds no lock. So a launch from a signal handler or a finaliser, at any point of the same thread, meets
+no lock of this module.
 
-Waiting saves work and is never needed for a right answer. A thread leaves a maker behind that does nothing
-(`kcl.cache.patience`), and does not wait for itself: neither for a key that it makes, nor for a maker that waits,
+Waiting saves work and is never needed for a right answer. A thread stops waiting for an idle maker
+(`kcl.cache.patience`). A thread does not wait for itself: neither for a key that it makes, nor for a maker that waits,
 through others, for this thread. A forked child has none of its parent's threads, so it ignores the parent's makers.
 """
 
@@ -32,7 +33,7 @@ _state = process.own(State)
 
 
 class ThreadLead:
-    """A thread that makes what belongs to a key; other threads wait until the maker releases."""
+    """The lead of the thread that makes the value of a key; other threads wait until the maker releases."""
 
     __slots__ = ("_gate", "_key", "_native", "_released", "_table", "process", "thread")
 
@@ -47,17 +48,17 @@ class ThreadLead:
         self._native = get_native_id()
 
     def release(self) -> None:
-        """Let the other threads go on. A second release is no error; a forked child releases nothing."""
+        """Let the other threads continue. A second release is no error; a forked child releases nothing."""
         if self.process == os.getpid() and not self._released:
-            self._leave()  # first: a signal handler that comes now must not find a maker that was released and stays
+            self._leave()  # first: a signal handler must not find a released maker in the table
             self._released = True
             self._open()
 
     def wait(self, what: str) -> bool:
-        """Wait until the maker releases, and tell whether it did; `what` names the kernel to people."""
+        """Wait until the maker releases, and tell whether it did; `what` names the kernel in messages."""
         me = get_ident()
         awaited = _state().awaited
-        outer = awaited.get(me)  # that of the call which a signal handler interrupted
+        outer = awaited.get(me)  # the maker of the call that a signal handler interrupted
         awaited[me] = self
         try:
             return not self._waits_for(me) and self._releases(what)
@@ -68,7 +69,7 @@ class ThreadLead:
                 awaited[me] = outer
 
     def _waits_for(self, thread: int) -> bool:
-        """Tell whether the maker is this thread, or waits for it through others; after the release no thread waits."""
+        """Tell whether the maker is this thread, or waits for it through others; False after the release."""
         maker: ThreadLead | None = self
         for _ in range(len(_state().awaited) + 1):
             if maker is None or maker._released:
@@ -88,7 +89,7 @@ class ThreadLead:
                     return False
                 signs = signs_of_thread(self.thread, self._native)
                 if patience.is_over(name, signs, "another thread of this process"):
-                    self._leave()  # nobody else waits for it
+                    self._leave()  # no other thread waits for it
                     return False
                 if self._gate.acquire(timeout=_SLICE_SECONDS):
                     self._open()
@@ -113,7 +114,7 @@ class ThreadLeads:
         self._table: dict[str, ThreadLead] = {}
 
     def lead(self, key: str) -> ThreadLead | None:
-        """Make this thread the maker of a key until the maker releases; None where another thread is the maker."""
+        """Make this thread the maker of a key until it releases; None where another thread is the maker."""
         mine = ThreadLead(self._table, key)
         found = self._table.setdefault(key, mine)
         if found.process != mine.process:
@@ -121,15 +122,15 @@ class ThreadLeads:
         return mine if found is mine else None
 
     def wait(self, key: str, what: str) -> bool:
-        """Wait until nobody makes a key; False where the wait would never end, or was given up."""
+        """Wait until no thread makes a key; False where the wait would never end, or was given up."""
         maker = self._table.get(key)
         return maker is None or maker.wait(what)
 
     @contextmanager
     def turn(self, key: str, what: str, before_waiting: Callable[[], object]) -> Iterator[None]:
-        """Be the maker of a key within the block; a thread whose wait was in vain enters beside the maker.
+        """Lead a key within the block; a thread that gave up waiting enters beside the maker.
 
-        `before_waiting` is called before the thread waits: there it lets go of what others wait for.
+        `before_waiting` is called before the thread waits: it releases the leads that others wait for.
         """
         mine = self.lead(key)
         if mine is None:

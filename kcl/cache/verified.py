@@ -1,4 +1,4 @@
-"""Verified entries: the only caller of `Entry.unpack`. No byte of a store is used that did not pass here."""
+"""Verified entries: the only caller of `Entry.unpack`. Every byte of a store passes here before its use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def entry_at(address: str, blob: bytes, key: Key | None = None) -> Entry:
-    """Return the entry in the bytes at an address, that of `key` where one is given.
+    """Return the entry in the bytes at an address; with `key`, the entry of that key.
 
-    Raises DamagedEntry for bytes that are not what was written, and for the entry of another key.
+    Raises DamagedEntry for bytes that differ from the written ones, and for the entry of another key.
     """
     entry = Entry.unpack(blob, key)
     if key is None and entry.key.digest != digest_of(address):

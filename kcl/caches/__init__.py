@@ -1,7 +1,7 @@
-"""The caches that are not kcl's own, and the one way to ask each of them: where, and is it on?
+"""The foreign caches, which are not kcl's own: the place of each one, and whether it is on.
 
-Facts stand in `kcl.caches.table`, one row per cache; the verbs here are written once over all rows.
-Nothing here imports loopy or pyopencl: a module's own switch counts only where that module is loaded already.
+`kcl.caches.table` has the facts, one row per cache; each function here serves all rows.
+This module imports neither loopy nor pyopencl: a module's own switch counts only once that module is loaded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kcl.caches.table import ROWS, CacheRow
 
 
 class State(NamedTuple):
-    """Whether a foreign cache is on, and the words that say why not."""
+    """Whether a foreign cache is on, and in words the reason why not."""
 
     on: bool
     reason: str
 
 
 class Place(NamedTuple):
-    """Where a cache lies, and which variable decided that: "default" where none did, both empty where it has none."""
+    """The path of a cache, and the variable that decided it: "default" without one, both empty without a place."""
 
     path: str
     why: str
@@ -46,7 +46,7 @@ def state(name: str) -> State:
 
 
 def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str | None:
-    """Return the variable that switches a cache off in an environment, and why; None where it is on."""
+    """Return the variable that switches a cache off in an environment, and the reason; None where the cache is on."""
     for switch in row.switches:
         value = environment.get(switch.variable)
         verdict = switch.parse(value)
@@ -57,12 +57,12 @@ def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str | None:
 
 
 def place(name: str) -> Place:
-    """Return where the cache `name` lies, which need not exist, and why there."""
+    """Return the place of the cache `name`, which need not exist, and the variable that decided it."""
     return place_in(ROWS[name], os.environ)
 
 
 def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
-    """Return where a cache lies in an environment, and why there."""
+    """Return the place of a cache in an environment, and the variable that decided it."""
     for template in row.places.here:
         found = _filled(template, environment)
         if found is not None:
@@ -71,17 +71,17 @@ def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
 
 
 class FirstEnvironment:
-    """The environment when kcl first asked for a switch: a layer was used, hence a driver was loaded."""
+    """The environment at kcl's first use of a switch: a layer was used, hence a driver was loaded."""
 
     def __init__(self) -> None:
         self.environment: dict[str, str] = {}
 
     def on_change(self) -> None:
-        self.environment.clear()  # layers read their switches anew then
+        self.environment.clear()  # layers then read their switches again
 
 
 class Start:
-    """The environment in which the program began, where `kcl run` had set variables for it; else empty."""
+    """The environment at the start of the program, where `kcl run` had set variables for it; else empty."""
 
     def __init__(self) -> None:
         self.environment: dict[str, str] = {}
@@ -92,12 +92,12 @@ _start = process.shared(Start)
 
 
 def begin() -> None:
-    """Take the environment of now for the one in which the program begins: what differs from it is its own change."""
+    """Record the current environment as that of the program's start: any later difference is the program's change."""
     _start().environment = dict(os.environ)
 
 
 def changed() -> bool:
-    """Tell whether this process changed a variable of kcl or of a row since it started, or since kcl was first used."""
+    """Tell whether this process has changed a variable of kcl or of a row since its start, or since kcl's first use."""
     start, first, now = environments()
     different = {name for name, _ in (start.items() ^ now.items()) | (first.items() ^ now.items())}
     if not different:
@@ -107,9 +107,9 @@ def changed() -> bool:
 
 
 def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Return the environment of this process at its start, when kcl first asked for a switch, and now.
+    """Return the environment of this process at its start, at kcl's first use of a switch, and now.
 
-    The first one is known on Linux only; elsewhere, and before kcl asked, those before now are as now.
+    The first one is known on Linux only. Elsewhere, and before that first use, the current one stands for the others.
     """
     now = dict(os.environ)
     if _start().environment:
@@ -124,15 +124,15 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
 
 
 def directory(name: str) -> str:
-    """Return the directory of the cache `name`, which need not exist; empty where it has none here."""
+    """Return the directory of the cache `name`, which need not exist; empty for a cache without one on this system."""
     path = place(name).path
     return os.path.dirname(path) if ROWS[name].own == "file" and path else path
 
 
 def directory_in_use(name: str) -> str:
-    """Return the directory of a cache whose driver reads the variables once and makes it then.
+    """Return the directory of a cache whose driver reads the variables once, and then makes the directory.
 
-    That is the one of now, and where a variable was changed too late one of those before that is there.
+    That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
     """
     path = directory(name)
     if os.path.isdir(path):
@@ -142,7 +142,7 @@ def directory_in_use(name: str) -> str:
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
-    """Fill in a template of `Places`; None where a variable that it needs is missing."""
+    """Fill in a template of `Places`; return None for a missing variable."""
     kind, _, rest = template.partition(":")
     if kind == "user":
         return _of_user(rest, environment)
@@ -163,15 +163,15 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
 
 
 def _of_user(application: str, environment: Mapping[str, str]) -> Place:
-    """Return what platformdirs answers, which takes no relative path of `XDG_CACHE_HOME`."""
+    """Return the answer of platformdirs, which ignores a relative path in `XDG_CACHE_HOME`."""
     path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
     return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
 
 
 def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
-    """Return a directory of this user among those for temporary files, as tempfile and getpass find them.
+    """Return a directory of this user in the one for temporary files, with the rules of tempfile and getpass.
 
-    tempfile is not asked, since it writes there.
+    This function does not call tempfile, since tempfile writes there.
     """
     import getpass
 
@@ -196,7 +196,7 @@ def code_variables() -> list[tuple[str, str]]:
 
 
 class LoopySwitch:
-    """What kcl did to loopy's switch, which all threads share: one thread's miss is not the user's wish to another."""
+    """The state of loopy's switch, which all threads share: a miss of one thread must not look like the user's wish."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -204,7 +204,7 @@ class LoopySwitch:
         self.thread = 0  # the thread that holds the lock
 
     def after_fork(self) -> None:
-        """Put the switch back where a thread that is not here had switched loopy's caches off."""
+        """Put the switch back where another thread of the parent had switched loopy's caches off."""
         if self.wishes and self.thread != threading.get_ident():
             self.lock = threading.RLock()
             sys.modules["loopy"].CACHING_ENABLED = self.wishes[0]  # type: ignore[attr-defined]
@@ -263,7 +263,7 @@ def private_cache_home(path: str) -> Iterator[None]:
 
 
 def import_anyway(name: str) -> None:
-    """Import a module that opens dictionaries on disk meanwhile; where it cannot, with a private directory for them.
+    """Import a module that opens dictionaries on disk during its import; after a failure use a private directory.
 
     loopy and pyopencl.invoker fail without a usable cache directory.
     """
@@ -275,9 +275,9 @@ def import_anyway(name: str) -> None:
 def _import(name: str) -> None:
     """Import a module, in a thread of its own for the main thread.
 
-    A signal handler may interrupt the main thread and want the same module. It waits for another thread, and would meet
-    a half-imported module of its own thread. Where the main thread imports something already, the other thread might
-    wait for that without end.
+    A signal handler may interrupt the main thread and import the same module. The handler waits for another thread, but
+    would meet a half-imported module of its own thread. While the main thread imports a module already, no other thread
+    is used, since it might wait for that import without end.
     """
     import importlib
 
@@ -313,7 +313,7 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:
-    """Do it; where there is no usable cache directory, do it with a private one among those for temporary files."""
+    """Call `load`; without a usable cache directory call it with a private one among the temporary directories."""
     import sqlite3
 
     try:
@@ -329,7 +329,7 @@ def with_usable_cache(load: Callable[[], object]) -> None:
 
 
 def provide_pocl() -> str:
-    """Give PoCL a private cache where it cannot use its default one, before it starts; return what to say, or "".
+    """Give PoCL a private cache where it cannot use its default one, before it starts; return a message, or "".
 
     A directory that POCL_CACHE_DIR names is left as it is. PoCL reads the variable at the first platform query.
     """

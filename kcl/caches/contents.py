@@ -1,4 +1,4 @@
-"""What lies in a foreign cache: its own files, how many entries, how large, how old."""
+"""The contents of a foreign cache: its own files, their entries, size and age."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Contents(NamedTuple):
 
 
 def files(name: str) -> tuple[str, ...]:
-    """Return the files and directories that are this cache's own and are there, sorted.
+    """Return the existing files and directories that are this cache's own, sorted.
 
-    Neither links nor what others keep in the same directory are among them; nor is that directory itself.
+    Links, the files of others in the same directory, and that directory itself are not among them.
     """
     place = caches.place(name).path
     if not place:
@@ -43,9 +43,9 @@ def files(name: str) -> tuple[str, ...]:
 
 
 def looks_like(name: str, path: str) -> bool:
-    """Tell whether a path is a directory of the cache `name`: it holds something of it.
+    """Tell whether a path is a directory of the cache `name`: it holds a file of the cache.
 
-    A link is none, nor is the root, a home or what a home lies in.
+    A link, the root, a home and a directory above a home do not count.
     """
     if os.path.islink(path) or not os.path.isdir(path) or _is_too_wide(path):
         return False
@@ -55,21 +55,21 @@ def looks_like(name: str, path: str) -> bool:
 
 
 def measure(name: str) -> Contents:
-    """Count what lies in the cache `name`; opens its databases to read, and nothing else."""
+    """Count the contents of the cache `name`; opens its databases for reading, and no other file."""
     return of(files(name), ROWS[name].entry)
 
 
 def of(paths: Iterable[str], counting: str) -> Contents:
-    """Count files, and what lies below directories: an entry is a file whose name matches, or with `rows` a row."""
+    """Count files, and the files below directories: an entry is a file with a matching name, or with `rows` a row."""
     folders, status_of = [], {}
     for path in paths:
-        with suppress(OSError):  # removed meanwhile, or not ours to read
+        with suppress(OSError):  # removed since, or not readable
             status = os.lstat(path)
             if stat.S_ISDIR(status.st_mode):
                 folders.append(path)
             else:
                 status_of[path] = status
-    if not (folders or status_of):  # most caches are not here: no pattern is compiled for them
+    if not (folders or status_of):  # most caches are absent: no pattern is compiled for them
         return Contents(0, 0, 0.0, 0.0)
     if counting != "rows":
         return _of_files(folders, status_of, re.compile(counting).fullmatch)
@@ -88,7 +88,7 @@ def of(paths: Iterable[str], counting: str) -> Contents:
 
 
 def total(found: Sequence[Contents]) -> Contents:
-    """Add contents up; the fault is the first one."""
+    """Return the sum of contents; its fault is the first fault."""
     return Contents(
         sum(one.entries for one in found),
         sum(one.bytes for one in found),
@@ -99,7 +99,7 @@ def total(found: Sequence[Contents]) -> Contents:
 
 
 def _of_files(folders: list[str], files: dict[str, os.stat_result], is_entry: Callable[[str], object]) -> Contents:
-    """Count files and what lies below folders; a cache can be large, so that nothing is kept."""
+    """Count files, and the files below folders; a cache can be large, so no list is kept."""
     entries = size = 0
     oldest, newest = math.inf, 0.0
     for name, status in _every(folders, files):
@@ -111,7 +111,7 @@ def _of_files(folders: list[str], files: dict[str, os.stat_result], is_entry: Ca
 
 
 def _every(folders: list[str], files: dict[str, os.stat_result]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield name and status of files, and of what lies below folders; links are not followed."""
+    """Yield name and status of files, and of the files below folders; links are not followed."""
     for path, status in files.items():
         yield os.path.basename(path), status
     while folders:
@@ -124,7 +124,7 @@ def _every(folders: list[str], files: dict[str, os.stat_result]) -> Iterator[tup
 
 
 def version(name: str) -> str:
-    """Return the version of the owner that this Python, or this system, has; empty where it has none, or none is told.
+    """Return the version of the owner in this Python, or on this system; empty without an owner or a known version.
 
     Looks at the names of the installed distributions only: importlib.metadata adds 25 ms to the 65 ms of `kcl status`.
     """
@@ -143,7 +143,7 @@ def version(name: str) -> str:
 
 @functools.cache
 def _distributions(folder: str) -> tuple[str, ...]:
-    """Return "name-version" of what is installed in a directory of modules."""
+    """Return "name-version" of the distributions installed in a directory of modules."""
     end = ".dist-info"
     try:
         names = [name for name in os.listdir(folder or ".") if name.endswith(end)]
@@ -173,7 +173,7 @@ def _items(path: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _count(path: str) -> int:
-    """Count the rows of all tables of a database, which is opened to read."""
+    """Count the rows of all tables of a database, opened for reading."""
     with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=0.2)) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()
         count = 0
@@ -196,7 +196,7 @@ def _is_database(path: str) -> bool:
 
 
 def _is_too_wide(path: str) -> bool:
-    """Tell whether a directory is the root, a home, or one that a home lies in."""
+    """Tell whether a directory is the root, a home, or a directory above a home."""
     real = os.path.realpath(path)
     home = os.path.realpath(settings.home())
     return os.path.dirname(real) == real or os.path.commonpath([real, home]) == real

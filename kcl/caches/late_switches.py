@@ -1,8 +1,8 @@
 """Switches that came too late: a variable that changed after the owner of a cache had read it.
 
-Where the owner shows what it read (a flag of its module, the directory of a dictionary, files that its driver has
-mapped) that is believed. Else the environment now is compared with that when kcl was first used, when drivers had been
-loaded for sure, and with that of the process's start.
+An owner may show the value that it read: a flag of its module, the directory of a dictionary, files that its driver has
+mapped. kcl believes that value. Else kcl compares the current environment with that of kcl's first use, when the
+drivers were surely loaded, and with that of the process's start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def find() -> list[LateSwitch]:
 
 
 def _of_owner(name: str, row: CacheRow, now: Mapping[str, str]) -> LateSwitch | None:
-    """Compare what the environment says now with what the owner's module says that it does."""
+    """Compare the current environment with the state that the owner's module shows."""
     if row.flag is not None:
         module, attribute, off, _words = row.flag
         switch = next((switch for switch in row.switches if switch.parse(now.get(switch.variable)) is not None), None)
@@ -62,7 +62,7 @@ def _of_owner(name: str, row: CacheRow, now: Mapping[str, str]) -> LateSwitch | 
 def _compared(
     name: str, row: CacheRow, before: Mapping[str, str], now: Mapping[str, str], sure: bool
 ) -> LateSwitch | None:
-    """Compare what two environments mean for a cache, but for what its owner shows by itself."""
+    """Compare the effects of two environments on a cache, but for the state that its owner shows itself."""
     if row.flag is not None:
         return None
     changed = next((variable for variable in row.variables if before.get(variable) != now.get(variable)), None)
@@ -109,7 +109,7 @@ def _in_time(row: CacheRow, start: Mapping[str, str], now: Mapping[str, str], li
 
 
 def _never_came(row: CacheRow, now: Mapping[str, str]) -> bool:
-    """Tell whether a driver that makes its directory when it starts has not made the one that is named now."""
+    """Tell whether a driver that makes its directory at its start has not made the one of the current environment."""
     return row.makes and not os.path.isdir(caches.place_in(row, now).path)
 
 

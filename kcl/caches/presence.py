@@ -1,7 +1,7 @@
-"""Which owners of caches, OpenCL drivers among them, are on this machine; loads none of them.
+"""The presence of the owners of caches, OpenCL drivers among them, on this machine; loads none of them.
 
-A driver is here where an ICD file names its library. So is any owner whose package is installed, or whose version the
-system tells. What cannot be known, as on systems without ICD files, counts as being here.
+A driver is present where an ICD file names its library. An owner is present where its package is installed, or where
+the system reports its version. An unknown presence, as on systems without ICD files, counts as present.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def is_here(name: str) -> bool:
 
 
 def is_platform_here(platform: str) -> bool:
-    """Tell whether the driver of an OpenCL platform is on this machine; of a name that is in no row it may be."""
+    """Tell whether the driver of an OpenCL platform is on this machine; True for a name that is in no row."""
     owners = [name for name, row in ROWS.items() if platform in row.platforms]
     return not owners or any(map(is_here, owners))
 
 
 def _named() -> str:
-    """Return the libraries that the ICD files name where the ICD loaders look, in the environment as it is now."""
+    """Return the libraries named by the ICD files in the places of the ICD loaders, in the current environment."""
     given = [settings.variable(name) for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")]
     return "\n".join(text for place in (*given, *FOLDERS) if place for text in _texts(place))
 
 
 def _texts(place: str) -> Iterator[str]:
-    """Yield what ICD files say: those of a folder, or the files and libraries of a list."""
+    """Yield the contents of ICD files: the files of a folder, or the files and libraries of a list."""
     with suppress(OSError):
         listed = (
             [os.path.join(place, name) for name in os.listdir(place)]

@@ -1,4 +1,4 @@
-"""Wishes: which variables to set or to unset so that caches are off, on, or at another place; and each shell's words.
+"""Changes of a shell's environment: the variables that switch caches off or on, or move them; and each shell's words.
 
 Each cache is switched by its owner's variable, with a value that its owner's parser takes as off.
 """
@@ -17,12 +17,12 @@ from kcl.errors import meant
 SHELLS = ("sh", "fish", "powershell")
 ALL = "all"
 _VALUES = ("1", "0")
-# What tells where the user's files are is not ours to set.
+# Variables for the places of the user's files: kcl does not set these.
 _GIVEN = ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "APPDATA", "TEMP")
 
 
 class ShellChange(NamedTuple):
-    """What to set and to unset, in order, and what the user should know about it."""
+    """The variables to set and to unset, in order, and remarks for the user."""
 
     set: dict[str, str]
     unset: list[str]
@@ -30,16 +30,16 @@ class ShellChange(NamedTuple):
 
 
 def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
-    """Return what fulfils a wish; raises ValueError for one that no variable can fulfil.
+    """Return the change for a wish; raises ValueError for a wish that no variable can fulfil.
 
-    `all` stands for kcl's layers and the caches below them that have a switch; neighbours are meant where they are
+    `all` stands for kcl's layers and the caches below them that have a switch; a neighbour counts only where it is
     named.
     """
     known = (*settings.LAYERS, *ROWS, ALL)
     for name in (*off, *on):
         if name not in known:
             raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
-    remarks = ALL not in off  # who switches all off knows that a variable counts for several
+    remarks = ALL not in off  # with `all` no remark is needed that a variable counts for several
     off, on = _named(off), _named(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
@@ -61,7 +61,7 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
 
 
 def lines(wish: ShellChange, shell: str) -> list[str]:
-    """Write a wish for a shell."""
+    """Write a change in the language of a shell."""
     unset = {"sh": "unset {}", "fish": "set -e {}", "powershell": "Remove-Item Env:{} -ErrorAction SilentlyContinue"}
     put = {"sh": "export {}={}", "fish": "set -gx {} {}", "powershell": "$env:{} = {}"}
     quoted = {"sh": shlex.quote, "fish": _fish, "powershell": _powershell}[shell]
@@ -70,7 +70,7 @@ def lines(wish: ShellChange, shell: str) -> list[str]:
 
 
 def _own(wish: ShellChange, off: set[str], on: set[str]) -> None:
-    """Switch layers of kcl; those that are off already stay so."""
+    """Switch layers of kcl; layers that are off already stay off."""
     if not off | on:
         return
     wanted = (settings.read().no_cache | off) - on
@@ -85,7 +85,7 @@ def _own(wish: ShellChange, off: set[str], on: set[str]) -> None:
 
 
 def _named(names: list[str]) -> list[str]:
-    """Write out what `all` stands for."""
+    """Replace `all` by the names that it stands for."""
     every = [*settings.LAYERS, *(name for name, row in ROWS.items() if row.switches and not row.neighbour)]
     return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
 
@@ -115,7 +115,7 @@ def _is_place(name: str, variable: str) -> bool:
 
 
 def _move(wish: ShellChange, directory: str) -> None:
-    """Move kcl's files and the caches below it, each by a variable that it goes by."""
+    """Move kcl's files and the caches below it, each by a variable that it reads."""
     wish.set["KCL_CACHE_DIR"] = directory
     wish.set["XDG_CACHE_HOME"] = directory
     wish.remarks.append("XDG_CACHE_HOME moves the caches of all programs that this shell starts")
@@ -141,7 +141,7 @@ def _follows(template: str) -> bool:
 
 
 def _tail(template: str) -> list[str]:
-    """Return the names by which a cache is known below a root: of "~/.nv/ComputeCache" nv and ComputeCache."""
+    """Return the folder names of a cache below a root: nv and ComputeCache for "~/.nv/ComputeCache"."""
     return [part.lstrip(".") for part in template.split("/")[1:] if part not in (".cache", "Library")]
 
 

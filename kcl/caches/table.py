@@ -1,9 +1,9 @@
 """Facts about the caches below kcl and beside it: one row each, sorted by name.
 
-Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names; those
-of Numba 0.68, JAX 0.10, torch 2.15, Triton 3.9, Taichi 1.7, Warp 1.19 and tinygrad 0.14 were also compared with the
-packages (tests/behaviour/test_neighbours.py). On macOS and Windows none was tried.
-A row is data: what is done with it stands once, for all rows, in `kcl.caches` and the modules beside this one.
+Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names. The
+facts of Numba 0.68, JAX 0.10, torch 2.15, Triton 3.9, Taichi 1.7, Warp 1.19 and tinygrad 0.14 were also compared with
+the packages (tests/behaviour/test_neighbours.py). No fact was tried on macOS or Windows.
+A row is data: the code for all rows stands once, in `kcl.caches` and the modules beside this one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _REJECTED = "a value that its owner rejects counts as off; use 1 or 0"
 
 
 class CacheSwitch(NamedTuple):
-    """A variable that turns a cache off, and its owner's parser: None is "on", else words about the value."""
+    """A variable that turns a cache off, and its owner's parser: it returns None for "on", else words on the value."""
 
     variable: str
     parse: Parser
 
 
 class Places(NamedTuple):
-    """Where a cache may lie: templates, of which the first that can be filled in decides.
+    """The possible places of a cache: templates; the first template that can be filled in decides.
 
-    `$NAME` is a variable that is set and not empty, `$NAME?` one that may be empty, a leading `~` the home directory
-    as `os.path.expanduser` finds it, and `user:NAME` what platformdirs answers. Without a template the cache is not
-    there at all; `None` stands for the templates of Linux.
+    `$NAME` is a variable that is set and not empty, `$NAME?` a set variable that may be empty, a leading `~` the home
+    directory as `os.path.expanduser` finds it, and `user:NAME` the answer of platformdirs. Without a template the cache
+    does not exist there; `None` stands for the templates of Linux.
     """
 
     linux: tuple[str, ...]
@@ -98,14 +98,14 @@ class CacheRow(NamedTuple):
 
 
 def _strtobool(value: str | None) -> str | None:
-    """Parse as pytools.strtobool does, which raises ValueError for anything else: counted as off."""
+    """Parse as pytools.strtobool does; a word for which it raises ValueError counts as off."""
     if value is None or value.lower() in _FALSE:
         return None
     return "" if value.lower() in _TRUE else _REJECTED
 
 
 def _enabled(value: str | None) -> str | None:
-    """Parse the opposite switch, whose false words mean off, of a parser that raises for any other word."""
+    """Parse a switch with the opposite sense: its false words mean off, and its parser raises for unknown words."""
     if value is None or value.lower() in _TRUE:
         return None
     return "" if value.lower() in _FALSE else _REJECTED
@@ -117,7 +117,7 @@ def _one_starts(value: str | None) -> str | None:
 
 
 def _any_of(*words: str) -> Parser:
-    """Return a parser that takes some words as off, in any case, and all others as on."""
+    """Return a parser that takes some words as off, in upper or lower case, and all others as on."""
     return lambda value: "" if value is not None and value.lower() in words else None
 
 
@@ -186,7 +186,7 @@ ROWS: dict[str, CacheRow] = {
         limits=("AMD_COMGR_CACHE_POLICY",),
     ),
     # CUDA programming guide, appendix on environment variables. The driver's source is not public: the names below the
-    # directory are those that users list, and were not seen here.
+    # directory are from listings of users, and were not verified.
     "cuda": CacheRow(
         "NVIDIA ComputeCache",
         (CacheSwitch("CUDA_CACHE_DISABLE", _any_of("1")),),
@@ -230,7 +230,7 @@ ROWS: dict[str, CacheRow] = {
         remark="unless `~/.config/hidet/hidet.toml` says otherwise",
         neighbour=True,
     ),
-    # The runtime's source is not public: no file of it was seen after runs of the package that is named.
+    # The runtime's source is not public: runs of the named package left no file of it.
     "intel": CacheRow(
         "Intel CPU runtime",
         (),
@@ -270,7 +270,7 @@ ROWS: dict[str, CacheRow] = {
         held=("loopy.target.execution", "invoker_cache"),
     ),
     # Mesa: src/util/disk_cache_os.c (disk_cache_generate_cache_dir, disk_cache_enabled; nothing on Windows),
-    # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the names of old, read where the new ones are unset
+    # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the old names, read where the new ones are unset
     "mesa": CacheRow(
         "Mesa",
         (CacheSwitch("MESA_SHADER_CACHE_DISABLE", _mesa_true), CacheSwitch("MESA_GLSL_CACHE_DISABLE", _mesa_true)),

@@ -1,4 +1,4 @@
-"""Whether a cache can be used where it lies: a driver that cannot write its own may show no devices, or abort."""
+"""Tests whether a cache is usable in its place: a driver that cannot write its cache may show no devices, or abort."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.errors import CacheFault
 
-ROOM = 256 << 10  # bytes that there must be room for: a few programs
+ROOM = 256 << 10  # bytes of room that a cache needs: a few programs
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def fault(path: str) -> str:
-    """Say why nothing can be written below a directory, which need not exist; empty where it can be. Leaves no trace.
+    """Return the reason why a directory, which need not exist, is not writable; empty if it is. Leaves no trace.
 
-    Root counts as unable to write in the home of another user, who could not remove what root made.
+    Root counts as unable to write in the home of another user: that user could not remove a file of root.
     """
     there = nearest(path)
     try:
@@ -31,7 +31,7 @@ def fault(path: str) -> str:
 
 
 def nearest(path: str) -> str:
-    """Return the nearest directory on the way to a path that is there."""
+    """Return the nearest existing directory on the way to a path."""
     path = os.path.abspath(path)
     while not os.path.lexists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
@@ -39,7 +39,7 @@ def nearest(path: str) -> str:
 
 
 def private(name: str) -> str:
-    """Make a private directory for a cache among those for temporary files; empty where none can be used."""
+    """Make a private directory for a cache among the temporary directories; return "" where none is usable."""
     for root in dict.fromkeys((settings.temporary(), *_TEMPORARY)):
         path = os.path.join(settings.private_folder(root), name)
         try:
@@ -52,7 +52,7 @@ def private(name: str) -> str:
 
 
 def _write_nameless(folder: str) -> bool:
-    """Write a file without a name, which is gone when it is closed; False where the system has none."""
+    """Write a file without a name, which is gone when it is closed; False on a system without such files."""
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:
@@ -71,7 +71,7 @@ def _write_nameless(folder: str) -> bool:
 
 
 def _told(folder: str) -> str:
-    """Say what the system tells of a directory without writing there."""
+    """Return the fault that the system reports for a directory without a write; empty without a fault."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return "it cannot be written"
     if hasattr(os, "statvfs"):

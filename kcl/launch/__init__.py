@@ -1,4 +1,4 @@
-"""The hot path: from a bound kernel to the enqueue. Nothing of kcl is imported here but its errors."""
+"""The hot path: from a bound kernel to the enqueue. Of kcl this module imports only the errors."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from kcl.errors import KclError, RecipeError
 
-# Calls that the invoker takes itself before what it does is written out: that costs as much as it saves in so many.
+# Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
 HOT = 40
 _VARIANTS = 8
-ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # what front ends call the arguments that are arrays
+ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # the front ends' classes of arguments that are arrays
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
 
 
 class Kernels:
-    """The device kernels of one program for one thread, as attributes: the invoker takes them by name.
+    """The device kernels of one program for one thread, as attributes: the invoker gets each by its name.
 
-    `_kcl_error` is what an invoker raises where the recipe is wrong; a stored invoker imports nothing of kcl.
+    `_kcl_error` is the error of an invoker for a wrong recipe; a stored invoker does not import kcl.
     """
 
     _kcl_error = RecipeError
@@ -27,8 +27,8 @@ class Kernels:
 class Launcher:
     """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL.
 
-    `hot` is what played the last call that could be played; it returns None for a call that it cannot play. `learn`
-    makes such a function for calls that give the same names, or raises. `own` are events known to be of the queue.
+    `hot` is the function that played the last playable call; it returns None for a call that it cannot play. `learn`
+    makes such a function for calls with the same names, or raises. `own` are events known to be of the queue.
     """
 
     __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "own", "program", "required", "vain", "variants")
@@ -49,7 +49,7 @@ class Launcher:
         self.own = {} if own is None else own
         self.learn = learn
         self.calls = 0
-        self.vain = 0  # how often learning came to nothing
+        self.vain = 0  # the number of failed attempts to learn
         self.hot: Play | None = None
         self.variants: dict[frozenset[str], Play | None] = {}
 
@@ -75,11 +75,11 @@ class Launcher:
         return tuple(vars(self.kernels))
 
     def new_kernels(self) -> Any:
-        """Return kernel objects that nobody else has, by name."""
+        """Return new kernel objects, by name, for this caller alone."""
         return self.program.kernels(self.names)
 
     def is_proven(self) -> bool:
-        """Tell whether nothing is left to compare of what the kernels compute."""
+        """Tell whether no result of the kernels is left to compare."""
         return bool(self.program.is_proven(self.names))
 
     def note_launch(self) -> None:
@@ -97,7 +97,7 @@ class Launcher:
 
 
 class MissingArguments(KclError):
-    """Input arrays were not given; the caller raises the front end's own error for it."""
+    """Input arrays were not given; the caller raises the front end's own error."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(", ".join(names))
@@ -105,7 +105,7 @@ class MissingArguments(KclError):
 
 
 def unpack(packed: dict[str, list[tuple[Any, str]]], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Take object arrays apart into the arguments that the kernel has for their elements."""
+    """Take object arrays apart into the kernel's arguments for their elements."""
     arguments = arguments.copy()
     for name, parts in packed.items():
         if name in arguments:

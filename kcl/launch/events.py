@@ -1,4 +1,4 @@
-"""What a played call waits for, and which events it leaves on arrays and holds."""
+"""The events that a played call waits for, leaves on arrays and holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyopencl as cl
 from pyopencl.array import Array
 
-# Launches that a caller is ahead of its device, and events that stay known though they are done (a power of two).
+# Launches that a caller may be ahead of its device, and completed events that stay known (a power of two).
 AHEAD = 256
 RECENT = 64
 _COMPLETE = cl.command_execution_status.COMPLETE
@@ -16,8 +16,8 @@ _COMPLETE = cl.command_execution_status.COMPLETE
 def waits(own: dict[cl.Event, None], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]) -> list[cl.Event] | None:
     """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
 
-    `own` are events known to be of the queue, equal by their handles, which are nobody else's while they are held here.
-    One that holds memory of the host is held only after it has let go of that.
+    `own` are events known to be of the queue, equal by their handles. No other event has such a handle while they are
+    held here. An event that holds memory of the host is held only after it has released that memory.
     """
     for events in lists:
         for event in events:
@@ -39,19 +39,20 @@ def _holds_nothing(event: cl.Event) -> bool:
 
 
 def leave(own: dict[cl.Event, None], array: Array, event: cl.Event) -> None:
-    """Leave an event on an array in place of those that it stands for.
+    """Leave an event on an array in place of the events that it stands for.
 
-    An event that holds memory of the host would wait for its end where it is dropped: it stays.
+    An event that holds memory of the host stays: dropping it would wait for its end.
     """
     array.events[:] = [one for one in array.events if one not in own]
     array.add_event(event)
 
 
 def trim(own: dict[cl.Event, None], wait: bool) -> None:
-    """Let go of the events of a queue that are done, but for the last.
+    """Release the completed events of a queue, but for the last.
 
-    One that was taken off an array lives until then: another thread may be handing it to OpenCL, which does not hold
-    it. With `wait` those of long ago are waited for, as arrays do with their events: no queue grows without end.
+    An event that was taken off an array lives until then: another thread may be handing it to OpenCL, which does not
+    hold it. With `wait` this function waits for old events, as arrays do with theirs, so that no queue grows without
+    end.
     """
     older = list(own)[:-RECENT]
     if not older:
@@ -64,7 +65,7 @@ def trim(own: dict[cl.Event, None], wait: bool) -> None:
     for event in older:
         own.pop(event, None)
     if status != _COMPLETE:
-        older[-1].wait()  # which raises the error of a command that has failed
+        older[-1].wait()  # raises the error of a failed command
 
 
 def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:

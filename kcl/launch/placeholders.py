@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class NotPlayable(Exception):
-    """The invoker does something that cannot be played again."""
+    """The invoker takes a step that cannot be played again."""
 
 
 class Mark:
-    """A value that is not known while recording, as the Python expression for it in a call.
+    """A value that is unknown while recording, as the Python expression for it in a call.
 
-    It can be handed on, and complex numbers be taken apart; comparing it or computing with it fails.
+    A Mark can be handed on, and that of a complex number be taken apart; comparing it or computing with it fails.
     """
 
     __slots__ = ("text",)
@@ -60,6 +60,6 @@ class Allocator(Mark):
 
 
 class Allocation(NamedTuple):
-    """A buffer of so many bytes, to be allocated in each call."""
+    """A buffer of a number of bytes, to be allocated in each call."""
 
     size: int

@@ -1,8 +1,8 @@
-"""A recording: what an invoker does with a call, found by running it on stand-ins. Nothing is launched.
+"""A recording: the steps of an invoker in a call, found by running it on stand-ins. Nothing is launched.
 
-An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it is given stand-ins:
-for an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's
-functions something that takes notes. Whatever an invoker does beyond that is `NotPlayable`, and is left to it.
+An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it gets stand-ins: for
+an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's functions
+objects that take notes. Any other step of an invoker is `NotPlayable`, and the invoker takes that call itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None)
 class AllocatedOutput(NamedTuple):
     """An output array that is allocated in each call, with the arguments of its constructor.
 
-    `found` are the attributes that its constructor would find, where it does nothing else but allocate so many bytes.
+    `found` are the attributes that its constructor finds, where the constructor only allocates a number of bytes.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Step(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What one call does: values are constants or Marks, and no array is held.
+    """The steps of one call: values are constants or Marks, and no array is held.
 
-    `waited` names the arrays whose events are waited for, `written` those that get the new one, `outputs` what is
-    returned: a tuple of names, or a dictionary of them. `names` is what the expressions of Marks use.
+    `waited` names the arrays with events to wait for. `written` names the arrays that get the new event. `outputs` is
+    the result: a tuple of names, or a dictionary of them. `names` are the names in the expressions of Marks.
     """
 
     made: list[AllocatedOutput]
@@ -65,7 +65,7 @@ class Recording(NamedTuple):
 def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]) -> Recording:
     """Run `invoke` on stand-ins of `values`, Marks in place of those in `passed`.
 
-    Raises Unusual, or what the invoker raises where it refuses the call.
+    Raises NotPlayable, or the error of the invoker where it refuses the call.
     """
     notes = _Notes()
     given = {
@@ -91,7 +91,7 @@ class _Event:
 
 
 class _Notes:
-    """What is noted while one call is recorded."""
+    """The notes on one call."""
 
     def __init__(self) -> None:
         self.made: list[AllocatedOutput] = []
@@ -138,15 +138,15 @@ class _Notes:
 
 
 _ARRAY_KEYWORDS = {"strides", "data", "allocator", "_fast", "_size", "_context", "_queue"}
-# What an array of the pyopencl that we know consists of.
+# The attributes of an array in the known releases of pyopencl.
 _GIVEN = {"queue", "context", "events", "allocator", "base_data"}
 _FOUND = {"shape", "dtype", "strides", "nbytes", "size", "offset", "_flags"}
 
 
 def _constructed(positional: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return what the constructor finds, and the bytes to allocate; nothing where that is not all that it does.
+    """Return the attributes that the constructor finds, and the bytes to allocate; nothing where it does more.
 
-    An output that is made of these without the constructor saves 8 % of a call that allocates it.
+    Making an output of these without the constructor saves 8 % of a call that allocates the output.
     """
     queue, shape, dtype = positional
     data, memory = keywords.get("data"), object()
@@ -235,7 +235,7 @@ class _Kernel:
 
 
 class _Module:
-    """The stand-in of a module: what is not in it is Unusual."""
+    """The stand-in of a module: a name that is not in it is NotPlayable."""
 
     def __init__(self, **members: Any) -> None:
         self.__dict__.update(members)
@@ -245,7 +245,7 @@ class _Module:
 
 
 class _Dtype:
-    """The stand-in of a scalar's dtype, of which an invoker takes the type to convert with."""
+    """The stand-in of a scalar's dtype; an invoker converts with its type."""
 
     def __init__(self, notes: _Notes, name: str, dtype: Any) -> None:
         self._notes = notes

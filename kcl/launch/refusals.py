@@ -1,6 +1,7 @@
-"""Why a call was refused, in the words of the user: the argument at fault, what was given, and what is accepted.
+"""The reasons of refused calls, in the user's terms: the argument at fault, the given value, and the accepted ones.
 
-Imported when a call has failed. The front ends and OpenCL say the same in their own terms, and of some values nothing.
+This module is imported when a call has failed. The front ends and OpenCL report the same fault in their own terms, and
+some faults not at all.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
-_SIZES = ("global_size", "local_size", "global_offset")  # what a call of a Source gives beside its arguments
-_BESIDE = ("allocator", "wait_for", "out_host")  # what every call may give
+_SIZES = ("global_size", "local_size", "global_offset")  # a call of a Source may give these beside its arguments
+_BESIDE = ("allocator", "wait_for", "out_host")  # every call may give these
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset)
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that no kernel takes
-_INVOKER = "<kcl invoker of "  # how the file name of an invoker begins
+_INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
 _SHOWN = 40  # characters of a value
 _NUMPY_DTYPE = re.compile(r"np:dtype\('(\w+)'\)")  # as loopy writes the dtype that it expects
 _SHAPES = re.compile(r"shape mismatch on argument '\w+' \(got: (\(.*?\)), expected: (\(.*?\))\)$")
@@ -34,7 +35,7 @@ _NUMBERED = re.compile(r"INVALID_ARG_SIZE - when processing arg#(\d+) \(1-based\
 
 
 class ArgumentFacts(Protocol):
-    """What is known of an argument of a kernel."""
+    """The known facts about an argument of a kernel."""
 
     @property
     def name(self) -> str:
@@ -42,7 +43,7 @@ class ArgumentFacts(Protocol):
 
     @property
     def kind(self) -> str:
-        """What its front end calls it: Array, Scalar, ArrayArg, ValueArg and so on."""
+        """Its class in the front end: Array, Scalar, ArrayArg, ValueArg and so on."""
 
     @property
     def dtype(self) -> str:
@@ -50,11 +51,11 @@ class ArgumentFacts(Protocol):
 
 
 class FailedCall(NamedTuple):
-    """A call that failed: its kernel, what it gave, and the error.
+    """A call that failed: its kernel, the values it gave, and the error.
 
-    `known` lists the arguments of the kernel, nothing where its code is not known. Arguments that are `packed` are
-    taken apart by their index, so lists are welcome there. A kernel that is `sized` takes the sizes of the launch.
-    Parameters of its text that are `undeclared` are missing among those that are known.
+    `known` lists the arguments of the kernel; the list is empty while its code is unknown. `packed` arguments are taken
+    apart by their index, so these may be lists. A `sized` kernel takes the sizes of the launch. `undeclared` parameters
+    stand in the text of the program and not in `known`.
     """
 
     kernel: str
@@ -70,7 +71,7 @@ class FailedCall(NamedTuple):
 
 
 def at_fault(call: FailedCall) -> str:
-    """Name the first argument of a call that no call takes; empty where none is at fault."""
+    """Describe the first argument at fault in a call; empty where no argument is at fault."""
     arguments = given_in_calls(call.known)
     for name, value in call.given.items():
         if name in call.packed or value is None:
@@ -95,7 +96,7 @@ def at_fault(call: FailedCall) -> str:
 
 
 def unlike(call: FailedCall) -> str:
-    """Name the parameter that has another size in the text of a program than it is declared with; empty for others."""
+    """Describe the parameter whose size in the program text differs from its declaration; empty for other errors."""
     found = _NUMBERED.search(str(call.error))
     if not (call.sized and found and isinstance(call.error, cl.LogicError)):
         return ""
@@ -113,13 +114,13 @@ def given_in_calls(known: Iterable[ArgumentFacts]) -> dict[str, ArgumentFacts]:
 
 
 def sizes_first(unnamed: Sequence[Any]) -> list[str]:
-    """Write by name the sizes that begin a call as pyopencl's kernels take it; empty for other calls."""
+    """Write by name the sizes that begin a call in pyopencl's style; empty for other calls."""
     sizes = [f"{name}={size!r}" for name, size in zip(_SIZES[:2], unnamed, strict=False) if isinstance(size, tuple)]
     return sizes if unnamed and isinstance(unnamed[0], tuple) else []
 
 
 def near(missing: Iterable[str], given: Iterable[str]) -> str:
-    """Say which of the names given may be meant for those that are missing; empty where none is near."""
+    """Suggest given names for the missing ones; empty where no name is near."""
     pairs = [(name, difflib.get_close_matches(name, list(given), 1)) for name in missing if name not in given]
     return "".join(f" Is {close[0]!r} meant to be {name!r}?" for name, close in pairs if close)
 
@@ -135,7 +136,7 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[ArgumentFacts], is_source: bool) -> None:
-    """Raise TypeError for an argument that the kernel does not take, or for an array of another dtype than it takes."""
+    """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
     arguments = given_in_calls(known)
     for name, value in given.items():
         if name not in arguments:
@@ -152,7 +153,7 @@ def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Argumen
 
 
 def named(call: FailedCall) -> Exception | None:
-    """Return an error of the invoker with the name of the kernel; None where something else has raised it."""
+    """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
     if not _is_of_invoker(call.error):
         return None
     text = _of_axes(_NUMPY_DTYPE.sub(r"\1", str(call.error)))
@@ -161,14 +162,14 @@ def named(call: FailedCall) -> Exception | None:
         return worded(call.error, f"kernel {call.kernel!r} with {misfit}")
     given = [f"{name}={call.given[name]!r}" for name in _SIZES if call.sized and call.given.get(name) is not None]
     where = f"kernel {call.kernel!r}" + (f" with {', '.join(given)}" if given else "")
-    if isinstance(call.error, cl.Error):  # which writes routine and status before its words
+    if isinstance(call.error, cl.Error):  # it writes routine and status before its words
         reason = text.partition(" - ")[2]
         return worded(call.error, f"{where}: {reason}" if reason else where)
     return worded(call.error, f"{where}: {text}")
 
 
 def _of_axes(text: str) -> str:
-    """Say how many axes an argument has where an array with another number of them is given."""
+    """State the number of axes of an argument where the given array has another number of axes."""
     found = _SHAPES.search(text)
     counts = [len(re.findall(r"[^,()\s]+", shape)) for shape in found.groups()] if found else []
     if not found or counts[0] == counts[1]:
@@ -190,14 +191,14 @@ def noted(error: Exception, kernel: str, recipe: Any) -> None:
 
 
 def _misfit(error: Exception) -> str:
-    """Write both sizes of a launch that OpenCL refused for its local size, and why, where that can be told."""
+    """Write both sizes of a launch that OpenCL refused for its local size, and the reason where it is known."""
     if not isinstance(error, cl.Error) or error.code != cl.status_code.INVALID_WORK_GROUP_SIZE:
         return ""
     frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
     invoker = next((frame for frame in frames if frame.f_code.co_filename.startswith(_INVOKER)), None)
     if invoker is None:
         return ""
-    found = invoker.f_locals  # what the invoker has found, from the call or from what is declared
+    found = invoker.f_locals  # the sizes that the invoker found, in the call or in the declaration
     sizes = found["global_size"], found["local_size"]
     reason = _why_misfit(found["_kcl_knl"], found["queue"].device, *sizes)
     return f"global_size={sizes[0]!r}, local_size={sizes[1]!r}" + (f": {reason}" if reason else "")
@@ -219,7 +220,7 @@ def _why_misfit(kernel: Any, device: Any, whole: tuple[int, ...], local: tuple[i
 
 
 def untyped(call: FailedCall, names: Iterable[str]) -> Exception | None:
-    """Return the error of code that cannot be generated since the dtype of an open argument is not known."""
+    """Return the error for code that cannot be generated because the dtype of an open argument is unknown."""
     for name in names:
         value = call.given.get(name)
         if repr(name) in str(call.error) and not hasattr(value, "dtype"):
@@ -230,7 +231,7 @@ def untyped(call: FailedCall, names: Iterable[str]) -> Exception | None:
 
 
 def _is_of_invoker(error: Exception) -> bool:
-    """Tell whether an invoker has raised an error, or pyopencl below it; an allocator of the user raises its own."""
+    """Tell whether an invoker raised an error, or pyopencl below it; an allocator of the user raises its own errors."""
     below = False
     for frame, _line in traceback.walk_tb(error.__traceback__):
         path = frame.f_code.co_filename
@@ -241,9 +242,9 @@ def _is_of_invoker(error: Exception) -> bool:
 
 
 def worded(error: Exception, words: str) -> Exception | None:
-    """Return an error of the same class with other words: who catches what loopy's executor raises catches this.
+    """Return an error of the same class with other words: a handler of the errors of loopy's executor catches it too.
 
-    Of a class that wants more than words it is the nearest base class that does not.
+    For a class that needs more than a text the nearest base class that needs only a text is used.
     """
     said: Any = words
     if isinstance(error, cl.Error):
@@ -260,13 +261,13 @@ def worded(error: Exception, words: str) -> Exception | None:
 
 
 def place(recipe: Any) -> str:
-    """Say where a recipe stands, in brackets; nothing where there is none."""
+    """Return the file and line of a recipe, in brackets; empty without a recipe."""
     code = getattr(inspect.unwrap(recipe), "__code__", None) if recipe is not None else None
     return f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
 
 
 def unknown_dtype(dtype: object) -> str:
-    """Write a dtype that numpy does not know, with the one that may be meant."""
+    """Write a dtype that numpy does not know, with a suggestion."""
     near = meant(dtype, np.sctypeDict) if isinstance(dtype, str) else ""
     return f"{dtype!r}, which numpy does not know{near}"
 
@@ -282,7 +283,7 @@ def _wrong(call: FailedCall, name: str, value: Any, argument: ArgumentFacts | No
         number = "a whole number" if dtype.kind in "iu" else "a number"
         return "" if _is_number(call.error, value, dtype) else f"is {number} of dtype {dtype}, not {_shown(value)}"
     if kind == "Array" and _is_memory(value):
-        return ""  # of a Source, whose sizes may be given
+        return ""  # of a Source, and a call may give the sizes
     is_array = _is_array(value)
     if argument is not None and kind in ARRAYS and not is_array:
         dtype = np.dtype(argument.dtype)
@@ -309,7 +310,7 @@ def _wrong_array(call: FailedCall, name: str, value: Any) -> str:
 
 
 def _wrong_size(name: str, value: Any) -> str:
-    """Say what is wrong with a size or an offset of a launch; zero work-items in all are launched as nothing."""
+    """Describe the fault of a launch's size or offset; a launch of zero work-items is allowed and does nothing."""
     axes = value if isinstance(value, (tuple, list)) else (value,)
     least = 1 if name == "local_size" else 0
     if 1 <= len(axes) <= 3 and all(isinstance(axis, (int, np.integer)) and axis >= least for axis in axes):
@@ -334,7 +335,7 @@ def _is_number(error: Exception, value: Any, dtype: np.dtype[Any]) -> bool:
     if isinstance(error, (TypeError, OverflowError, RuntimeError)):
         try:
             dtype.type(operator.index(value) if dtype.kind in "iu" else value)
-        except Exception:  # whatever numpy and the value raise
+        except Exception:  # numpy and the value may raise any error
             return False
     return True
 
@@ -345,7 +346,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_no_value(value: Any) -> bool:
-    """Tell whether a value is neither an array nor a number, whatever the argument is."""
+    """Tell whether a value is neither an array nor a number, for any argument."""
     of_others = hasattr(value, "dtype") and not isinstance(value, np.generic)
     return of_others or isinstance(value, (*_NO_NUMBERS, type, cl.MemoryObjectHolder)) or _is_memory(value)
 
@@ -360,12 +361,12 @@ def _cure(name: str, value: Any, dtype: Any) -> str:
 
 
 def _is_memory(value: Any) -> bool:
-    """Tell whether a value is memory that an array can be made of."""
+    """Tell whether a value is memory for an array."""
     return isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer)) and not isinstance(value, cl.Image)
 
 
 def _shown(value: Any) -> str:
-    """Write a type with its value: "the list [1, 2]"; of others the type alone."""
+    """Write a type with its value: "the list [1, 2]"; for other values the type alone."""
     kind = type(value).__name__
     if isinstance(value, type):
         return f"the class {kind if value is type else value.__name__}"

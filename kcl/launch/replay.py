@@ -1,9 +1,9 @@
-"""The hot call: what an invoker did with a call, played again. Imported for kernels that are called often.
+"""The hot call: the steps of an invoker in an earlier call, played again. Imported for kernels that are called often.
 
-What an invoker checks and computes depends on the layouts of the arrays (shape, strides, offset, dtype) and on the
-scalars that it computes with: the *signature* of a call. For a signature that it took once it would find the same, so
-a call of the same signature as the last one sets buffers and the other scalars, and enqueues. Anything else is the
-invoker's. Signatures hold numbers and no array.
+The checks and computations of an invoker depend on the *signature* of a call: the layouts of the arrays (shape,
+strides, offset, dtype) and the scalars that the invoker computes with. For a signature that it accepted once the
+invoker would find the same. So a call of the same signature as the last one sets buffers and the other scalars, and
+enqueues. The invoker takes any other call. Signatures hold numbers and no array.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from kcl.launch.write import Form, Script, script
 if TYPE_CHECKING:
     from kcl.launch import Launcher
 
-# Bounds: signatures of one script, calls that are learned in vain.
+# Bounds: signatures of one script, failed attempts to learn a call.
 _SIGNATURES = 32
 _VAIN = 8
-# Numbers of which an invoker can only ask the value: none is absent, or an array, or of a class of the user.
+# Types of numbers that show an invoker their value only: no None, no array, no class of the user.
 _WHOLE = {int}  # the types of the numbers in a tuple that is a size
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
 
@@ -39,10 +39,10 @@ Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
 
 
 def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) -> Callable[..., Any] | None:
-    """Have the launcher know how to play calls like that with `values`; returns the function that does.
+    """Teach the launcher to play calls like the one with `values`; return the function that plays them.
 
-    `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call; so
-    does None. What the invoker refuses is not learned.
+    `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call. None
+    in place of a function means that too. A call that the invoker refuses is not learned.
     """
     if not _suits(values):
         return None
@@ -52,7 +52,7 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
     except NotPlayable:
         pass
     except Exception:
-        # Most likely the invoker refuses it. Else it is no use to try again and again.
+        # Most likely the invoker refuses the call. Further attempts are of no use otherwise.
         launcher.vain += 1
         if launcher.vain < _VAIN:
             return None
@@ -64,9 +64,10 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
 def bind(
     launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any], refused: Refused
 ) -> Callable[..., cl.Event]:
-    """Return a function for calls like that with `values` in this thread: it takes keywords and leaves events alone.
+    """Return a function for calls like the one with `values` in this thread: it takes keywords, and ignores events.
 
-    Raises what `refused` makes of the invoker's error and the arguments; None stands for the error itself.
+    The function raises the result of `refused` for the invoker's error and the arguments; None stands for the error
+    itself.
     """
     slow = _unmanaged(launcher, queue, frozenset(values), refused)
     try:
@@ -78,7 +79,7 @@ def bind(
 def _function(
     launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], slow: Callable[..., cl.Event] | None
 ) -> Callable[..., Any]:
-    """Write the function that plays calls; with `slow` it is bound, and that takes the others."""
+    """Write the function that plays calls; with `slow` it is bound, and `slow` takes the other calls."""
     signatures = _Signatures(launcher, queue, values, bound=slow is not None)
     own, names = launcher.own, signatures.names()
     if slow is not None:
@@ -92,12 +93,12 @@ def _function(
         names["_kcl_leave"] = lambda array, event: events.leave(own, array, event)
         names["_kcl_trim"] = events.trim
     exec(_compiled(signatures.text), names)
-    # Taken out, so that function and names are no circle: what they hold is released with the launcher.
+    # Taken out, so that function and names form no cycle: their objects are released with the launcher.
     return names.pop("launch")  # type: ignore[no-any-return]
 
 
 class _Signatures:
-    """What is set for each signature of the calls that one function plays."""
+    """The values to set for each signature of the calls that one function plays."""
 
     def __init__(self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool) -> None:
         self._code = (launcher.invoke, launcher.kernels)
@@ -152,7 +153,7 @@ class _Signatures:
         return found
 
     def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:
-        """Make the signature of a call the current one; raises Unusual, or what the invoker raises."""
+        """Make the signature of a call the current one; raises NotPlayable, or the invoker's error."""
         layouts = [(array.shape, array.strides, array.offset) for array in arrays]
         if any(type(value) is tuple and not _is_size(value) for value in deciding):
             raise NotPlayable  # (4.0,) equals (4,), and is no size
@@ -163,7 +164,7 @@ class _Signatures:
             found = self._learned(key, arrays, deciding)
         if found is None:
             raise NotPlayable
-        names["_kcl_s0"] = None  # should anything go wrong on the way, none is current
+        names["_kcl_s0"] = None  # after a failure in between no signature is current
         for kernel, setter, items in found.constants:
             getattr(self._kernels[kernel], setter)(items)
         for i, (shape, strides, offset) in enumerate(layouts[1:], 1):
@@ -175,7 +176,7 @@ class _Signatures:
         names["_kcl_s0"], names["_kcl_t0"], names["_kcl_o0"] = layouts[0]
 
     def _learned(self, key: tuple[Any, ...], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> Script | None:
-        """Record a call of another signature; None where that cannot be played, is refused, or too many are known."""
+        """Record a call of another signature; None where it is not playable or refused, or too many are known."""
         if len(self._known) >= _SIGNATURES:
             return None
         values = dict(zip((*self._form.arrays, *self._form.deciding), (*arrays, *deciding), strict=True))
@@ -185,14 +186,14 @@ class _Signatures:
             _check_plain(arrays)
             found = script(self._form, record(*self._code, given, self._passed))
         except Exception:
-            pass  # an error of the user is for the invoker to raise
+            pass  # the invoker raises the user's error
         if found is not None and (found.text, found.kernels) != (self._first.text, self._first.kernels):
             found = None
         self._known[key] = found
         return found
 
     def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
-        """Tell whether the invoker sets a scalar as an argument and does nothing else with it."""
+        """Tell whether the invoker only sets a scalar as an argument."""
         if values[name] is None:
             return False
         try:
@@ -213,7 +214,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _check_plain(arrays: Sequence[Array]) -> None:
-    # An integer of numpy equals Python's, but what is computed with it can wrap around.
+    # An integer of numpy equals Python's, but computations with it can wrap around.
     for array in arrays:
         if not all(type(number) is int for number in (*array.shape, *array.strides, array.offset)):
             raise NotPlayable("a layout of numpy's integers")
@@ -230,7 +231,7 @@ class _Silent:
         self._array = array
 
     def add_event(self, event: cl.Event) -> None:
-        """Forget it."""
+        """Ignore the event."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._array, name)
@@ -239,7 +240,7 @@ class _Silent:
 def _unmanaged(
     launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str], refused: Refused
 ) -> Callable[..., cl.Event]:
-    """Return what takes the calls of a bound function that the invoker must see."""
+    """Return the function for those calls of a bound function that the invoker must take."""
     thread = get_ident()
 
     def launch(**arguments: Any) -> cl.Event:

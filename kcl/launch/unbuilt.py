@@ -1,4 +1,4 @@
-"""What is said of a program that does not compile: kernel, recipe, log, and the lines that the log means."""
+"""The error of a program that does not compile: kernel, recipe, log, and the source lines that the log names."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PLACES = (
 
 
 def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
-    """Return the error of a program that does not compile once more, with kernel, place of the recipe, and lines."""
+    """Return the error of a program that does not compile, with kernel, place of the recipe, and source lines added."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
     said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
     return worded(error, said + cure_of_build(words))
 
 
 def cure_of_build(log: str) -> str:
-    """Say what helps where a build log shows that PoCL's LLVM does not know the CPU; nothing for any other log."""
+    """Return the cure where a build log shows that PoCL's LLVM does not know the CPU; empty for any other log."""
     return "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in log else ""
 
 
 def with_lines(log: str, text: str) -> str:
-    """Write below each message of a log the line that it means, unless the log has it there."""
+    """Write below each message of a log the source line that it names, unless the log has it there."""
     lines = log.split("\n")
     said = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
@@ -41,7 +41,7 @@ def with_lines(log: str, text: str) -> str:
 
 
 def _meant(message: str, text: str) -> str:
-    """Return the line that a message names by file and number; empty where it names none."""
+    """Return the line that a message names by file and number; empty for a message without one."""
     found = next(filter(None, (pattern.match(message) for pattern in _PLACES)), None)
     if found is None:
         return ""

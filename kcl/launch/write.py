@@ -1,8 +1,8 @@
 """The Python of a hot call: a recording written out with the names of its arguments.
 
-Numbers that belong to a signature (sizes, layouts, what was computed) are global names of the function, so that one
-text serves every signature: `_kcl_s0`, `_kcl_t0`, `_kcl_o0` are shape, strides and offset of the first array,
-`_kcl_v0` the first scalar that decides, `_kcl_c0` the first size.
+The numbers of a signature (sizes, layouts, computed values) are global names of the function, so that one text serves
+every signature: `_kcl_s0`, `_kcl_t0`, `_kcl_o0` are shape, strides and offset of the first array, `_kcl_v0` is the
+first scalar that decides, `_kcl_c0` the first size.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kcl.launch.recording import AllocatedOutput, Recording, Step
 
 
 class Form(NamedTuple):
-    """How calls look that a script is for.
+    """The form of the calls of a script.
 
-    `names` are all arguments given, `arrays` and `deciding` those whose layout or value is the signature, `passed` the
-    numbers that are handed on; `sizes` are tuples of numbers among those that decide. A `bound` script takes keywords,
-    leaves events alone and returns the event only.
+    `names` are all given arguments. The layouts of `arrays` and the values of `deciding` are the signature. `passed`
+    are the numbers that are handed on. `sizes` are the tuples of numbers in `deciding`. A `bound` script takes
+    keywords, ignores events and returns the event only.
     """
 
     names: tuple[str, ...]
@@ -31,9 +31,9 @@ class Form(NamedTuple):
 
 
 class Script(NamedTuple):
-    """The text, its kernels and the setters that it calls of each; and what belongs to one signature.
+    """The text, its kernels with the setters that it calls, and the values of one signature.
 
-    That is the values of `_kcl_c…`, and what is set once, as (kernel, setter, items).
+    These are the values of `_kcl_c…`, and the constant arguments, as (kernel, setter, items).
     """
 
     text: str
@@ -87,7 +87,7 @@ class _Writer:
         self.lines += ["    " * depth + line for line in lines]
 
     def head(self) -> None:
-        """Begin; a call from within a call (an allocator, a signal handler) would set the same kernel's arguments."""
+        """Write the head; a nested call (of an allocator, a signal handler) would set the same kernel's arguments."""
         form = self.form
         keywords = ", ".join(form.names)
         self(0, f"def launch(*, {keywords}):" if form.bound else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):")
@@ -107,7 +107,7 @@ class _Writer:
             self(3, *(f"{name} = _kcl_given[{name!r}]" for name in self.form.names))
 
     def checks(self) -> None:
-        """Compare with the current signature; another one is chosen, or raises."""
+        """Compare with the current signature; choose another signature, or raise."""
         form = self.form
         kinds = [f"_kcl_type({name}) is _kcl_Array" for name in form.arrays]
         kinds += [f"({name}.dtype is _kcl_d{i} or {name}.dtype == _kcl_d{i})" for i, name in enumerate(form.arrays)]
@@ -142,7 +142,7 @@ class _Writer:
         self(4 if made.found else 3, f"{made.name} = _kcl_Array({', '.join(values)})")
 
     def waits(self) -> None:
-        """Find what to wait for: nothing, where the arrays carry events of the same queue in order only."""
+        """Find the events to wait for: none, where the arrays carry events of the same in-order queue only."""
         self(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
         lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
         if self.managed and self.form.in_order:
@@ -153,7 +153,7 @@ class _Writer:
             self(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
 
     def setting(self, number: int, step: Step) -> None:
-        """Set the arguments of a kernel that change from call to call; note the others."""
+        """Set the arguments of a kernel that vary between calls; note the constant ones."""
         moving: dict[str, list[str]] = {}
         for index, (setter, items) in step.arguments.items():
             if any(isinstance(item, Mark) for item in items):
@@ -171,7 +171,7 @@ class _Writer:
         self(depth, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k{number}, {sizes}, {wait}{flags})")
 
     def marks(self) -> None:
-        """Leave the event on what was written."""
+        """Leave the event on the written arrays."""
         if self.form.bound or not self.recording.written:
             return
         made = [name for name in self.recording.written if name not in self.managed]
@@ -187,7 +187,7 @@ class _Writer:
                 self(3, f"elif {one}:", f"    {events}[0] = _kcl_evt")
                 self(3, "else:", f"    _kcl_leave({name}, _kcl_evt)")
             self(2, "else:", *add)
-            # Another thread has emptied a list meanwhile.
+            # Another thread has emptied a list.
             self(1, "except _kcl_IndexError:", *add)
         else:
             self(1, *(f"{name}.add_event(_kcl_evt)" for name in given))

@@ -1,7 +1,7 @@
 """Settings: every variable of kcl, and the user's settings file.
 
-A setting is taken from its variable, else from the user's settings file, else it has its default. The page of variables
-is generated from `SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
+A setting comes from its variable, else from the user's settings file, else from its default. The page of variables is
+generated from `SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kcl.base import process
 
 N = TypeVar("N", int, float)
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # where kcl itself lies
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the directory of kcl itself
 CHECKOUT_FOLDER = ".kcl_cache"
-RUN = "KCL_RUN"  # set by `kcl run` for its children, and by nobody else
+RUN = "KCL_RUN"  # only `kcl run` sets this, for its children
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY = "generator", "binary"
 
@@ -33,7 +33,7 @@ _BATCH = (
 
 
 class Setting(NamedTuple):
-    """One setting: its variable, the values it takes, its default, and what it does."""
+    """One setting: its variable, the values it takes, its default, and its effect."""
 
     variable: str
     values: str
@@ -130,7 +130,7 @@ SETTINGS = (
 
 
 class Settings(NamedTuple):
-    """The settings as they were read at one moment; `rejected` names the values that were not understood."""
+    """The settings as read at one moment; `rejected` names the values that kcl did not understand."""
 
     ahead: bool
     cache_dir: str | None
@@ -152,9 +152,9 @@ class Settings(NamedTuple):
 
 
 def read() -> Settings:
-    """Read every setting: from the environment, as of now, and from the settings file, as of the first time.
+    """Read every setting: the environment as it is now, and the settings file as it was at the first call.
 
-    A value that is not understood counts as "off" for a cache and is named in `Settings.rejected`.
+    A value that kcl does not understand counts as "off" for a cache. `Settings.rejected` names it.
     """
     rejected = list(_file()[2])
     cache_dir, cache_dir_reason = _cache_dir(rejected)
@@ -183,23 +183,23 @@ def read() -> Settings:
 
 
 def is_terminal() -> bool:
-    """Tell whether a person reads what is written to stderr."""
+    """Tell whether stderr is a terminal."""
     try:
         return sys.stderr is not None and sys.stderr.isatty()
-    except ValueError:  # it was closed
+    except ValueError:  # stderr is closed
         return False
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # not every system tells
+    except (AttributeError, OSError):  # some systems do not report it
         return os.cpu_count() or 1
 
 
 def batch() -> str:
-    """Return the variable by which an MPI launcher or a batch scheduler has started this process, empty if none has."""
+    """Return the variable that shows an MPI launcher or a batch scheduler as the starter of this process, else ""."""
     return next((name for name in _BATCH if os.environ.get(name)), "")
 
 
@@ -220,21 +220,24 @@ def variable(name: str) -> str | None:
 
 
 def home() -> str:
-    """Return the user's home directory, which need not exist, as an absolute path.
+    """Return the absolute path of the user's home directory, which need not exist.
 
-    A user without HOME and without an entry in the list of users has a private one among the temporary directories.
+    A user without HOME and without an entry in the list of users has a private home among the temporary directories.
     """
     found = os.path.expanduser("~")
     return found if os.path.isabs(found) else private_folder(temporary())
 
 
 def names_cache_home() -> bool:
-    """Tell whether the environment or the list of users names a place for caches, as `platformdirs` demands."""
+    """Tell whether the environment or the list of users names a place for caches, as `platformdirs` requires."""
     return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
 
 
 def private_folder(root: str) -> str:
-    """Return this user's own directory in one for temporary files; it need not exist, and may be a stranger's."""
+    """Return this user's directory below `root`, a directory for temporary files.
+
+    The directory need not exist, and another user may own it.
+    """
     user = "user" if sys.platform == "win32" else str(os.getuid())
     return os.path.join(root, f"kcl-{user}")
 
@@ -259,15 +262,15 @@ def settings_file() -> str:
 
 
 def from_file() -> dict[str, str]:
-    """Return the texts of the settings that stand in the settings file, by their names there."""
+    """Return the texts of the settings in the settings file, by their names there."""
     return dict(_file()[0])
 
 
 def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application` in an environment.
 
-    Linux is answered here since importing platformdirs costs a tenth of a warm start; a relative
-    `XDG_CACHE_HOME` is ignored as platformdirs ignores it.
+    On Linux this function answers itself, since importing platformdirs costs a tenth of a warm start. It ignores a
+    relative `XDG_CACHE_HOME`, as platformdirs does.
     """
     xdg = environment.get("XDG_CACHE_HOME", "")
     if sys.platform == "darwin" and xdg:
@@ -281,7 +284,7 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
     return os.path.join(home(), ".cache", application)
 
 
-# What a settings file says: the text of each setting, the token of each checkout, and what is wrong with it.
+# The content of a settings file: the text of each setting, the token of each checkout, and the faults of the file.
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
 _DEPTH = 64
@@ -303,7 +306,7 @@ def _key(variable: str) -> str:
 
 
 def _file() -> _Says:
-    """Return what the settings file says; where there is none this costs one question, once in a process."""
+    """Return the content of the settings file; a missing file costs one system call, once in a process."""
     state = _state()
     if state.loaded is None:
         path = settings_file()
@@ -317,18 +320,18 @@ def _file() -> _Says:
 
 
 def _given(variable: str) -> str:
-    """Return the text of a setting; a variable that is set, be it empty, wins over the file."""
+    """Return the text of a setting; a variable that is set, even to an empty text, wins over the file."""
     value = os.environ.get(variable)
     return _file()[0].get(_key(variable), "") if value is None else value
 
 
 def _named(variable: str) -> str:
-    """Say where the value of a setting comes from."""
+    """Return the source of a setting's value, in words."""
     return variable if variable in os.environ else f"{_key(variable)} of {settings_file()}"
 
 
 def _cache_dir(rejected: list[str]) -> tuple[str | None, str]:
-    """Return the root of kcl's files and what decided: the variable, the checkout, or the settings file."""
+    """Return the root of kcl's files and its source: the variable, the checkout, or the settings file."""
     if os.environ.get("KCL_CACHE_DIR"):
         value = _absolute("KCL_CACHE_DIR", rejected)
         if value:
@@ -351,9 +354,9 @@ def _absolute(variable: str, rejected: list[str]) -> str | None:
 
 
 def _checkout_cache() -> tuple[str | None, str]:
-    """Return the cache directory that was recorded for the working directory's checkout, and what else lies there.
+    """Return the recorded cache directory of the working directory's checkout, and a remark on an unrecorded one.
 
-    It is looked for once in a process: from the working directory, as it is then, upward.
+    The search happens once in a process: from the working directory of that moment upward.
     """
     state = _state()
     if state.checkout is None:
@@ -364,7 +367,7 @@ def _checkout_cache() -> tuple[str | None, str]:
 def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
     try:
         place = os.getcwd()
-    except OSError:  # removed under the process
+    except OSError:  # the working directory was removed
         return None, ""
     fault = ""
     for _ in range(_DEPTH):
@@ -382,7 +385,7 @@ def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def _stranger(folder: str, token: str | None) -> str:
-    """Say why a cache directory in a checkout is not used; empty if it was recorded."""
+    """Return the reason why a cache directory in a checkout is not used; empty if the directory was recorded."""
     reason = "this user's settings do not record it"
     if token is not None:
         from kcl.base.settings.file import token_fault
@@ -396,7 +399,7 @@ def _stranger(folder: str, token: str | None) -> str:
 
 
 def _report(variable: str, rejected: list[str]) -> tuple[frozenset[str], str | None]:
-    """Read what is printed at exit ("table", "kernels", "explain"), and the file to which a report is added."""
+    """Return the parts of the report at exit ("table", "kernels", "explain"), and the file that gets a report."""
     words, _, path = _given(variable).partition("json:")
     asked = {word.strip() for word in words.lower().split(",")} - _NO
     unknown = asked - _YES - {"explain", "kernels"}
@@ -431,9 +434,9 @@ def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
 
 
 def size(text: str) -> int:
-    """Return the bytes that a text such as `500M` names; raises ValueError for another one.
+    """Return the bytes that a text like `500M` names; raises ValueError for another text.
 
-    A unit is a power of 1000, as commands print it, and one with an `i`, such as `500MiB`, of 1024.
+    A unit is a power of 1000, as commands print it. A unit with an `i`, as in `500MiB`, is a power of 1024.
     """
     import re
 
@@ -447,7 +450,7 @@ def size(text: str) -> int:
 
 
 def age(text: str) -> float:
-    """Return the seconds that a text such as `90min`, `12h`, `30d` or `4w` names; raises ValueError for another one."""
+    """Return the seconds that a text like `90min`, `12h`, `30d` or `4w` names; raises ValueError for another text."""
     import re
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d|w)", text.strip())
@@ -468,7 +471,7 @@ def _bound(variable: str, parse: Callable[[str], N], default: N, example: str, r
 
 
 def _strict(variable: str, rejected: list[str]) -> tuple[frozenset[str], str]:
-    """Read what is to raise, and say what is wrong with the value: a check that is off would hide what it is for."""
+    """Return the outcomes that raise, and the fault of the value: a typo must not switch a check off."""
     words = frozenset(word.strip().lower() for word in _given(variable).split(",")) - {""}
     known, fault = frozenset({"hit", "fault"}), ""
     if words - known:
@@ -479,7 +482,7 @@ def _strict(variable: str, rejected: list[str]) -> tuple[frozenset[str], str]:
 
 
 def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
-    """Read the fraction of look-ups that are verified, and whether results are too; what is not understood is all."""
+    """Return the fraction of look-ups to verify, and whether to verify results; an unknown value means all."""
     words = [word.strip().lower() for word in _given(variable).split(",")]
     results = "results" in words
     words = [word for word in words if word not in ("results", *_NO)]

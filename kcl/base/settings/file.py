@@ -5,7 +5,8 @@
     path = "/home/me/project"
     token = "3f0c..."            # also in <path>/.kcl_cache/token, which a clone cannot know
 
-Imported only where the file exists. It decides where code is loaded from, so one that others can write is not read.
+This module is imported only where the file exists. The file decides the place that code is loaded from, so kcl does not
+read a file that others can write.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CHECKOUT = "checkout"
 
 
 class SettingsText(NamedTuple):
-    """What a settings file says: the text of each variable, the token of each checkout, and what is wrong with it."""
+    """The content of a settings file: the text of each variable, the token of each checkout, and the file's faults."""
 
     values: dict[str, str]
     checkouts: dict[str, str]
@@ -34,7 +35,7 @@ NOTHING = SettingsText({}, {}, ())
 
 
 def load(path: str, keys: Iterable[str]) -> SettingsText:
-    """Read a settings file whose settings are named `keys`; one that cannot be used is a fault, and says nothing."""
+    """Read a settings file with settings named `keys`; an unusable file is a fault, and gives no setting."""
     try:
         text = _trusted_text(path)
         return NOTHING if text is None else _understood(path, _parsed(text), frozenset(keys))
@@ -43,9 +44,9 @@ def load(path: str, keys: Iterable[str]) -> SettingsText:
 
 
 def record(path: str, checkout: str, token: str) -> None:
-    """Record a checkout, in place of an earlier record of it; what else the file says stays as it is.
+    """Record a checkout, in place of an earlier record of it; the rest of the file stays as it is.
 
-    Raises `OSError`, or ValueError where the file cannot be used.
+    Raises `OSError`, or ValueError for an unusable file.
     """
     text = _without(_trusted_text(path) or "", checkout)
     if text and not text.endswith("\n\n"):
@@ -55,7 +56,7 @@ def record(path: str, checkout: str, token: str) -> None:
 
 
 def forget(path: str, checkout: str) -> bool:
-    """Remove the record of a checkout; tell whether there was one. Raises as `record` does."""
+    """Remove the record of a checkout; tell whether the file had one. Raises the errors of `record`."""
     text = _trusted_text(path)
     if text is None or checkout not in _checkouts(_parsed(text)):
         return False
@@ -66,7 +67,7 @@ def forget(path: str, checkout: str) -> bool:
 
 
 def token_fault(folder: str, token: str) -> str:
-    """Say why a checkout's cache directory is not the one that was recorded; empty if it is."""
+    """Return the reason why a checkout's cache directory is not the recorded one; empty if it is."""
     try:
         descriptor = os.open(os.path.join(folder, "token"), trust.READ)
     except OSError as error:
@@ -77,7 +78,7 @@ def token_fault(folder: str, token: str) -> str:
 
 
 def _trusted_text(path: str) -> str | None:
-    """Return the text of a file that only its user can write; None where there is none."""
+    """Return the text of a file that only its user can write; None for a missing file."""
     try:
         descriptor = os.open(path, trust.READ & ~getattr(os, "O_NOFOLLOW", 0))
     except (FileNotFoundError, NotADirectoryError):
@@ -125,7 +126,7 @@ def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> Settin
 
 
 def _as_text(value: object) -> str | None:
-    """Write a value of TOML as its variable would be written; None where no variable could be."""
+    """Return a value of TOML as the text of its variable; None for a value that no variable can have."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (str, int, float)):
@@ -150,7 +151,7 @@ def _without(text: str, checkout: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Write a basic string of TOML; raises ValueError for a path that is no Unicode."""
+    """Return a text as a basic string of TOML; raises ValueError for a path that is no Unicode."""
     import json
 
     text.encode("utf-8")
@@ -158,7 +159,7 @@ def _quoted(text: str) -> str:
 
 
 def _replace(path: str, text: str, demanded: dict[str, str]) -> None:
-    """Write the file anew, whole or not at all, through a link if it is one; never one that says something else."""
+    """Replace the file, whole or not at all, through a link if it is one; never write a file with another meaning."""
     import tempfile
 
     if not demanded.items() <= _checkouts(_parsed(text)).items():

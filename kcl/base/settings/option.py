@@ -37,7 +37,7 @@ class CacheDirectory:
         _move(self._without)
 
     def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
-        """Leave out this one and what was chosen within its block; blocks of other threads may end later."""
+        """Leave out this choice and those made within its block; blocks of other threads may end later."""
         first = chosen.index(self) if self in chosen else len(chosen)
         return chosen[:first] + [one for one in chosen[first:] if one._is_entered]
 
@@ -73,7 +73,7 @@ def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
 
 
 def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> None:
-    """Use the last of the chosen directories, or what the other settings say where there is none."""
+    """Use the last of the chosen directories, or without one the directory of the other settings."""
     state = _state()
     with state.lock:
         process.changing()
@@ -104,7 +104,7 @@ def folder(name: str) -> str:
 
 
 def reason() -> str:
-    """Say what decided where the files lie."""
+    """Return the source of the files' place, in words."""
     if _state().chosen:
         return "kcl.option.cache_dir()"
     return settings.read().cache_dir_reason or ("XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default")
@@ -123,7 +123,7 @@ class Option(ModuleType):
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Name what there is in the place of a misspelt name."""
+    """Raise AttributeError with a suggestion for a misspelt name."""
     raise AttributeError(f"kcl.option has no {name!r}; it has cache_dir(path) and get_cache_dir()")
 
 

@@ -1,10 +1,10 @@
-"""The directory rule: a cache of code is code, so nobody else may be able to write it.
+"""The directory rule: a cache of code is code, so no other user may be able to write it.
 
-Every ancestor of a cache directory belongs to root, to me, or to a root that this user namespace does not map, and
-is writable by nobody else unless it is sticky; the directory itself not even then. A private group counts as its
-user. Symbolic links are followed, each link and what it leads through under the same rule. For root the owner of
-the home directory counts as me, because ``sudo`` may keep HOME. Root reads there and makes nothing: that user could
-neither use nor remove it.
+"Me" is the user of this process. Every ancestor of a cache directory belongs to root, to me, or to a root that this
+user namespace does not map. No other user can write an ancestor, unless it is sticky; the cache directory must not be
+writable even then. A private group counts as its user. Symbolic links are followed: each link and each directory on its
+way falls under the same rule. For root the owner of the home directory counts as me, because ``sudo`` may keep HOME.
+Root reads there and makes nothing: that user could neither use nor remove a file of root.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-AT_ONCE = PLAIN | getattr(os, "O_NONBLOCK", 0)  # a FIFO in the place of a file makes nobody wait
+AT_ONCE = PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in place of a file does not block
 READ = os.O_RDONLY | AT_ONCE
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
-_UNMAPPED = 65534  # what the kernel shows for an owner without a place in this user namespace
-SIDECARS = ("-journal", "-wal", "-shm")  # what SQLite opens beside a database, whatever sort of file it is
+_UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
+SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
 _LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 _ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
@@ -39,9 +39,9 @@ _NETWORK = frozenset(
 def check(path: str) -> bool:
     """Raise `UnusableDirectory` unless only I (and root) can write below the directory; tell whether it exists.
 
-    Of a directory that does not exist yet the existing ancestors are checked: check again once it is made.
+    For a missing directory the existing ancestors are checked: check again once the directory is made.
     """
-    if sys.platform == "win32":  # who may write there is not told by owner and mode bits
+    if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)
     try:
         return _walk(path, my_uids() | {0})
@@ -52,7 +52,7 @@ def check(path: str) -> bool:
 
 
 def make_directory(path: str) -> None:
-    """Make a directory and its missing ancestors, all with mode 0700; it is no error if it exists."""
+    """Make a directory and its missing ancestors, all with mode 0700; an existing directory is no error."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -63,29 +63,29 @@ def make_directory(path: str) -> None:
         if parent in ("", path):
             raise
         make_directory(parent)
-        # once more and no oftener: some parents, /proc say, are there and let nobody make anything
+        # one more attempt only: some parents, such as /proc, exist and allow no new directory
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
 
 
 def make_trusted(path: str) -> None:
-    """Make a directory where it is missing, and check it before and after; raise `UnusableDirectory` or `OSError`.
+    """Make a missing directory, and check it before and after; raise `UnusableDirectory` or `OSError`.
 
-    Raises `PermissionError` where root would write into the home of another user, also if the directory is there.
+    Raises `PermissionError` where root would write into the home of another user, even for an existing directory.
     """
     check_writer(path)
     if not check(path):
         try:
             make_directory(path)
-        except FileNotFoundError as error:  # a parent that lets nobody make anything, or that vanished
+        except FileNotFoundError as error:  # the parent allows no new directory, or has vanished
             says = f"the cache directory {error.filename!r} cannot be made: {error.strerror}"
             raise UnusableDirectory(f"{says}; {_ELSEWHERE}") from error
-        if not check(path):  # before the first check somebody else may have made it
+        if not check(path):  # another process may have made it before the first check
             raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {_ELSEWHERE}")
 
 
 def check_writer(path: str) -> None:
-    """Raise `PermissionError` where root would make files in the home of another user, who would be locked out."""
+    """Raise `PermissionError` where root would make files in the home of another user: that user is locked out."""
     others = my_uids() - {os.geteuid()} if sys.platform != "win32" else frozenset()
     if others and _owner(path) in others:
         words = f"root makes no files in a home that HOME names and uid {min(others)} owns; use sudo -H"
@@ -93,9 +93,9 @@ def check_writer(path: str) -> None:
 
 
 def check_folder(path: str) -> None:
-    """Raise `UnusableDirectory` unless a folder in a checked directory is one, is mine, and others cannot write it.
+    """Raise `UnusableDirectory` unless a path in a checked directory is a folder of mine that only I can write.
 
-    Raises `FileNotFoundError` where there is none. A link is not followed.
+    Raises `FileNotFoundError` for a missing folder. A link is not followed.
     """
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
@@ -106,7 +106,7 @@ def check_folder(path: str) -> None:
 
 
 def file_fault(status: os.stat_result) -> str | None:
-    """Say what is wrong with a file that should be ours alone; ``None`` if nothing is."""
+    """Return the fault of a file that should be mine alone; ``None`` for a file without a fault."""
     if not stat.S_ISREG(status.st_mode):
         return f"it is {_kind(status.st_mode)}, not a regular file"
     if sys.platform == "win32":
@@ -119,7 +119,7 @@ def file_fault(status: os.stat_result) -> str | None:
 
 
 def check_database(path: str) -> None:
-    """Raise `UnusableDirectory` for a database that is not a regular file of mine alone, `OSError` where none is."""
+    """Raise `UnusableDirectory` for a database that is no regular file of mine alone, `OSError` for a missing one."""
     fault = file_fault(os.lstat(path))
     if fault is not None:
         raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
@@ -133,7 +133,7 @@ def check_sidecars(path: str) -> None:
 
 
 def special_file(path: str) -> str:
-    """Name the first that is no regular file of a database and what lies beside it; empty where all are, or lack."""
+    """Return the first path of a database and its sidecars that exists and is no regular file; else an empty text."""
     for place in (path, *(path + suffix for suffix in SIDECARS)):
         with suppress(FileNotFoundError):
             mode = os.lstat(place).st_mode
@@ -143,7 +143,7 @@ def special_file(path: str) -> str:
 
 
 def database_uri(path: str, mode: str) -> str:
-    """Name a database to SQLite so that it is opened to read (``ro``) or to change (``rw``), and never made."""
+    """Return the URI by which SQLite opens a database to read (``ro``) or to change (``rw``), and never makes it."""
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
     return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode={mode}"
@@ -155,14 +155,14 @@ def my_uids() -> frozenset[int]:
     if me != 0:
         return frozenset([me])
     try:
-        home = os.path.expanduser("~")  # a relative one, "~" itself, is a directory of anybody
+        home = os.path.expanduser("~")  # any user may own a relative one, such as "~" itself
         return frozenset([me, os.stat(home).st_uid] if os.path.isabs(home) else [me])
     except OSError:
         return frozenset([me])
 
 
 def is_network(path: str) -> bool:
-    """Tell whether a path lies on a network file system; `False` where the system does not say (not Linux)."""
+    """Tell whether a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
             mounts = stream.read()
@@ -187,7 +187,7 @@ def mount_type(mounts: str, path: str) -> str:
 
 
 def _walk(path: str, owners: frozenset[int]) -> bool:
-    """Check every component from the root on, one lstat each; `FileNotFoundError` at the first that is missing."""
+    """Check every component from the root on, one lstat each; `FileNotFoundError` at the first missing component."""
     pending = _components(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     current, links = "/", 0
     shared = _check_ancestor(current, os.lstat(current), owners, False)
@@ -217,7 +217,7 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
 
 
 def _owner(path: str) -> int:
-    """Return the uid of the nearest directory on the way that is there."""
+    """Return the owner's uid of the nearest existing directory on the way."""
     while True:
         try:
             return os.stat(path).st_uid
@@ -236,7 +236,7 @@ def _is_shared(status: os.stat_result) -> bool:
 
 
 def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
-    """Check one directory on the way; tell whether everybody can make files in it."""
+    """Check one directory on the way; tell whether every user can make files in it."""
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableDirectory(f"{place} is {_kind(status.st_mode)}, not a directory; remove it, or {_ELSEWHERE}")
     _check_owner(place, status, owners, shared)
@@ -247,7 +247,7 @@ def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], 
 def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> None:
     if status.st_uid in owners:
         return
-    # in a directory where everybody can make files an unmapped owner may be anybody
+    # in a directory where every user can make files, an unmapped owner may be any user
     if status.st_uid == _UNMAPPED and not shared and _root_is_unmapped():
         return
     raise UnusableDirectory(
@@ -286,7 +286,7 @@ def _is_group_of(gid: int, uid: int) -> bool:
         group = grp.getgrgid(gid)
     except KeyError:
         return gid == uid  # a container without an entry for its user
-    # gr_mem does not list those whose primary group it is, hence the demand on number or name
+    # gr_mem leaves out the users with this primary group, hence the demand on number or name
     return (gid == uid or group.gr_name == user) and set(group.gr_mem) <= {user}
 
 

@@ -1,1 +1,1 @@
-"""How values are shown to people: HTML whose texts are escaped, and texts that fit where they are printed."""
+"""The display of values: HTML with escaped texts, and texts that fit the width of their output."""

@@ -1,17 +1,17 @@
-"""Texts that fit where they are printed: broken into lines, shortened, and which cells of a table are numbers."""
+"""Texts that fit the width of their output: broken into lines or shortened; and a test for cells with numbers."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
 
-WIDTH = 80  # columns of a terminal, for what is printed as a program ends
+WIDTH = 80  # columns of a terminal, for the output at a program's end
 _LEFT_OUT = "..."
 _LINES = 4  # of a word
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns a text takes: some letters take two, some none."""
+    """Return the number of columns that a text takes: some letters take two, some none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -20,7 +20,7 @@ def columns_of(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """Leave the middle of a text out where it has no room; the end, which of a path says more, is the larger part."""
+    """Leave out the middle of a text for lack of room; the end stays longer, as it matters more in a path."""
     if columns_of(text) <= width:
         return text
     end = max(1, min(2 * width // 3, width - len(_LEFT_OUT) - 1))
@@ -28,7 +28,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Leave the end of a text out where it has no room."""
+    """Leave out the end of a text for lack of room."""
     if columns_of(text) <= width:
         return text
     kept = text[: width - len(_LEFT_OUT)]
@@ -62,7 +62,7 @@ def folded(line: str, width: int, hang: int = 2) -> list[str]:
 
 
 def broken(word: str, width: int) -> list[str]:
-    """Break a word that has no room: after one of "=,./", else anywhere; of a very long word the middle is left out."""
+    """Break a word that is too long: after one of "=,./", else anywhere; a very long word loses its middle."""
     rest, found = shortened(word, _LINES * width), []
     while columns_of(rest) > width:
         end = next(at for at in range(min(len(rest), width), 0, -1) if at == 1 or columns_of(rest[:at]) <= width)
@@ -73,9 +73,9 @@ def broken(word: str, width: int) -> list[str]:
 
 
 def is_numeric(cells: Iterable[str]) -> bool:
-    """Tell whether the cells of a column are numbers, with a unit or without; those that are empty do not count."""
+    """Tell whether the cells of a column are numbers, with a unit or without; empty cells do not count."""
     number = None
-    for number in filter(None, cells):  # most columns say so in their first line
+    for number in filter(None, cells):  # the first cell decides for most columns
         if not number.partition(" ")[0].replace(".", "", 1).isdigit():
             return False
     return number is not None

@@ -1,4 +1,4 @@
-"""HTML whose texts are escaped: a plain text is never taken for markup."""
+"""HTML with escaped texts: a plain text never becomes markup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcl.base.text.layout import cut
 _WIDTH = 100  # characters of a cell in a notebook
 _LEFT = "text-align: left"
 _EMPTY = frozenset({"meta", "br"})
-# What neither HTML nor a file of UTF-8 can hold: control characters but white space, and lone surrogates.
+# Characters that HTML or a file of UTF-8 cannot hold: control characters but white space, and lone surrogates.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 Content = Union[str, "Html", Iterable["Content"]]
@@ -25,7 +25,7 @@ class Html(str):
 
 
 def text(plain: str) -> Html:
-    """Escape a text, also for an attribute; what HTML cannot hold is replaced."""
+    """Escape a text, also for an attribute; characters that HTML cannot hold are replaced."""
     return plain if isinstance(plain, Html) else Html(html.escape(_UNFIT.sub("\ufffd", plain)))
 
 
@@ -41,7 +41,7 @@ def element(kind: str, /, *content: Content, **attributes: str) -> Html:
 
 
 def table(head: Iterable[tuple[str, bool]], rows: Iterable[Iterable[Content]]) -> Html:
-    """Return a table; `head` has the titles, and whether numbers stand below. The first cell names the row."""
+    """Return a table; `head` has the titles, and whether a column holds numbers. The first cell names the row."""
     head = list(head)
     kinds = ["name", *("number" if is_number else "" for _title, is_number in head[1:])]
     titles = [element("th", title, scope="col", class_=kind) for (title, _), kind in zip(head, kinds, strict=True)]

@@ -1,4 +1,4 @@
-"""Names that people use: of dtypes and of classes, which keys and entries hold as exact texts."""
+"""Readable names of dtypes and of classes, which keys and entries hold as exact texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DTYPE = re.compile(r"\bdtype\('([^']*)'\)")
 
 
 def dtype(text: str) -> str:
-    """Return the name of a plain dtype, "float32" for "<f4"; another text, as of a structure, as it stands."""
+    """Return the name of a plain dtype, "float32" for "<f4"; return other texts, as of a structure, unchanged."""
     match = _PLAIN.fullmatch(text)
     if match is None:
         return text
@@ -20,7 +20,7 @@ def dtype(text: str) -> str:
 
 
 def of_value(text: str) -> str:
-    """Return a text in which classes and dtypes stand by their names.
+    """Return a text with classes and dtypes replaced by their names.
 
     That is "numpy.float32" for "<class 'numpy.float32'>", and "float32" for "dtype('<f4')".
     """

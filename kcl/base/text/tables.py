@@ -1,7 +1,7 @@
-"""Tables that fit where they are printed.
+"""Tables that fit the width of their output.
 
-Where there is no room blank columns go first, then those of the highest rank; what is left gives way as its column
-says. Where the room is endless nothing goes, and nothing is cut.
+For lack of room blank columns are left out first, then the columns of the highest rank. The remaining cells are
+shortened by the rule of their column. With endless room no column is left out, and no cell is cut.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _GAP = "  "
 
 
 class Column(NamedTuple):
-    """A column of a table: its title, and how it gives way where there is no room.
+    """A column of a table: its title, and the rule that shortens its cells for lack of room.
 
-    A column of rank 0 always stays. `give` tells how its cells become shorter, down to `least` characters: "end" and
-    "middle" leave characters out there, "words" goes on in the next line, and so does "names", whose words stay whole.
-    Without it they never give way: a key is to be pasted. The first word of a cell of `states` decides its style.
+    A column of rank 0 always stays. `give` is the rule, down to `least` characters: "end" and "middle" leave characters
+    out there, "words" continues in the next line, and so does "names", which keeps words whole. Without a rule the
+    cells stay whole, so that a key can be pasted. The first word of a cell of `states` decides its style.
     """
 
     title: str
@@ -73,7 +73,7 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
 
 
 def _longest_name(column: Column, cells: Sequence[str]) -> int:
-    """Return the room that no cell of names can do without."""
+    """Return the least room that the cells of names need."""
     return max(map(len, " ".join(cells).split()), default=0) if column.give == "names" else 0
 
 
@@ -113,7 +113,7 @@ def _lines(cells: Sequence[str], blank: Sequence[str]) -> list[str]:
 
 
 def _given(cell: str, give: str, room: int) -> list[str]:
-    """Return the lines of a cell that gives way."""
+    """Return the lines of a cell, shortened by its rule."""
     if give in ("words", "names"):
         return [part for line in folded(cell, room, 0) for part in broken(line, room)]
     if give == "middle":
@@ -122,7 +122,7 @@ def _given(cell: str, give: str, room: int) -> list[str]:
 
 
 def _printable(cells: Sequence[str]) -> Sequence[str]:
-    """Replace what would steer a terminal; a name of a file may be any bytes."""
+    """Replace characters that would steer a terminal; a file's name may be any bytes."""
     if "".join(cells).isprintable():
         return cells
     return ["".join("?" if unicodedata.category(one) == "Cc" else one for one in cell) for cell in cells]

@@ -1,4 +1,4 @@
 """Stores: get, put, delete and scan of bytes by address; one class per file.
 
-A store knows nothing of what it holds: `kcl.cache.entry` verifies every byte that comes back.
+A store does not interpret its bytes: `kcl.cache.entry` verifies every byte that comes back.
 """

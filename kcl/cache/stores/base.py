@@ -1,10 +1,10 @@
-"""The contract of a store, and the addresses under which entries lie.
+"""The contract of a store, and the addresses of entries.
 
     address = [folder "/"] [label "-"] digest
     folder  = label = letters, digits and ". _ + -", not starting with a full stop, of limited length
     digest  = 64 lower-case hex digits
 
-Folder and label are for people who look into the cache directory; the digest alone decides.
+Folder and label are for readers of the cache directory; the digest alone decides.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Stat(NamedTuple):
-    """What a store knows of the bytes at an address without reading them.
+    """The facts that a store has on the bytes at an address without reading them.
 
-    `size` is their number. `used` is the time of their last use in seconds since the epoch, to a day or so, the time
-    they were put counts as one; None where a store does not know.
+    `size` is their number. `used` is the time of their last use in seconds since the epoch, to a day or so. The `put`
+    counts as a use. `used` is None where a store does not know the time.
     """
 
     size: int
     used: float | None
 
 
-Head = tuple[Stat, bytes]  # what a listing reads of an entry: its stat and its first bytes
+Head = tuple[Stat, bytes]  # a listing reads these of an entry: its stat and its first bytes
 
 
 class Reader(Protocol):
-    """What a listing needs of a store.
+    """The methods of a store for a listing.
 
     `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the caller catches them.
     """
@@ -46,26 +46,26 @@ class Reader(Protocol):
     location: str
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes at an address, or ``None`` if there are none; create nothing."""
+        """Return the bytes at an address, or ``None`` for a missing address; create nothing."""
 
     def scan(self) -> Iterator[str]:
-        """Yield the addresses that hold something; other users of the store may add and delete meanwhile."""
+        """Yield the addresses that hold bytes; other users of the store may add and delete during the scan."""
 
     def stat(self, address: str) -> Stat | None:
-        """Return size and last use of the bytes at an address, or ``None`` if there are none; this is no use."""
+        """Return size and last use of the bytes at an address, or ``None``; this does not count as a use."""
 
 
 class Store(Reader, Protocol):
     """Bytes by address, in one place.
 
-    Methods may be called from several threads. `put` replaces what is there, whole or not at all.
+    Several threads may call the methods. `put` replaces earlier bytes, whole or not at all.
     """
 
     def put(self, address: str, blob: bytes) -> None:
         """Keep the bytes at an address."""
 
     def delete(self, address: str) -> None:
-        """Forget the address; it is no error if nothing is there."""
+        """Forget the address; a missing address is no error."""
 
 
 def address(digest: str, folder: str = "", label: str = "") -> str:
@@ -80,7 +80,7 @@ def address(digest: str, folder: str = "", label: str = "") -> str:
 
 
 def digest_of(address: str) -> str:
-    """Return the digest in an address; raise `ValueError` for what `address` would not have made."""
+    """Return the digest in an address; raise `ValueError` for a text that `address` does not make."""
     folder, slash, name = address.rpartition("/")
     digest, label = name[-_DIGEST_LENGTH:], name[:-_DIGEST_LENGTH]
     if (
@@ -98,7 +98,7 @@ def _is_safe(text: str, length: int) -> bool:
 
 
 def safe(text: str, length: int) -> str:
-    """Return as much of a text as may stand in the name of a file on every file system; empty where nothing may."""
+    """Return the part of a text that is safe in a file's name on every file system; may be empty."""
     if not _SAFE.issuperset(text):
         text = re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
     return text[:length].strip(".")

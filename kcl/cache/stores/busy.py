@@ -1,12 +1,12 @@
 """Connections to a file of SQLite that other processes use too: a step is tried again while they work on the file.
 
-SQLite does not say who holds a lock. A file that changes shows that somebody works. A file that does not change is
-held by a process that is stopped, does something else, or waits for its turn on a busy machine. It has the patience
-that an idle maker has (`kcl.cache.patience`), times the number of those who share a core.
+SQLite does not name the holder of a lock. A file that changes shows that a process works on it. The holder of a file
+that does not change is stopped, does other work, or waits for its turn on a busy machine. It gets the patience for an
+idle maker (`kcl.cache.patience`), times the number of processes that share a core.
 
-SQLite itself waits for a while, without Python's interpreter lock. A statement that changes the file keeps its place
-then: the readers who come later wait for it, so it ends however many they are. A fork waits for the end of such a
-while: a child must not inherit what SQLite holds.
+SQLite itself waits for a short time, without Python's interpreter lock. A statement that changes the file keeps its
+place then: later readers wait for it, so it ends with any number of readers. A fork waits for the end of that time: a
+child must not inherit locks of SQLite.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FORK_SECONDS = 1.0
 
 
 class State:
-    """The connections that are open, and by thread the turns that a thread which forks holds back."""
+    """The open connections, and by thread the turns that a forking thread holds back."""
 
     def __init__(self) -> None:
         self.open: WeakSet[Connection] = WeakSet()
@@ -42,7 +42,7 @@ class State:
         self.held: dict[int, list[threading.RLock]] = {}
 
     def before_fork(self) -> None:
-        """Let running steps end: a child must not inherit locks of SQLite, nor those inside of it."""
+        """Let running steps end: a child must not inherit locks of SQLite on files or in memory."""
         mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
         if self.opening.acquire(timeout=_FORK_SECONDS):
             mine.append(self.opening)
@@ -51,18 +51,18 @@ class State:
                 mine.append(connection.turn)
 
     def after_fork_in_parent(self) -> None:
-        """Let steps go on."""
+        """Let steps continue."""
         for turn in self.held.pop(get_ident(), ()):
             turn.release()
 
     def after_fork(self) -> None:
-        """Let a child open connections of its own; what threads hold that are not there is theirs for ever."""
+        """Let a child open connections of its own; the turns held by the parent's threads never end there."""
         self.after_fork_in_parent()
         self.open, self.opening = WeakSet(), threading.RLock()
         self.held.clear()
 
 
-_state = process.shared(State)  # connections live as long as their layers, whichever cache is in use
+_state = process.shared(State)  # connections live as long as their layers, in any cache
 
 
 class Connection(sqlite3.Connection):
@@ -76,11 +76,11 @@ class Connection(sqlite3.Connection):
     _gave_up = False
 
     def ask(self, command: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows that a statement finds."""
+        """Return all rows of a statement's result."""
         return self.patiently(lambda: self.execute(command, values).fetchall())
 
     def patiently(self, step: Callable[[], T]) -> T:
-        """Call what uses the file, again while that is busy and others work."""
+        """Call a step that uses the file, again while the file is busy and others work."""
         try:
             return self._tried(step)
         except sqlite3.OperationalError as error:
@@ -118,7 +118,7 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str, mode: str) -> Connection:
-    """Open a file that is there, to read (``ro``) or to change (``rw``)."""
+    """Open an existing file, to read (``ro``) or to change (``rw``)."""
     uri = trust.database_uri(path, mode)
     with _state().opening:
         found = sqlite3.connect(
@@ -134,7 +134,7 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 
 def _signs(path: str) -> Signs:
-    """Return when a file was changed. Its journal says nothing: those who wait in vain make one too."""
+    """Return the signs of a file's last change. Its journal is no sign: a waiting process makes one too."""
     from kcl.cache.patience import Signs
 
     try:

@@ -1,4 +1,4 @@
-"""What every store must do, as tests: derive from `StoreContract`, define `make`, and let pytest collect it.
+"""The duties of every store, as tests: derive from `StoreContract`, define `make`, and let pytest collect it.
 
 class TestMyStore(StoreContract):
     def make(self, tmp_path):
@@ -34,12 +34,12 @@ class StoreContract:
         return self.make(tmp_path)
 
     def test_names_itself(self, store: Store) -> None:
-        """A store has a name and a location for people."""
+        """A store has a name and a location for display."""
         assert store.name
         assert store.location
 
     def test_missing(self, store: Store) -> None:
-        """What was never put is not there, and deleting it is no error."""
+        """An address without a `put` is missing, and deleting it is no error."""
         assert store.get(example(1)) is None
         store.delete(example(1))
         assert list(store.scan()) == []
@@ -66,7 +66,7 @@ class StoreContract:
         assert list(store.scan()) == [example(1)]
 
     def test_delete(self, store: Store) -> None:
-        """What is deleted is gone, and only that."""
+        """A deleted address is gone, and the others stay."""
         store.put(example(1), b"one")
         store.put(example(2), b"two")
         store.delete(example(1))
@@ -81,7 +81,7 @@ class StoreContract:
         assert sorted(store.scan()) == sorted(addresses)
 
     def test_stat(self, store: Store) -> None:
-        """A stat tells the size, and the time of the last use or None; it makes nothing, and raises for no address."""
+        """A stat has the size, and the time of the last use or None; it makes nothing, and raises for no address."""
         assert store.stat(example(1)) is None
         before = time.time()
         store.put(example(1, "device", "axpy"), b"a longer blob")
@@ -116,7 +116,7 @@ class StoreContract:
         assert list(tmp_path.rglob("*")) == []
 
     def test_threads(self, store: Store) -> None:
-        """Threads that put and get the same addresses see whole blobs only."""
+        """Threads that put and get the same addresses see only whole blobs."""
         failures: list[object] = []
 
         def work(number: int) -> None:
@@ -139,7 +139,7 @@ class StoreContract:
 
 
 class PersistentContract(StoreContract):
-    """What a store that outlives its process must do besides."""
+    """The further duties of a store that outlives its process."""
 
     def test_two_stores_share(self, tmp_path: Path) -> None:
         """Two stores on one place see each other's blobs at once."""

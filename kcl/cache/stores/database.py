@@ -1,4 +1,4 @@
-"""A store of the rows in one file of a PersistentDict, to read only: without pytools, and of any version of Python."""
+"""A read-only store of the rows in one file of a PersistentDict: without pytools, for any version of Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyha
 class Database:
     """Read rows that `kcl.cache.stores.persistentdict.Rows` has put; for listings, which import no pytools.
 
-    The file is opened at the first question, and one that is missing raises `OSError`.
+    The file is opened at the first call; a missing file raises `OSError`.
     """
 
     name = "database"
@@ -45,7 +45,7 @@ class Database:
         if not found:
             return None
         ((size, start),) = found
-        if size == 0:  # of no bytes SQLite makes NULL
+        if size == 0:  # SQLite returns NULL for no bytes
             return Stat(0, None), b""
         if not isinstance(start, bytes):
             raise DamagedEntry("the row holds no bytes")
@@ -64,12 +64,12 @@ class Database:
         return Stat(found[0][0], None) if found else None
 
     def stamps(self) -> dict[str, list[int]]:
-        """Return for each address what tells whether the row is still the same: replacing one gives it a new number."""
+        """Return for each address the number of its row: replacing a row gives it a new number."""
         found = self._asked("SELECT keyhash, rowid, length(key_value) FROM dict")
         return {address: numbers for address, *numbers in found}
 
     def count(self, marker: bytes, length: int) -> int:
-        """Count the rows that have some bytes among so many at their beginning."""
+        """Count the rows with the bytes of `marker` among their first `length` bytes."""
         command = "SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)"
         return int(self._asked(command, length, marker)[0][0])
 

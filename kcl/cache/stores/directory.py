@@ -1,4 +1,4 @@
-"""A store of one file per entry: written once, replaced whole, verified by whoever reads it."""
+"""A store of one file per entry: written once, replaced whole, verified by its reader."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
 TEMPORARY_AGE = 3600.0
-NOTED = 86400.0  # seconds; a use is noted again after that
-_LARGE = 16 << 20  # bytes: a larger file has to be an entry, and is read only if its own lengths say so many
+NOTED = 86400.0  # seconds between two notes of a use
+_LARGE = 16 << 20  # bytes: a larger file must be an entry, and is read only if its own lengths agree with its size
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
@@ -26,9 +26,9 @@ class Directory:
     """Keep each blob in the file ``root/<address>``, mode 0600, in directories of mode 0700.
 
     Nothing is created before the first `put`. A reader sees an old entry, a new one or none, never a part of one,
-    and takes no lock. There is no fsync: a crash may lose entries, and whoever reads verifies. With `notes_use` a `get`
-    sets the file's time of modification, at most once a day: `stat` tells it as the time of the last use. Without, that
-    is the time of the last `put`.
+    and takes no lock. `put` calls no fsync: a crash may lose entries, and the reader verifies. With `notes_use` a `get`
+    sets the file's time of modification, at most once a day: `stat` returns it as the time of the last use. Without
+    `notes_use` that is the time of the last `put`.
     """
 
     name = "directory"
@@ -36,24 +36,24 @@ class Directory:
     def __init__(self, root: str | os.PathLike[str], notes_use: bool = False) -> None:
         self.location = os.path.abspath(root)
         self._notes_use = notes_use
-        self._trusted = False  # to read
-        self._prepared = False  # to write
+        self._trusted = False  # for reading
+        self._prepared = False  # for writing
         self._swept = False
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes of the file; raise `DamagedEntry` for what is not a regular file of ours alone."""
+        """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
         try:
             path = self._checked(address)
             status, blob = _read(path, SIZE_LIMIT)
         except FileNotFoundError:
             return None
         if self._notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
-            with suppress(OSError):  # a directory that can be read only is no fault
+            with suppress(OSError):  # a read-only directory is no fault
                 os.utime(path)
         return blob
 
     def put(self, address: str, blob: bytes) -> None:
-        """Write a temporary file beside the target and rename it; whoever renames last wins, and both are right."""
+        """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
         digest_of(address)
         if len(blob) > SIZE_LIMIT:
             raise ValueError(f"{len(blob)} bytes are above the limit of {SIZE_LIMIT} for an entry")
@@ -61,7 +61,7 @@ class Directory:
         try:
             self._prepare(address)
             publish(path, blob)
-        except FileNotFoundError:  # somebody removed the cache directory: that is allowed at any time
+        except FileNotFoundError:  # the cache directory was removed, which is allowed at any time
             self._prepared = False
             self._prepare(address)
             publish(path, blob)
@@ -70,7 +70,7 @@ class Directory:
             self._sweep()
 
     def head(self, address: str, length: int) -> Head | None:
-        """Return the stat and the first bytes of the file, which is checked as `get` checks it; this is no use."""
+        """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
         with suppress(FileNotFoundError):
             status, start = _read(self._checked(address), length)
             return Stat(status.st_size, status.st_mtime), start
@@ -92,7 +92,7 @@ class Directory:
             yield address
 
     def items(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield the addresses with what the directory says of their files."""
+        """Yield the addresses with the directory's items of their files."""
         if not (self._trusted or self._check()):
             return
         for item, folder in self._files():
@@ -104,7 +104,7 @@ class Directory:
             yield address, item
 
     def stamps(self) -> dict[str, list[int]]:
-        """Return for each address what tells whether the file is still the same."""
+        """Return for each address the numbers that change when the file does."""
         found = {}
         for address, item in self.items():
             with suppress(FileNotFoundError):
@@ -117,9 +117,9 @@ class Directory:
         return self._trusted
 
     def _checked(self, address: str) -> str:
-        """Return the path of an address below folders that were checked; raise `FileNotFoundError` where one lacks.
+        """Return the path of an address below checked folders; raise `FileNotFoundError` for a missing folder.
 
-        O_NOFOLLOW looks at the last component only, so a folder that is a link is refused here.
+        O_NOFOLLOW applies to the last component only, so a folder that is a link is refused here.
         """
         digest_of(address)
         if not (self._trusted or self._check()):
@@ -140,7 +140,7 @@ class Directory:
             trust.check_folder(folder)
 
     def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
-        """Yield the regular files of root and its folders; what vanishes meanwhile is not missed."""
+        """Yield the regular files of root and its folders; a file may vanish during the scan."""
         folders = []
         for item in _items(self.location):
             if item.is_file(follow_symlinks=False):
@@ -153,7 +153,7 @@ class Directory:
                     yield item, folder.name
 
     def _sweep(self) -> None:
-        """Remove what killed writers left behind, by prefix and age only."""
+        """Remove the temporary files of killed writers, by prefix and age only."""
         with suppress(OSError):
             for item, _ in self._files():
                 if not item.name.startswith(places.TEMPORARY):
@@ -191,7 +191,7 @@ def _replace(temporary: str, path: str) -> None:
     except OSError:
         if not os.path.isdir(path) or os.path.islink(path):
             raise
-        os.rmdir(path)  # an empty directory in an entry's place is in the way for ever; a full one is not ours
+        os.rmdir(path)  # an empty directory in an entry's place would stay in the way; a full one is not kcl's
         os.replace(temporary, path)
 
 
@@ -205,7 +205,7 @@ def _remove(path: str) -> None:
 
 
 def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
-    """Return the status of a file and its first bytes; raise `DamagedEntry` for one that is not ours alone."""
+    """Return the status of a file and its first bytes; raise `DamagedEntry` unless it is this user's alone."""
     try:
         descriptor = os.open(path, trust.READ)
     except OSError as error:
@@ -220,7 +220,7 @@ def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
 
 
 def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int) -> bytes:
-    """Check the opened file, then read so much of it: what is checked and what is read are the same file."""
+    """Check the opened file, then read `length` bytes of it: both steps see the same file."""
     fault = trust.file_fault(status)
     if fault is None and status.st_size > SIZE_LIMIT:
         fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
@@ -233,7 +233,7 @@ def _read_checked(descriptor: int, path: str, status: os.stat_result, length: in
     while len(blob) < wanted:
         more = os.read(descriptor, wanted - len(blob))
         if not more:
-            break  # truncated meanwhile: the lengths in the entry will tell
+            break  # truncated while it was read: the lengths in the entry show it
         blob += more
     return blob
 

@@ -1,8 +1,8 @@
 """The PersistentDict of pytools with kcl's own rows: bytes that are verified, never pickles that are run.
 
-The class, the file and its name are those of pytools; so is the table. What pytools does at construction (make the
-directory, open, wait for ever), on a busy database (retry for ever) and with a row (unpickle it) is replaced.
-`kcl.cache.stores.persistentdict` imports this module when the first row is asked for, since it imports pytools.
+The class, the file, its name and the table are those of pytools. Three actions of pytools are replaced: at construction
+(make the directory, open, wait for ever), on a busy database (retry for ever) and with a row (unpickle it).
+`kcl.cache.stores.persistentdict` imports this module at the first use of a row, since this module imports pytools.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-# of a row that is too long the length, so that it is not read
+# for a row that is too long the length, so that the row is not read
 _FETCH = (
     f"SELECT CASE WHEN length(key_value) > {ROW_LIMIT} THEN length(key_value) ELSE key_value END "
     "FROM dict WHERE keyhash=?"
 )
-# the keys in a page of the index, whatever they are in a damaged one; what is no text is above all texts
+# the keys in a page of the index, of any type in a damaged one; a value that is no text is above all texts
 _AROUND = [
     "SELECT typeof(keyhash) <> 'text', hex(keyhash) FROM dict "
     f"WHERE keyhash {comparison} ? ORDER BY keyhash {order} LIMIT 64"
@@ -45,9 +45,9 @@ _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, k
 class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
     """Bytes by address in the table of a PersistentDict; the address itself is the row's key.
 
-    Nothing is opened before the first operation, and only `store` makes a file. A busy database is waited for while
-    others work on it (`kcl.cache.stores.busy`); then `sqlite3.OperationalError` is raised. A forked child must make its
-    own: `usable` tells. Safe to use from several threads.
+    Nothing is opened before the first operation, and only `store` makes a file. An operation waits for a busy database
+    while others work on it (`kcl.cache.stores.busy`), then raises `sqlite3.OperationalError`. A forked child must make
+    its own object: `usable` tells. Safe to use from several threads.
     """
 
     def __init__(self, identifier: str, container_dir: str, filename: str) -> None:
@@ -63,7 +63,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self._writable = False
 
     def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:  # at exit the module may be empty
-        # after a fork the mutex may be held by a thread that is not here, and the connection is the parent's
+        # after a fork a thread of the parent may hold the mutex, and the connection is the parent's
         if getattr(self, "_process", None) == getpid() and self.conn is not None:
             self.conn.close()
 
@@ -71,7 +71,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         return f"{type(self).__name__}({self.filename})"
 
     def usable(self, status: os.stat_result) -> bool:
-        """Tell whether the opened file is still the one of that status, and this still the process that opened it."""
+        """Tell whether the opened file is still the one of this status, and this process has opened it."""
         return self._file in (None, (status.st_dev, status.st_ino)) and self._process == os.getpid()
 
     def fetch(self, key: str) -> bytes:
@@ -101,7 +101,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         self.store(key, value, _skip_if_present=True)
 
     def remove(self, key: str) -> None:
-        """Forget a key; raise `NoSuchEntryError` if it is not there."""
+        """Forget a key; raise `NoSuchEntryError` for a missing key."""
         if not self._change("DELETE FROM dict WHERE keyhash=?", key):
             raise NoSuchEntryError(key)
 
@@ -124,7 +124,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
 
     def items(self) -> Iterator[tuple[str, bytes]]:
         for key in self.keys():
-            with suppress(NoSuchEntryError):  # removed meanwhile
+            with suppress(NoSuchEntryError):  # removed since the keys were read
                 yield key, self.fetch(key)
 
     def clear(self) -> None:
@@ -147,7 +147,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
             raise
 
     def _exec_sql_fn(self, fn: Callable[[], T]) -> T:
-        """Call a function that talks to the database, again while that is busy."""
+        """Call a function that uses the database, again while the database is busy."""
         with self.mutex, _in_words():
             return self._connection().patiently(fn)
 
@@ -155,8 +155,8 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
         """Return the open connection; the file must exist."""
         if self.conn is None:
             status = os.lstat(self.filename)
-            self.conn = busy.connect(self.filename, "rw")  # where the file was deleted meanwhile none is made
-            self.conn.text_factory = bytes  # a text that is no UTF-8 is not this module's to reject
+            self.conn = busy.connect(self.filename, "rw")  # never makes a file that was just deleted
+            self.conn.text_factory = bytes  # this module does not reject a text that is no UTF-8
             self._file = (status.st_dev, status.st_ino)
         return self.conn
 
@@ -168,7 +168,7 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
             _make_file(self.filename)
         connection = self._connection()
         if not connection.ask("SELECT 1 FROM sqlite_master WHERE name = 'dict'"):
-            connection.ask("PRAGMA auto_vacuum = 'INCREMENTAL'")  # what is removed is given back
+            connection.ask("PRAGMA auto_vacuum = 'INCREMENTAL'")  # removed rows give their space back
             connection.ask(_CREATE)
         connection.ask("PRAGMA temp_store = 'MEMORY'")
         connection.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
@@ -182,10 +182,10 @@ class GeneratorDict(PersistentDict[str, bytes]):  # type: ignore[misc]
 
 
 def _check_index(connection: busy.Connection, key: str, row: int | None) -> None:
-    """Raise `DatabaseError` unless the index has the key of a row, and those around it in their order.
+    """Raise `DatabaseError` unless the index has the key of a row, and the keys around it in their order.
 
-    In an index that is out of order a new row may hide another one, which would be missed in the next run. Another
-    process may have removed the row meanwhile.
+    In an index that is out of order a new row may hide another one: the next run would miss it. Another process may
+    have removed the row.
     """
     mine = (0, key.encode().hex().upper().encode())
     for reverse, command in enumerate(_AROUND):
@@ -197,7 +197,7 @@ def _check_index(connection: busy.Connection, key: str, row: int | None) -> None
 
 
 def _is_absent(error: Exception) -> bool:
-    """Tell whether there is no file, or one that another process has just made, without its table yet."""
+    """Tell whether the file is missing, or another process has just made it and not yet its table."""
     return isinstance(error, FileNotFoundError) or str(error) == "no such table: dict"
 
 
@@ -205,12 +205,12 @@ def _make_file(filename: str) -> None:
     try:
         os.close(os.open(filename, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
-        pass  # somebody else was faster
+        pass  # another process was faster
 
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Name the damage of a schema, of which SQLite speaks in words that are no text."""
+    """Raise `DatabaseError` for a damaged schema, where SQLite's message is no text."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from kcl.cache.stores.base import Stat, digest_of
 class Memory:
     """Keep the most recently used blobs up to a number of bytes; safe to use from several threads.
 
-    It knows the order of uses and not their times.
+    The store knows the order of uses and not their times.
     """
 
     name = "memory"
@@ -22,7 +22,7 @@ class Memory:
         self.limit_bytes = limit_bytes
         self._blobs: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
-        self._lock = RLock()  # a launch may come in between, from a signal handler or a finaliser in the same thread
+        self._lock = RLock()  # a signal handler or a finaliser of the same thread may launch in between
 
     def get(self, address: str) -> bytes | None:
         with self._lock:
@@ -32,7 +32,7 @@ class Memory:
             return blob
 
     def put(self, address: str, blob: bytes) -> None:
-        """Keep the bytes and drop the least recently used ones above the limit; more than the limit is not kept."""
+        """Keep the bytes, and drop the least recently used blobs above the limit; a blob above it is not kept."""
         digest_of(address)
         with self._lock:
             self._drop(address)

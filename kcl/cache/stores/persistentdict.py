@@ -1,7 +1,7 @@
 """A store of rows in a PersistentDict of pytools: one small SQLite file for many small entries.
 
-The file is a local index that can be made anew at any time: a damaged one is set aside, and one that somebody
-deleted or replaced is opened again.
+The file is a local index that kcl can make again at any time. A damaged file is set aside, and a file that was deleted
+or replaced is opened again.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Releases of pytools whose PersistentDict was found to fit `GeneratorDict`: 2026.1.1 by all of
+# Releases of pytools with a PersistentDict that fits `GeneratorDict`: 2026.1.1 passed all of
 # tests/unit/cache/stores/test_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1
-# by its TestPytools, TestNoPickle, TestRows, TestProcesses and TestBusy. Those between were not run.
-# Earlier ones have no mutex (2024.1.5 to
-# 2024.1.7) or another file (2024.1.3 and before). Since 2026.1 a hyphen precedes the Python version in the file's name.
+# passed its TestPytools, TestNoPickle, TestRows, TestProcesses and TestBusy. The releases between were not run. Earlier
+# releases have no mutex (2024.1.5 to 2024.1.7) or another file (2024.1.3 and before). Since 2026.1 a hyphen precedes
+# the Python version in the file's name.
 _FIRST, _END = (2024, 1, 8), (2026, 2)
 _HYPHEN = (2026, 1)
 
-# what SQLite says, under a code that also has harmless meanings, when schema or header of the file are not ours
+# SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
 _DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
 
 
 def supported(version: tuple[int, ...]) -> bool:
-    """Tell whether this release of pytools has the PersistentDict that kcl's rows were tested with."""
+    """Tell whether kcl's rows were tested with the PersistentDict of this release of pytools."""
     return _FIRST <= tuple(version) < _END
 
 
@@ -51,9 +51,9 @@ class Rows:
     """Keep each blob as a row of one SQLite file, in the directory and under the name that pytools uses.
 
     Rows hold the bytes of entries and are never unpickled. The table has no place for the time of a use. The file is
-    opened at the first `get` and made at the first `put`. A busy file is waited for while others
-    change it (`sqlite3.OperationalError`). A damaged file is renamed to ``...damaged-1``, once per process, and
-    reported by `DamagedEntry`: a `get` finds nothing then, a `put` has kept its row in a new file.
+    opened at the first `get` and made at the first `put`. A method waits for a busy file while others change it, then
+    raises `sqlite3.OperationalError`. A damaged file is renamed to ``...damaged-1``, once per process, and reported by
+    `DamagedEntry`: a `get` then finds nothing, and a `put` has kept its row in a new file.
     """
 
     name = "persistentdict"
@@ -119,7 +119,7 @@ class Rows:
         return None
 
     def _open(self) -> GeneratorDict | None:
-        """Return the dictionary on the file as it lies there now; ``None`` where there is none."""
+        """Return the dictionary on the current file; ``None`` for a missing file."""
         try:
             status = os.lstat(self.location)
         except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +142,7 @@ class Rows:
         return self._rows
 
     def _guard(self, use: Callable[..., T], *values: object) -> T:
-        """Call a method of the dictionary; set the file aside if the error says that it is damaged."""
+        """Call a method of the dictionary; set the file aside if the error shows damage."""
         try:
             return use(*values)
         except sqlite3.Error as error:
@@ -154,21 +154,21 @@ class Rows:
 
     def _is_damage(self, error: sqlite3.Error) -> bool:
         if not isinstance(error, sqlite3.OperationalError):
-            # "file is not a database", "disk image is malformed"; a constraint or a type that the table should not have
+            # "file is not a database", "disk image is malformed"; a constraint or a type that the table must not have
             return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError)
         message = str(error)
-        if "readonly database" in message:  # what the header of a damaged file may say as well
+        if "readonly database" in message:  # the header of a damaged file may claim this too
             return os.access(self.location, os.W_OK) and os.access(self.container_dir, os.W_OK)
         return message.startswith(_DAMAGE) or (message.startswith("table dict has") and "columns" in message)
 
     def _put_aside(self) -> None:
-        """Rename the file, unless somebody else did and another lies there already; keep one such file."""
+        """Rename the file, unless another process has renamed and replaced it; keep one damaged file."""
         self._set_aside = True
         rows, self._rows = self._rows, None
         with suppress(FileNotFoundError):
             if rows is None or not rows.usable(os.lstat(self.location)):
                 return
             os.replace(self.location, self.location + places.ASIDE)
-        for suffix in trust.SIDECARS:  # they would be applied to the new file
+        for suffix in trust.SIDECARS:  # SQLite would apply these to the new file
             with suppress(FileNotFoundError):
                 os.unlink(self.location + suffix)
