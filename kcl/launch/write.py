@@ -103,7 +103,7 @@ class _Writer:
     def arguments(self) -> None:
         """Take the arguments out of their dictionary."""
         if not self.form.bound:
-            self(3, f"if _kcl_len(_kcl_given) != {len(self.form.names)}:", "    raise _kcl_Unusual")
+            self(3, f"if _kcl_len(_kcl_given) != {len(self.form.names)}:", "    raise _kcl_NotPlayable")
             self(3, *(f"{name} = _kcl_given[{name!r}]" for name in self.form.names))
 
     def checks(self) -> None:
@@ -120,7 +120,7 @@ class _Writer:
         # Equal numbers may be of other types.
         same += [f"{{*_kcl_map(_kcl_type, {name})}} == _kcl_whole" for name in form.sizes]
         kinds += [f"_kcl_type({name}) in _kcl_numbers" for name in form.passed]
-        self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_Unusual")
+        self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_NotPlayable")
         self(3, f"if not ({' and '.join(same)}):")
         self(4, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")
 

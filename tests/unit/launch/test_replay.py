@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import weakref
 from fractions import Fraction
@@ -232,6 +233,22 @@ class TestArguments:
             assert error_of(lambda: SCALE(queue, x=x, a=2.0, bogus=1)) is not None
         assert launcher_on(queue).learn is None
         assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+class TestNames:
+    def test_every_name_is_bound(self, queue, monkeypatch):
+        """The text of a hot call uses no name that it has not: an unknown one would be taken for a refusal."""
+        played = []
+        compiled = replay._compiled
+        monkeypatch.setattr(replay, "_compiled", lambda text: played.append(text) or compiled(text))
+        x = on(queue, range(4))
+        for _ in range(3):
+            SCALE(queue, x=x, a=2.0)
+        text = played[-1]
+        used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+        assert {name for name in used if name.startswith("_kcl_")} <= launcher_on(queue).hot.__globals__.keys() | {
+            *launcher_on(queue).hot.__code__.co_varnames
+        }
 
 
 class TestThreads:
