@@ -171,7 +171,7 @@ def _search(top: str) -> PackagePlace | None:
 def _spec(finder: Any, top: str) -> ModuleSpec | None:
     try:
         found: ModuleSpec | None = finder.find_spec(top, None)
-    except (ImportError, ValueError, AttributeError):
+    except Exception:  # a finder of the program may raise anything
         return None
     return found
 
