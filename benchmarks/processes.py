@@ -131,7 +131,8 @@ class Figures:
             stats = ast.literal_eval(look_ups)
             self.missed[moment] += sum(
                 max(self.count - layer["hits"], layer["misses"] + layer["bypassed"] + layer["errors"])
-                for layer in stats.values()
+                for name, layer in stats.items()
+                if name != "made"  # no layer: what could not wait for loopy
             )
 
     def as_json(self) -> dict[str, Any]:
