@@ -5,18 +5,15 @@ python drive_unrecorded.py COUNT
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import drive_kcl
 
 from kcl.base import events
 from kcl.base.events import Event
-from kcl.cache.key import Key
 
 _on_first = events.on_first
 
 
-def emit(event: Event, key: Key | None = None, entries: Iterable[str] = ()) -> None:  # noqa: ARG001
+def emit(event: Event, *_beside: object) -> None:
     """Count for `kcl.stats()` alone."""
     row = events._state().counters.setdefault(event.layer, events._empty_row())
     row[events._COLUMNS[event.outcome]] += 1
