@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -251,6 +252,20 @@ class TestChildren:
         benchmark("measure").settle(cache)
         assert json.loads(child.output.splitlines()[-1])["seconds"]
         assert [*(cache / "kcl" / "journal").glob("run-*")]
+
+
+class TestRuns:
+    """Every part measures, as little as shows that it works."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("part", PARTS)
+    def test_part(self, tmp_path, part):
+        """A part of `make bench --quick` ends with its figures."""
+        command = [sys.executable, BENCHMARKS / "run.py", part, "--quick", "--json", tmp_path / "run.json"]
+        environment = {**os.environ, "PYOPENCL_CTX": "portable"}
+        done = subprocess.run(command, text=True, capture_output=True, cwd=ROOT, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads((tmp_path / "run.json").read_text())["parts"][part]
 
 
 class TestStages:
