@@ -30,10 +30,10 @@ truth: $(VENV)/.dev
 		tests/truth/test_pairs.py tests/truth/test_mutations.py tests/truth/test_noises.py tests/truth/test_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
-	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_flight.py -k storm
+	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_process_leads.py -k storm
 	KCL_CROWD_PROCESSES=$${KCL_CROWD_PROCESSES:-64} KCL_CROWD_THREADS=$${KCL_CROWD_THREADS:-16} \
 		KCL_CROWD_SECONDS=$${KCL_CROWD_SECONDS:-60} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/unit/cache/test_flight.py tests/unit/inspect/test_space.py -k "ways or beside"
+		tests/unit/cache/test_process_leads.py tests/unit/inspect/test_space.py -k "ways or beside"
 	$(ON_POCL) $(BIN)/python -m pytest tests/truth/test_lead_model.py
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_chains.py tests/truth/families

@@ -301,6 +301,13 @@ class TestNames:
         assert {name for name, times in found.items() if times > 1 and not name.startswith("_")} == {"State"}
 
 
+def test_named_tests_exist():
+    """The tests that the Makefile and the tools name are there."""
+    places = [ROOT / "Makefile", *(ROOT / "tools").glob("*.py"), *(ROOT / "tests" / "support").glob("*.py")]
+    named = {name for place in places for name in re.findall(r"\btests/[\w/]+\.py\b", place.read_text())}
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
 # The line of a launch, and the value classes that are handed along it: at most twenty.
 LINE = ("base.events", "build", "cache.", "code", "generate", "handle", "launch", "line", "recipe", "record.evidence")
 VALUES = {
