@@ -206,21 +206,34 @@ def lazy(name: str) -> ModuleType:
 
 def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Give every parameter its value, defaults included."""
-    # A wrapper that takes any arguments has the parameters of the wrapped function.
-    takes_anything = function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-    signature = inspect.signature(function, follow_wrapped=bool(takes_anything))
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    plain = not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and not code.co_posonlyargcount
+    if plain and len(args) <= len(names):
+        defaults = function.__defaults__ or ()
+        bound = {
+            **dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)),
+            **(function.__kwdefaults__ or {}),
+            **dict(zip(names, args, strict=False)),
+        }
+        every = names + code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        if not kwargs.keys() & set(names[: len(args)]) and kwargs.keys() <= set(every):
+            bound.update(kwargs)
+            if len(bound) == len(every):
+                return {name: bound[name] for name in every}
     try:
-        bound = signature.bind(*args, **kwargs)
+        signature = inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
         raise _refusal(function, args, kwargs, error) from None
-    bound.apply_defaults()
-    special = [name for name, one in signature.parameters.items() if one.kind not in (_PLAIN, _KEYWORD)]
+    signature.apply_defaults()
+    kinds = inspect.signature(function).parameters
+    special = [name for name in signature.arguments if kinds[name].kind not in (_PLAIN, _KEYWORD)]
     if special:
         raise TypeError(
             f"recipe {function.__qualname__}: parameter {special[0]!r} is variadic or positional-only; "
             "give every compile-time parameter a name"
         )
-    return bound.arguments
+    return dict(signature.arguments)
 
 
 def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kcl.cache.entry import Entry
 
 if TYPE_CHECKING:
-    import pyopencl as cl
-
     from kcl.build.driver import Driver
     from kcl.build.program_key import ProgramSlot
     from kcl.code import ProgramText
@@ -20,12 +18,14 @@ def entry_of(
     text: ProgramText, slot: ProgramSlot, log: str, seconds: float, launch: Mapping[str, Any] | None, driver: Driver
 ) -> Entry:
     """Describe a program that was built in `seconds`, for a launch of these shapes; its binary is not in it."""
+    device = slot.device
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),
         "program": text.source_digest,
         "options": list(slot.options.flags),
-        **facts_of(slot.device),
+        "platform": {"name": device.platform.name, "version": device.platform.version},
+        "device": {"name": device.name, "driver": device.driver_version},
         "seconds": seconds,
         "created": int(time.time()),
         **({} if launch is None else {"launch": launch}),
@@ -33,12 +33,3 @@ def entry_of(
     }
     source = text.source.encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
-
-
-def facts_of(device: cl.Device) -> dict[str, dict[str, str]]:
-    """Return the names and versions by which an entry names its platform and device."""
-    platform = device.platform
-    return {
-        "platform": {"name": platform.name, "version": platform.version},
-        "device": {"name": device.name, "driver": device.driver_version},
-    }

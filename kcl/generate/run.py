@@ -14,7 +14,7 @@ from kcl.cache.key import Key, Part
 from kcl.generate import frontends
 from kcl.generate.rows import RecipeOutcome, dtype_parts
 from kcl.record import beside, manifest, observe, recorder
-from kcl.record.callables import distributions
+from kcl.record.callables import distributions, import_watch
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 from kcl.record.evidence import Evidence
 from kcl.record.manifest import ReadFact
@@ -30,8 +30,9 @@ def run(task: RecipeCall, reached: Reach | None) -> RecipeOutcome:
     """Run the recipe; describe its reads as of now."""
     front_ends = reached.front_ends if reached else frozenset[str]()
     begin = time.time_ns()
-    # Where the front end of the result is unknown, it may be loopy.
-    result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
+    with import_watch.holding():
+        # Where the front end of the result is unknown, it may be loopy.
+        result, observed = _watched(task, "" if front_ends == {"opencl"} or not _has_loopy() else "loopy")
     place = place_of(reached)
     refused = task.declared.refused(observed, place.directory, "the recipe {} while it ran")
     files = sorted({*observed.files, *result.reads})

@@ -12,7 +12,7 @@ PARAMETER = "parameter "
 class Evidence(NamedTuple):
     """The evidence for a later miss of a recipe: the directory of its module, and the texts of its key.
 
-    It is made of the record of a recipe; it ends in the row, or in the journal. The texts may name other places.
+    Made of the record of a recipe; ends in the row, or in the journal. The texts may name other places.
 
     `asked` tells that the recipe's code asks for its own place: then it can name the directories above as well.
     `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON

@@ -312,7 +312,7 @@ def _walk(value: Any) -> tuple[str, list[Part], dict[str, str]]:
 
     walk = Walk("an argument of loopy", "")
     text = walk.encoder.encode(value)
-    parts = [*walk.notes.parts, *map(distribution, walk.notes.reached)]
+    parts = [*walk.parts, *map(distribution, walk.reached)]
     if walk.encoder.shared:
         parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
     return text, sorted(parts), walk.encoder.long

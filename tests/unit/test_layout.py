@@ -121,6 +121,7 @@ ABSENT = {  # packages and parts of Python that need not be there
 SLOW = {  # what most processes do without, `import kcl` and the commands among them
     *("numpy", "pyopencl", "pytools"),
     *(
+        "ctypes",
         "difflib",
         "dis",
         "gc",
@@ -133,7 +134,19 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
         "linecache",
         "logging",
     ),
-    *("pkgutil", "re", "runpy", "shlex", "shutil", "sqlite3", "subprocess", "tempfile", "textwrap", "threading"),
+    *(
+        "pkgutil",
+        "re",
+        "runpy",
+        "shlex",
+        "shutil",
+        "sqlite3",
+        "subprocess",
+        "tempfile",
+        "textwrap",
+        "threading",
+        "zipimport",
+    ),
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
     "a kernel, a recipe or the face of loopy": {

@@ -28,9 +28,6 @@ _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
-_WORK = "from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
-
-
 class State:
     """The wait that ended without a result, whether helpers are started, the time of each start, and the queues."""
 
@@ -213,15 +210,14 @@ def _started_lately(queue: JobQueue) -> bool:
 def _command(folder: str) -> list[str] | None:
     """Return the helper's command line; ``None`` where this interpreter cannot be started again.
 
-    The helper's path is that of the standard library and of kcl, then this process's path, then the additions of
-    `site`: a package that is installed in editable form may be found by a hook only.
+    The helper needs kcl and the standard library only; isolated mode keeps out the modules of the user's directories.
     """
     name = os.path.basename(sys.executable or "").lower()
     if os.name != "posix" or not name.startswith(("python", "pypy")):
         return None  # an application with Python inside
-    beside = [os.path.dirname(settings.PACKAGE), *filter(os.path.isabs, sys.path)]
-    code = f"import sys, site; sys.path += {beside!a}; site.main(); " + _WORK
-    return [sys.executable, "-I", "-S", "-c", code, folder]
+    home = os.path.dirname(settings.PACKAGE)
+    code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
+    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder()]
 
 
 def _spawn(command: list[str]) -> None:
@@ -247,3 +243,12 @@ def _spawn(command: list[str]) -> None:
         threading.Thread(target=started.wait, name="kcl-reaper", daemon=True).start()
     else:
         started.wait()
+
+
+def pyopencl_folder() -> str:
+    """Return pyopencl's directory, without importing it; empty if there is none."""
+    from importlib.util import find_spec
+
+    loaded = sys.modules.get("pyopencl")
+    file = loaded.__file__ if loaded is not None else getattr(find_spec("pyopencl"), "origin", None)
+    return os.path.dirname(file or "")

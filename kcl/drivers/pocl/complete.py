@@ -11,21 +11,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-import pyopencl as cl
-
 from kcl.base import settings
-from kcl.build import compiler, options
-from kcl.build.entries import facts_of
-from kcl.build.kernels import new_kernel
+from kcl.build import options
 from kcl.build.program_key import header_parts, headers_in
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.damage import BITCODE
+from kcl.drivers.pocl.opencl import Device, Library, Program, RefusedCall
 from kcl.drivers.pocl.private import WorkCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
 
@@ -59,11 +56,11 @@ class CompletionTask(NamedTuple):
     @property
     def has_debug_information(self) -> bool:
         """Whether the user asked for debug information, which names directories of the builder."""
-        return any(option.startswith("-g") for option in self.options.split())
+        return any(option.startswith("-g") for option in str(self.entry.metadata["build_options"]).split())
 
     @property
-    def options(self) -> str:
-        return str(self.entry.metadata["build_options"])
+    def options(self) -> bytes:
+        return str(self.entry.metadata["build_options"]).encode("utf-8", "surrogatepass")
 
 
 class HopelessJob(Exception):
@@ -71,11 +68,12 @@ class HopelessJob(Exception):
 
 
 class Workshop:
-    """Makes entries complete, one after the other, with one private PoCL cache."""
+    """Makes entries complete, one after the other, with one OpenCL library and one private PoCL cache."""
 
-    def __init__(self, cache: WorkCache) -> None:
+    def __init__(self, library: Library, cache: WorkCache) -> None:
+        self._library = library
         self._cache = cache
-        self._contexts: dict[str, cl.Context] = {}
+        self._devices: dict[str, Device] = {}
 
     def is_ready(self, task: CompletionTask) -> bool:
         """Tell whether the code of every launched kernel is there, or its wait is over."""
@@ -102,43 +100,40 @@ class Workshop:
             return None
         if before is not None and task.place is None:  # its bitcode need not be looked for, nor made again
             task = task._replace(place=before.metadata.get("place"))
-        context = self._context(task.entry)
+        device = self._device(task.entry)
         with _with_its_headers(task):
             try:
-                made = self._make(context, task, before, short_cut)
-            except (ValueError, cl.Error):
+                made = self._make(device, task, before, short_cut)
+            except (ValueError, RefusedCall):
                 if not short_cut:
                     raise
                 self._cache.wipe()
-                made = self._make(context, task, before, False)
+                made = self._make(device, task, before, False)
         if isinstance(made, CompletionTask):
             return made
         _publish(layer, task.entry, before, *made)
         return None
 
     def _make(
-        self, context: cl.Context, task: CompletionTask, before: Entry | None, short_cut: bool
+        self, device: Device, task: CompletionTask, before: Entry | None, short_cut: bool
     ) -> CompletionTask | tuple[bytes, str, dict[str, bytes]]:
         """Return the proven binary, its place and its specialised code, or the task if it is too early."""
         try:
-            program = self._build(context, task, short_cut)
-            place = self._cache.used()
-            task = task._replace(place=place)
-            if not self.is_ready(task):
-                return task
-            files = self._files(task, place, before)
-            kernels = compiler.kernel_names(program)
-            self._cache.plant(place, files)
-            stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
-            blob: bytes = program.get_info(cl.program_info.BINARIES)[0]  # PoCL freezes it at the first query
-            del program
+            with closing(self._build(device, task, short_cut)) as program:
+                place = self._cache.used()
+                task = task._replace(place=place)
+                if not self.is_ready(task):
+                    return task
+                files = self._files(task, place, before)
+                kernels = program.kernel_names()
+                self._cache.plant(place, files)
+                stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
+                blob = program.binary()
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
             blob = self._without_traces(task, blob, short_cut)
             self._cache.forget(place)
-            loaded = _built(cl.Program(context, context.devices, [blob]), task)
-            for kernel in kernels:
-                new_kernel(loaded, kernel)
+            self._prove(device, task, blob, kernels)
             found = self._cache.files(place)
         finally:
             self._cache.clear()
@@ -146,28 +141,24 @@ class Workshop:
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
 
-    def _context(self, entry: Entry) -> cl.Context:
-        """Return a context of the device that a job names by its facts."""
-        wanted = {fact: entry.metadata[fact] for fact in ("platform", "device")}
-        name = repr(wanted)
-        if name not in self._contexts:
-            platforms = [one for one in cl.get_platforms() if one.name == wanted["platform"]["name"]]
-            devices = [device for platform in platforms for device in platform.get_devices()]
-            fitting = [device for device in devices if facts_of(device) == wanted]
-            if not fitting:
-                raise HopelessJob(f"there is no device {wanted} here")
-            self._contexts[name] = cl.Context(fitting[:1])
-        return self._contexts[name]
+    def _device(self, entry: Entry) -> Device:
+        platform, device = entry.metadata["platform"], entry.metadata["device"]
+        name = repr((sorted(platform.items()), sorted(device.items())))
+        if name not in self._devices:
+            found = self._library.device(platform, device)
+            if found is None:
+                raise HopelessJob(f"there is no device {device} here")
+            self._devices[name] = found
+        return self._devices[name]
 
-    def _build(self, context: cl.Context, task: CompletionTask, short_cut: bool) -> cl.Program:
+    def _build(self, device: Device, task: CompletionTask, short_cut: bool) -> Program:
         """Build from source, helped by the user's bitcode."""
         if short_cut and task.user_cache is not None:
             if task.place is not None:
                 self._cache.seed_one(task.user_cache, task.place)
             else:
                 self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
-        source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
-        return _built(cl.Program(cl._cl._Program(context, source)), task)
+        return device.from_source(task.entry.parts["source.cl"], task.options)
 
     def _files(self, task: CompletionTask, place: str, before: Entry | None) -> dict[str, bytes]:
         """Return the specialised code: the files of the user's PoCL, and those in an earlier entry."""
@@ -187,11 +178,10 @@ class Workshop:
             raise ValueError("the binary names an unknown directory")
         return blob
 
-
-def _built(program: cl.Program, task: CompletionTask) -> cl.Program:
-    if not compiler.built_silently(program, options.BuildOptions(task.options)):
-        raise ValueError("OpenCL does not build the program")
-    return program
+    def _prove(self, device: Device, task: CompletionTask, blob: bytes, kernels: list[str]) -> None:
+        """Load the binary, and create every kernel."""
+        with closing(device.from_binary(blob, task.options)) as program:
+            program.create_kernels(kernels)
 
 
 def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
@@ -206,7 +196,7 @@ def _with_its_headers(task: CompletionTask) -> Iterator[None]:
     """Make sure that the program's headers match its key, before and after the block that builds it."""
     source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    found = options.parsed(task.options, beside, quotes_stay=True)
+    found = options.parsed(task.options.decode("utf-8", "surrogatepass"), beside, quotes_stay=True)
     try:
         if any(not os.path.isabs(directory) for directory in found.directories):
             os.chdir(str(task.entry.metadata["directory"]))

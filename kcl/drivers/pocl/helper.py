@@ -1,7 +1,8 @@
 """The helper process: ``python -m kcl.drivers.pocl.helper <kcl folder>`` works on the folder's jobs and ends by itself.
 
-One helper lives per folder and node. It has a PoCL cache of its own, and reads the user's. It reports no fault: a job
-that fails is dropped, and the user's programs are built from source as usual.
+One helper lives per folder and node. It imports the standard library and kcl only, has a PoCL cache of its own, and
+reads the user's. It reports no fault: a job that fails is dropped, and the user's programs are built from source as
+usual.
 """
 
 from __future__ import annotations
@@ -12,17 +13,15 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
 from kcl.cache import growth, places
-from kcl.drivers.pocl.client import driver_variables
+from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
+from kcl.drivers.pocl.complete import CompletionTask, Workshop
 from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, JobQueue
+from kcl.drivers.pocl.opencl import Library
 from kcl.drivers.pocl.private import WorkCache
-
-if TYPE_CHECKING:
-    from kcl.drivers.pocl.complete import CompletionTask, Workshop
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.5
@@ -35,9 +34,10 @@ _NICENESS = 5
 class Helper:
     """The one helper of a queue, while it holds the lock."""
 
-    def __init__(self, folder: str, queue: JobQueue, until: float) -> None:
+    def __init__(self, folder: str, queue: JobQueue, pyopencl: str, until: float) -> None:
         self._folder = folder
         self._queue = queue
+        self._pyopencl = pyopencl
         self._until = until
         self._lock: int | None = None
         self._variables = driver_variables(settings.environment())
@@ -78,16 +78,13 @@ class Helper:
         os.putenv("POCL_CACHE_DIR", self._work)
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
+        os.putenv("PYOPENCL_HOME", self._pyopencl)
         for name in ("POCL_DEBUG", "POCL_TRACING", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES"):
             os.unsetenv(name)
-        # pyopencl takes long to import: a process that waits for a helper looks at the lock during it.
-        import pyopencl as cl
-
-        from kcl.drivers.pocl.complete import Workshop
-
-        cl.get_platforms()
+        library = Library(self._pyopencl)
+        library.warm_up()
         self._sweep()
-        return Workshop(WorkCache(self._work))
+        return Workshop(library, WorkCache(self._work))
 
     def _sweep(self) -> None:
         own = os.path.basename(self._work)
@@ -155,8 +152,6 @@ class Helper:
             return None
         if entry is None:
             return None
-        from kcl.drivers.pocl.complete import CompletionTask
-
         variables = entry.metadata.get("environment")
         if isinstance(variables, dict) and variables != self._variables:
             self._elsewhere = variables
@@ -188,26 +183,27 @@ class Helper:
 def main(arguments: list[str]) -> None:
     """Work on the jobs of a kcl folder, then end this process.
 
-    Arguments: the folder, and optionally the time to end at and the number of restarts that are left.
+    Arguments: the folder, and optionally pyopencl's directory, the time to end at, and the number of restarts that are
+    left.
     """
     try:
-        folder, until, lives, *_ = [*arguments, "", ""]
+        folder, pyopencl, until, lives, *_ = [*arguments, "", "", ""]
         end = min(float(until or "inf"), time.time() + LIFE_SECONDS)
-        variables = _run(folder, end)
+        variables = _run(folder, pyopencl, end)
         if variables is not None and int(lives or STARTS_OVER) > 0:
-            _start_over(len(arguments), variables, [folder, repr(end), str(int(lives or STARTS_OVER) - 1)])
+            _start_over(len(arguments), variables, [folder, pyopencl, repr(end), str(int(lives or STARTS_OVER) - 1)])
     except BaseException:
         pass
     os._exit(0)  # without the drivers' exit handlers
 
 
-def _run(folder: str, until: float) -> dict[str, str] | None:
+def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
     _be_modest(until)
     queue = JobQueue(folder)
     if not trust.check(queue.folder):
         return None
     spans.begin()
-    return Helper(folder, queue, until).run()
+    return Helper(folder, queue, pyopencl or pyopencl_folder(), until).run()
 
 
 def _be_modest(until: float) -> None:

@@ -1,10 +1,10 @@
-"""The direct key: everything that decides the result of a recipe, found without running it.
+"""The direct key: everything that decides what a recipe returns, found without running it.
 
-The walk goes from the recipe to everything that its code refers to: helpers in this and other modules of the user,
-closures, defaults, classes, values. Code counts by `kcl.record.callables.code.digest`, values by
-`kcl.record.callables.values.encode`, both at the moment of the call. The standard library counts by the
+From the recipe the walk goes to whatever its code refers to: helpers in this and other modules of the user, closures,
+defaults, classes, values. Code counts by `kcl.record.callables.code.digest`, values by
+`kcl.record.callables.values.encode`, both at the moment of the call; the standard library counts by the
 Python version, installed distributions by version and record.
-The walk raises UnknownInput for an input that cannot be known before the recipe runs.
+What cannot be known before the recipe runs raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcl.record.callables.references import POSITIONS, READERS
 from kcl.record.callables.walk import LenientEncoder, Walk, distribution
 from kcl.record.evidence import PARAMETER
 
-FORMAT = "2"  # of the direct key; it changes when the meaning of the key changes
+FORMAT = "2"  # of the direct key: a change of its meaning changes this
 
 _HEAD = (
     Part("kcl", FORMAT),
@@ -35,13 +35,13 @@ _GENERATORS = frozenset(GENERATORS)
 
 
 class Reach(NamedTuple):
-    """The inputs that decide a recipe's outcome."""
+    """What decides a recipe's outcome."""
 
     parts: tuple[Part, ...]
     texts: Callable[[], dict[str, str]]  # name of a part -> source text, or the value where the part holds a digest
-    front_ends: frozenset[str]  # of "loopy", "opencl"; empty where the walk sees neither
+    front_ends: frozenset[str]  # of "loopy", "opencl"; empty where neither is seen
     directory: str  # of the recipe's module, "" where it has none
-    placed: bool  # the code asks for its own place
+    placed: bool  # the code asks where it lies
     origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
 
 
@@ -50,10 +50,10 @@ def reach(
     arguments: Mapping[str, object],
     excused: Callable[[str], bool] | None = None,
 ) -> Reach:
-    """Find the inputs that decide the outcome of ``function(**arguments)`` at this moment, without calling it.
+    """Find what decides the outcome of ``function(**arguments)`` at this moment, without calling it.
 
-    Raises UnknownInput, naming function, line and cure, where an input cannot be known, unless ``excused`` returns true
-    for the reason: a declaration of the user cures it. The value of a parameter is never excused.
+    Raises UnknownInput, naming function, line and cure, where that cannot be known, unless ``excused`` returns true
+    for the reason: a declaration of the user cures it. What a parameter holds is never excused.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"a recipe is a function, not {type(function).__name__}")
@@ -64,16 +64,16 @@ def reach(
         if isinstance(walk.encoder, LenientEncoder):
             walk.encoder.strict = True
         for name, value in arguments.items():
-            walk.notes.add(PARAMETER + name, walk.encoder.encode(value))
+            walk.add(PARAMETER + name, walk.encoder.encode(value))
         if walk.encoder.shared:
-            walk.notes.add("shared objects", walk.encoder.shorten("; ".join(walk.encoder.shared)))
+            walk.add("shared objects", walk.encoder.shorten("; ".join(walk.encoder.shared)))
         _mentioned(walk)
     except UnknownInput as error:
-        if walk.notes.located:
+        if walk.located:
             raise
-        raise UnknownInput(f"{walk.notes.where()}: {error}") from None
+        raise UnknownInput(f"{walk.where()}: {error}") from None
     except RecursionError:
-        raise UnknownInput(f"{walk.notes.where()}: what it reaches is nested too deeply; pass plain values") from None
+        raise UnknownInput(f"{walk.where()}: what it reaches is nested too deeply; pass plain values") from None
     return _reached(walk, directory)
 
 
@@ -82,14 +82,12 @@ def _can_use_loopy(front_ends: frozenset[str]) -> bool:
 
 
 def _reached(walk: Walk, directory: str) -> Reach:
-    front_ends = frozenset(walk.notes.front_ends)
+    front_ends = frozenset(walk.front_ends)
     can_use_loopy = _can_use_loopy(front_ends)
     head = _HEAD if can_use_loopy else _HEAD[:2]
-    tail = [
-        distribution(name) for name in sorted(walk.notes.reached | _GENERATORS if can_use_loopy else walk.notes.reached)
-    ]
+    tail = [distribution(name) for name in sorted(walk.reached | _GENERATORS if can_use_loopy else walk.reached)]
     return Reach(
-        (*head, *walk.notes.parts, *tail),
+        (*head, *walk.parts, *tail),
         lambda: _texts(walk),
         front_ends,
         directory,
@@ -99,21 +97,21 @@ def _reached(walk: Walk, directory: str) -> Reach:
 
 
 def _mentioned(walk: Walk) -> None:
-    """Count docstrings and annotations where reached code reads them."""
+    """Count docstrings and annotations where reached code reads such."""
     sources = [*walk.sources]
-    for name in sorted(walk.notes.mentions & POSITIONS):
+    for name in sorted(walk.mentions & POSITIONS):
         _refuse_position(walk, name)
     for attribute, names in READERS.items():
-        if names & walk.notes.mentions or (attribute == "__annotations__" and _reads_types(walk)):
+        if names & walk.mentions or (attribute == "__annotations__" and _reads_types(walk)):
             for name, source in sources:
                 text = walk.encoder.encode(getattr(source, attribute, None))
                 if text not in ("None", "{}"):
-                    walk.notes.add(f"{attribute} of {name}", text)
+                    walk.add(f"{attribute} of {name}", text)
 
 
 def _reads_types(walk: Walk) -> bool:
     """Tell whether code may read the types of a dataclass's fields."""
-    return "type" in walk.notes.mentions and not walk.notes.noted.isdisjoint(_FIELDS)
+    return "type" in walk.mentions and not walk.noted.isdisjoint(_FIELDS)
 
 
 def _refuse_position(walk: Walk, name: str) -> None:
@@ -122,8 +120,8 @@ def _refuse_position(walk: Walk, name: str) -> None:
     for label, source in walk.sources:
         reference = mention(source.__code__, name) if isinstance(source, FunctionType) else None
         if reference is not None:
-            walk.notes.place = label.removeprefix("code "), reference
-    walk.notes.refuse(f"{name} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)")
+            walk.place = label.removeprefix("code "), reference
+    walk.refuse(f"{name} reads where code stands; pass a value, or vouch for it with @kcl.kernel(version=...)")
 
 
 def _texts(walk: Walk) -> dict[str, str]:
@@ -137,14 +135,12 @@ def _texts(walk: Walk) -> dict[str, str]:
         except (OSError, TypeError):
             continue
     long = {f"sha256 {digest}": text for digest, text in walk.encoder.long.items()}
-    found.update(
-        {part.name: long[part.value] for part in walk.notes.parts if part.value in long and part.name not in found}
-    )
+    found.update({part.name: long[part.value] for part in walk.parts if part.value in long and part.name not in found})
     return found
 
 
 def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
-    """Return the place of each part of code: its module, and for functions the first line there."""
+    """Return where code is written: its module, and of functions the first line there."""
     found = {}
     for name, source in walk.sources:
         line = source.__code__.co_firstlineno if isinstance(source, FunctionType) else 0
@@ -153,7 +149,7 @@ def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
 
 
 def _directories(function: FunctionType) -> tuple[str, str]:
-    """Return the directory of a function's module, and the directory that holds its outermost package."""
+    """Return the directory of a function's module, and the one that its outermost package lies in."""
     names = function.__globals__
     file = names.get("__file__")
     if not isinstance(file, str):

@@ -1,35 +1,36 @@
-"""The walk over the code and values that a recipe reaches: functions, classes, modules and libraries, each noted once.
+"""The walk over what a recipe reaches: functions, classes, modules and libraries, each taken note of once.
 
-Functions and classes of the user count by their code, and lead on through `kcl.record.callables.chains`. Libraries
+Functions and classes of the user count by their code, and lead on through `kcl.record.callables.chains`; libraries
 count by the distribution that they belong to.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.cache.key import Part
+from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
-from kcl.record.callables import classes, distributions, values
-from kcl.record.callables.chains import Chains
-from kcl.record.callables.distributions import ABSENT, USER, Owner
-from kcl.record.callables.notes import Notes
-from kcl.record.callables.plain import name_of
+from kcl.record.callables import classes, distributions, source_modules, unkeyable, values
+from kcl.record.callables.chains import MISSING, Chains, held
+from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, KCL, USER, Owner
+from kcl.record.callables.plain import label_of, name_of
 from kcl.record.callables.readings import digest, references
+from kcl.record.callables.references import UNKNOWN, Reference
 
-# the types of functions that Cython, nanobind and pybind11 make
+# what Cython, nanobind and pybind11 make of functions
 _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
-# modules that classes made at run time name, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
+# modules that classes name that are made at run time, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
 _MAKERS = frozenset({"builtins", "types"})
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
 class LenientEncoder(values.Encoder):
-    """An encoder that names only the type of a value that is unknowable and excused; not while it is strict."""
+    """Names the type alone of what cannot be known and is excused; not while it is strict."""
 
     def __init__(self, walker: values.Walker, excused: Callable[[str], bool]) -> None:
         super().__init__(walker)
@@ -46,34 +47,100 @@ class LenientEncoder(values.Encoder):
 
 
 class Walk:
-    """One walk at one moment; paths count from ``directory``, the root of the user's code."""
+    """One walk at one moment; ``directory`` is the root of the user's code, from which paths are counted."""
 
     def __init__(self, name: str, directory: str, excused: Callable[[str], bool] | None = None) -> None:
         self.directory = directory
-        self.notes = Notes(name, excused)
+        self.excused = excused  # tells of a reason against the key whether a declaration cures it
+        self.parts: list[Part] = []
+        self.front_ends: set[str] = set()
+        self.reached: set[str] = set()  # distributions
+        self.sources: list[tuple[str, object]] = []  # names of parts and what they were made of
+        self.mentions: set[str] = set()
         self.encoder = values.Encoder(self) if excused is None else LenientEncoder(self, excused)
-        self.chains = Chains(self.notes, self.encoder)
-        self.sources: list[tuple[str, object]] = []  # names of parts, and the objects that they describe
+        self.chains = Chains(self)
+        self.static = source_modules.Modules(self)
+        self.labels: dict[str, int] = {}
         self.names: dict[int, tuple[object, str]] = {}  # id of a function, class or module -> itself, its text
+        self.owners: dict[str, Owner] = {}
+        self.noted: set[str] = set()  # dotted names in libraries
         self.versions: set[int] = set()  # globals searched for loopy's language version
         self.skipped: tuple[FunctionType, frozenset[str]] | None = None
+        self.subject: ModuleType | None = None  # the module that this walk takes a fact of
+        self.facts: dict[tuple[int, str], str] = {}  # what `fact` has found, by module and name
+        self.place: tuple[str, Reference | None] = (name, None)
+        self.located = False
+
+    def add(self, name: str, value: str) -> None:
+        self.parts.append(Part(name, value))
 
     def recipe(self, function: FunctionType, arguments: frozenset[str]) -> None:
-        """Take note of a recipe that a caller calls with these parameters."""
+        """Take note of a recipe that is called with these parameters."""
         self.skipped = (function, arguments)
         self.function(function, skip=arguments)
-        self.notes.place = (function.__qualname__, None)
+        self.place = (function.__qualname__, None)
+
+    def fact(self, module: ModuleType, name: str) -> str:
+        """Digest what a name in a loaded module leads to now, in a walk of its own; empty where it is being found.
+
+        A reason why that cannot be known comes after an asterisk.
+        """
+        place = (id(module), name)
+        if place in self.facts:
+            return self.facts[place]
+        value: Any = module.__dict__.get(name, MISSING)
+        if value is MISSING:
+            return ABSENT
+        if isinstance(value, ModuleType):
+            return f"module {value.__name__}"
+        self.facts[place] = ""
+        walk = Walk(module.__name__, "")
+        walk.subject, walk.facts = module, self.facts
+        try:
+            walk.chains.bare("global", value, name, "")
+            found = Key(walk.parts).digest
+        except (UnknownInput, RecursionError) as error:
+            found = f"{UNKNOWN}{module.__name__}.{name}: {error}"
+        self.facts[place] = found
+        return found
+
+    @staticmethod
+    def holds(module: ModuleType) -> dict[str, str]:
+        """Return the facts of all names in a module that was imported just now."""
+        walk = Walk(module.__name__, "")
+        return {name: walk.fact(module, name) for name in held(module)}
 
     # Names
+
+    def unique(self, name: str) -> str:
+        """Number the second and later of things that bear the same name."""
+        name = label_of(name)
+        count = self.labels[name] = self.labels.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
 
     def remember(self, thing: object, text: str) -> str:
         self.names[id(thing)] = thing, text
         return text
 
-    # The methods of `values.Walker`
+    def where(self) -> str:
+        """Name the function and, where it is known, the line that the walk has come to."""
+        label, reference = self.place
+        line = reference.line if reference is not None else None
+        if reference is None or line is None:
+            return label
+        return f"{label} ({os.path.basename(reference.code.co_filename)}:{line})"
+
+    def refuse(self, reason: str) -> None:
+        """Raise UnknownInput, unless a declaration cures the reason."""
+        if self.excused is not None and self.excused(reason):
+            return
+        self.located = True
+        raise UnknownInput(f"{self.where()}: {reason}")
+
+    # What values.Walker asks for
 
     def refer(self, value: Any) -> str:
-        """Return the name of a function, class or module, after taking note of its code."""
+        """Return the name of a function, class or module, after taking note of what it does."""
         known = self.names.get(id(value))
         if known is not None:
             if self.skipped is not None and value is self.skipped[0]:
@@ -95,43 +162,50 @@ class Walk:
         if kind.__module__ == "kcl.record.face":
             if kind.__name__ == "Either":
                 return f"union of {self.encoder.each(value.members)}"
-            return self.library("loopy", tuple(value.dotted.split(".")), self.notes.owner("loopy"))
+            return self.library("loopy", tuple(value.dotted.split(".")), self.owner("loopy"))
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
             return self.builtin(value)
         return None
 
     def foreign(self, module: str) -> bool:
-        return self.notes.owner(module).kind not in (USER, ABSENT)
+        return self.owner(module).kind not in (USER, ABSENT)
+
+    def owner(self, module: str) -> Owner:
+        """Tell whose a module is; the same for the whole walk."""
+        whose = self.owners.get(module)
+        if whose is None:
+            whose = self.owners[module] = distributions.owner(module)
+        return whose
 
     # Functions
 
     def function(self, function: FunctionType, skip: frozenset[str] = frozenset()) -> str:
-        """Take note of a function's code and of all its references; ``skip`` names parameters that the caller gives."""
+        """Take note of a function's code and of all it refers to; ``skip`` names parameters that are given."""
         module = function.__globals__.get("__name__")
         loaded = sys.modules.get(module) if isinstance(module, str) else None
         if isinstance(loaded, ModuleType) and loaded.__dict__ is function.__globals__:
-            whose = self.notes.owner(str(module))
+            whose = self.owner(str(module))
             if whose.kind not in (USER, ABSENT):
                 return self.library_function(function, str(module), whose)
-        label = self.notes.unique(function.__qualname__)
+        label = self.unique(function.__qualname__)
         text = self.remember(function, f"function {label}")
-        before, self.notes.place = self.notes.place, (label, None)
-        self.notes.add(f"code {label}", digest(function.__code__))
+        before, self.place = self.place, (label, None)
+        self.add(f"code {label}", digest(function.__code__))
         self.sources.append((f"code {label}", function))
         self.defaults(function, label, skip)
         self.version(function.__globals__, label)
         found = references(function.__code__)
-        self.notes.mentions |= found.mentions
+        self.mentions |= found.mentions
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for reference in found.chains:
-            self.notes.place = (label, reference)
+            self.place = (label, reference)
             self.chains.follow(reference, function.__globals__, cells, label)
         self.attributes(function, label)
-        self.notes.place = before
+        self.place = before
         return text
 
     def call_itself(self) -> None:
-        """Count the defaults of the given parameters too: code that the recipe reaches calls the recipe again."""
+        """Count the defaults that the recipe's parameters made unimportant: what it reaches calls it again."""
         assert self.skipped is not None
         function, skipped = self.skipped
         self.skipped = None
@@ -144,13 +218,13 @@ class Walk:
         given.update(function.__kwdefaults__ or {})
         for name, value in given.items():
             if name not in skip:
-                self.notes.add(f"default {name} in {label}", self.encoder.encode(value))
+                self.add(f"default {name} in {label}", self.encoder.encode(value))
 
     def attributes(self, function: FunctionType, label: str) -> None:
-        """Count the attributes that are stored on a function; the function that it wraps is one of them."""
+        """Count what was stored on a function, the function that it wraps included."""
         for name, value in sorted(function.__dict__.items()):
             if not name.startswith(("_memoize", "_pytools")):
-                self.notes.add(f"attribute {name_of(name)} of {label}", self.encoder.encode(value))
+                self.add(f"attribute {name_of(name)} of {label}", self.encoder.encode(value))
 
     def version(self, names: dict[str, Any], label: str) -> None:
         """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
@@ -159,40 +233,40 @@ class Walk:
         self.versions.add(id(names))
         chosen = _language_version(names)
         if chosen:
-            self.notes.add(f"language version in {label}", chosen)
+            self.add(f"language version in {label}", chosen)
 
     def library_function(self, function: FunctionType, module: str, whose: Owner) -> str:
-        """Take note of a library's function; the user's objects in its closure count too."""
+        """Take note of a library's function; what of the user's it holds in its closure counts too."""
         text = self.library(module, (function.__qualname__,), whose)
         if function.__closure__ is None and not function.__dict__:
             return self.remember(function, text)
-        label = self.notes.unique(function.__qualname__)
+        label = self.unique(function.__qualname__)
         text = self.remember(function, f"{text} as {label}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             if "cache" not in name and "memo" not in name:
                 self.held(f"closure {name} in {label}", cell)
         wrapped = function.__dict__.get("__wrapped__")
         if wrapped is not None:
-            self.notes.add(f"attribute __wrapped__ of {label}", self.encoder.encode(wrapped))
+            self.add(f"attribute __wrapped__ of {label}", self.encoder.encode(wrapped))
         return text
 
     def held(self, name: str, cell: Any) -> None:
-        """Count a cell of a library's function where its content can be known."""
+        """Count a cell of a library's function where it holds something that can be known."""
         try:
             value = cell.cell_contents
         except ValueError:
             return
-        self.notes.add(name, self.encoder.encode(value))
+        self.add(name, self.encoder.encode(value))
 
     def builtin(self, function: Any) -> str:
         """Take note of a function that was not written in Python."""
         owner = getattr(function, "__self__", None)
         if owner is None or isinstance(owner, ModuleType):
             module = function.__module__ or (owner.__name__ if owner is not None else "builtins")
-            return self.library(module, (function.__qualname__,), self.notes.owner(module))
+            return self.library(module, (function.__qualname__,), self.owner(module))
         if isinstance(owner, type):
             return f"{self.refer(owner)}.{function.__name__}"
-        self.notes.judge(f"{type(owner).__module__}.{function.__name__}")
+        self.judge(f"{type(owner).__module__}.{function.__name__}")
         return f"method {function.__name__} of {self.encoder.encode(owner)}"
 
     # Classes
@@ -200,15 +274,15 @@ class Walk:
     def kind(self, kind: type) -> str:
         """Take note of a class: its bases and everything in its body."""
         module = kind.__module__
-        whose = self.notes.owner(module)
+        whose = self.owner(module)
         made = module in _MAKERS and kind.__flags__ & classes.HEAP and not self.holds_class(module, kind)
         if (whose.kind not in (USER, ABSENT) and not made) or not kind.__flags__ & classes.HEAP:
             return self.remember(kind, self.library(module, (kind.__qualname__,), whose))
-        label = self.notes.unique(kind.__qualname__)
+        label = self.unique(kind.__qualname__)
         text = self.remember(kind, f"class {label}")
-        before, self.notes.place = self.notes.place, (label, None)
-        index = len(self.notes.parts)
-        self.notes.parts.append(Part("", ""))
+        before, self.place = self.place, (label, None)
+        index = len(self.parts)
+        self.parts.append(Part("", ""))
         self.sources.append((f"class {label}", kind))
         body = [f"bases {' '.join([self.refer(base) for base in kind.__bases__])}"]
         if type(kind) is not type:
@@ -217,17 +291,17 @@ class Walk:
         listed.sort(key=lambda pair: pair[0] if callable(pair[1]) or hasattr(pair[1], "__get__") else "")
         body += [f"{name_of(name)}: {self.encoder.encode(value)}" for name, value in listed]
         body += self.virtual(kind)
-        self.notes.parts[index] = Part(f"class {label}", self.encoder.shorten("; ".join(body)))
-        self.notes.place = before
+        self.parts[index] = Part(f"class {label}", self.encoder.shorten("; ".join(body)))
+        self.place = before
         return text
 
     def holds_class(self, module: str, kind: type) -> bool:
-        """Tell whether a module holds a class under its name; it does not hold a class that was made at run time."""
+        """Tell whether a module holds a class under its name; one that was made at run time it does not hold."""
         loaded = sys.modules.get(module)
         return isinstance(loaded, ModuleType) and loaded.__dict__.get(kind.__name__) is kind
 
     def virtual(self, kind: type) -> list[str]:
-        """Count the classes that were registered with an abstract class; their instances pass for its instances."""
+        """Count the classes that were registered with an abstract class; instances of them pass for its own."""
         if "_abc_impl" not in kind.__dict__:
             return []
         return [f"registered {self.refer(other)}" for other in classes.registered(kind)]
@@ -238,20 +312,47 @@ class Walk:
         """Take note of a module that is used as a whole."""
         lazy = module.__dict__.get("__kcl_lazy_module__")
         name = lazy if isinstance(lazy, str) else module.__name__
-        whose = self.notes.owner(name)
+        whose = self.owner(name)
         if whose.kind == USER:
-            loaded = self.chains.modules.load(name) if lazy else module
-            text = self.remember(module, self.chains.modules.whole(name))
-            if loaded is not None:
-                self.chains.contents(loaded)
+            loaded = sys.modules.get(name) if lazy else module
+            text = self.remember(module, self.static.whole(name, loaded))
+            if loaded is not None and self.chains.covers(name, loaded):
+                self.chains.changed(name, (), name, self.place[0])
+            elif loaded is not None:
+                self.contents(loaded)
             return text
         return self.remember(module, self.library(name, (), whose))
 
+    def contents(self, module: ModuleType) -> None:
+        """Count what a module of the user holds now, as far as it can be known; its source counts anyway."""
+        for name, value in sorted(module.__dict__.items()):
+            if name[:2] == "__" or isinstance(value, ModuleType):
+                continue
+            self.chains.knowable("global", value, f"{module.__name__.rpartition('.')[2]}.{name}", "all")
+
     def library(self, module: str, attributes: tuple[str, ...], whose: Owner) -> str:
-        """Take note of an object of a library, of kcl, or of a module of the user that is not Python code."""
+        """Take note of something in a library or in kcl; return its name."""
+        dotted = ".".join((module, *attributes)) if attributes else module
+        if dotted in self.noted:
+            return dotted
         if whose.kind == USER:
-            self.chains.modules.whole(module)
-        return self.notes.library(module, attributes, whose)
+            self.static.whole(module, sys.modules.get(module))
+        if whose.kind == KCL:
+            if "Source" in attributes:
+                self.front_ends.add("opencl")
+            return f"kcl.{attributes[0]}" if attributes else "kcl"
+        self.judge(dotted)
+        if whose.kind == DISTRIBUTION:
+            self.reached.add(whose.name)
+            if whose.name == "loopy":
+                self.front_ends.add("loopy")
+        self.noted.add(dotted)
+        return dotted
+
+    def judge(self, dotted: str) -> None:
+        reason = unkeyable.verdict(dotted)
+        if reason is not None:
+            self.refuse(reason)
 
 
 @cache

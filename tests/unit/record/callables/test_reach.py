@@ -223,9 +223,9 @@ class TestProcesses:
         assert Project(tmp_path).parts(action=ran + "; import lazily; lazily.SHIFT = 0") != base
         assert Project(tmp_path).parts(action=ran + "; import lazily; lazily.SHIFT = 59") == base
 
-    def test_no_library_is_imported(self, tmp_path: pathlib.Path) -> None:
-        """Of the recipe's imports the user's own are imported for a key; numpy, pyopencl and loopy are not."""
-        assert Project(tmp_path).answer()["modules"] == ["lazily"]
+    def test_nothing_is_imported(self, tmp_path: pathlib.Path) -> None:
+        """Neither numpy nor pyopencl nor loopy nor the recipe's own imports are imported for a key."""
+        assert Project(tmp_path).answer()["modules"] == []
 
     def test_optimisation(self, tmp_path: pathlib.Path) -> None:
         """``python -O`` is noise to a recipe of OpenCL C, until an assertion is reached."""

@@ -1,0 +1,178 @@
+"""The few OpenCL calls of the helper, through ctypes: importing pyopencl would take ten times as long."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p
+from typing import Any
+
+_PLATFORM_VERSION, _PLATFORM_NAME = 0x0901, 0x0902
+_DEVICE_NAME, _DRIVER_VERSION = 0x102B, 0x102D
+_ANY_DEVICE = 0xFFFFFFFF
+_BINARY_SIZES, _BINARIES, _KERNEL_NAMES = 0x1165, 0x1166, 0x1168
+
+_STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "clGetPlatformIDs": (c_uint, c_void_p, c_void_p),
+    "clGetPlatformInfo": (c_void_p, c_uint, c_size_t, c_void_p, c_void_p),
+    "clGetDeviceIDs": (c_void_p, c_ulong, c_uint, c_void_p, c_void_p),
+    "clGetDeviceInfo": (c_void_p, c_uint, c_size_t, c_void_p, c_void_p),
+    "clBuildProgram": (c_void_p, c_uint, c_void_p, c_char_p, c_void_p, c_void_p),
+    "clGetProgramInfo": (c_void_p, c_uint, c_size_t, c_void_p, c_void_p),
+    "clReleaseProgram": (c_void_p,),
+    "clReleaseKernel": (c_void_p,),
+}
+_HANDLE_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "clCreateContext": (c_void_p, c_uint, c_void_p, c_void_p, c_void_p, c_void_p),
+    "clCreateProgramWithSource": (c_void_p, c_uint, c_void_p, c_void_p, c_void_p),
+    "clCreateProgramWithBinary": (c_void_p, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    "clCreateKernel": (c_void_p, c_char_p, c_void_p),
+}
+
+
+class RefusedCall(Exception):
+    """An OpenCL call returned an error."""
+
+
+class Library:
+    """The OpenCL library that pyopencl uses; loading it loads no driver yet."""
+
+    def __init__(self, pyopencl: str) -> None:
+        """Load the library behind pyopencl's extension module in the directory `pyopencl`; raise `OSError`."""
+        self._functions = _load(pyopencl)
+        for functions, result in ((_STATUS_FUNCTIONS, c_int), (_HANDLE_FUNCTIONS, c_void_p)):
+            for name, types in functions.items():
+                function = getattr(self._functions, name)
+                function.argtypes, function.restype = types, result
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function that returns a status; raise `RefusedCall` unless that is success."""
+        status = getattr(self._functions, name)(*arguments)
+        if status:
+            raise RefusedCall(f"{name}: {status}")
+
+    def make(self, name: str, *arguments: Any) -> int:
+        """Call a function that returns a handle; raise `RefusedCall` where it makes none."""
+        status = c_int(0)
+        handle = getattr(self._functions, name)(*arguments, byref(status))
+        if status.value or not handle:
+            raise RefusedCall(f"{name}: {status.value}")
+        return int(handle)
+
+    def device(self, platform: Mapping[str, str], device: Mapping[str, str]) -> Device | None:
+        """Return the device of these names and versions, with a context of its own; ``None`` if there is none."""
+        for candidate in self._handles("clGetPlatformIDs"):
+            found = {"name": _PLATFORM_NAME, "version": _PLATFORM_VERSION}
+            if not self._fits("clGetPlatformInfo", candidate, found, platform):
+                continue
+            for handle in self._handles("clGetDeviceIDs", candidate, _ANY_DEVICE):
+                if self._fits("clGetDeviceInfo", handle, {"name": _DEVICE_NAME, "driver": _DRIVER_VERSION}, device):
+                    return Device(self, handle)
+        return None
+
+    def warm_up(self) -> None:
+        """Let the drivers be loaded."""
+        self._handles("clGetPlatformIDs")
+
+    def _handles(self, name: str, *arguments: Any) -> list[int]:
+        count = c_uint(0)
+        try:
+            self.call(name, *arguments, 0, None, byref(count))
+            handles = (c_void_p * count.value)()
+            self.call(name, *arguments, count.value, handles, None)
+        except RefusedCall:  # no platform, or one without devices
+            return []
+        return [int(handle) for handle in handles if handle]
+
+    def _fits(self, name: str, handle: int, facts: Mapping[str, int], wanted: Mapping[str, str]) -> bool:
+        return all(self.text(name, handle, fact).strip() == wanted.get(key, "").strip() for key, fact in facts.items())
+
+    def text(self, name: str, handle: int, fact: int) -> str:
+        """Return a text that an info function has of a handle; raise `RefusedCall`."""
+        size = c_size_t(0)
+        self.call(name, handle, fact, 0, None, byref(size))
+        buffer = ctypes.create_string_buffer(size.value + 1)
+        self.call(name, handle, fact, size.value, buffer, None)
+        return buffer.value.decode("utf-8", "replace")
+
+
+class Device:
+    """One device, in a context of its own."""
+
+    def __init__(self, library: Library, handle: int) -> None:
+        self.library = library
+        self._handle = (c_void_p * 1)(handle)
+        self._context = library.make("clCreateContext", None, 1, self._handle, None, None)
+
+    def from_source(self, source: bytes, options: bytes) -> Program:
+        """Compile and link; raise `RefusedCall`."""
+        text, size = c_char_p(source), c_size_t(len(source))
+        handle = self.library.make("clCreateProgramWithSource", self._context, 1, byref(text), byref(size))
+        return self._built(handle, options)
+
+    def from_binary(self, binary: bytes, options: bytes) -> Program:
+        """Load a verified binary; raise `RefusedCall`."""
+        text, size, status = c_char_p(binary), c_size_t(len(binary)), c_int(0)
+        handle = self.library.make(
+            "clCreateProgramWithBinary", self._context, 1, self._handle, byref(size), byref(text), byref(status)
+        )
+        return self._built(handle, options)
+
+    def _built(self, handle: int, options: bytes) -> Program:
+        program = Program(self.library, handle)
+        try:
+            self.library.call("clBuildProgram", handle, 1, self._handle, options, None, None)
+        except RefusedCall:
+            program.close()
+            raise
+        return program
+
+
+class Program:
+    """A built program; close it."""
+
+    def __init__(self, library: Library, handle: int) -> None:
+        self._library = library
+        self._handle = handle
+
+    def binary(self) -> bytes:
+        """Ask for the binary, which PoCL freezes at the first time; raise `RefusedCall`."""
+        size = c_size_t(0)
+        self._library.call("clGetProgramInfo", self._handle, _BINARY_SIZES, ctypes.sizeof(size), byref(size), None)
+        buffer = ctypes.create_string_buffer(size.value)
+        pointer = c_void_p(ctypes.addressof(buffer))
+        self._library.call("clGetProgramInfo", self._handle, _BINARIES, ctypes.sizeof(pointer), byref(pointer), None)
+        return buffer.raw
+
+    def kernel_names(self) -> list[str]:
+        """Return the names of all kernels in the program."""
+        names = self._library.text("clGetProgramInfo", self._handle, _KERNEL_NAMES)
+        return [name for name in names.split(";") if name]
+
+    def create_kernels(self, names: Sequence[str]) -> None:
+        """Create every kernel once; raise `RefusedCall` where the program lacks one."""
+        for name in names:
+            handle = self._library.make("clCreateKernel", self._handle, name.encode("utf-8"))
+            self._library.call("clReleaseKernel", handle)
+
+    def close(self) -> None:
+        """Give the program back to the driver."""
+        self._library.call("clReleaseProgram", self._handle)
+
+
+def _load(pyopencl: str) -> ctypes.CDLL:
+    """Load pyopencl's extension module as a library: the OpenCL library it is linked to comes with it."""
+    try:
+        names = [name for name in os.listdir(pyopencl) if name.startswith("_cl.") and name.endswith(".so")]
+        loaded = ctypes.CDLL(os.path.join(pyopencl, sorted(names)[0]))
+        if hasattr(loaded, "clBuildProgram"):
+            return loaded
+    except (OSError, IndexError):
+        pass
+    from ctypes.util import find_library
+
+    name = find_library("OpenCL")
+    if name is None:
+        raise OSError("no OpenCL library")
+    return ctypes.CDLL(name)

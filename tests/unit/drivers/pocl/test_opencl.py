@@ -1,0 +1,92 @@
+"""kcl.drivers.pocl.opencl: OpenCL through ctypes, on real drivers."""
+
+from __future__ import annotations
+
+import os
+from ctypes.util import find_library
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from kcl.drivers.pocl.opencl import Library, RefusedCall
+
+SOURCE = b"kernel void one(global int *x) { x[0] = ADDEND; } kernel void two(global int *x) { x[0] = 2; }"
+FOLDER = os.path.dirname(cl.__file__)
+
+
+@pytest.fixture(scope="module")
+def library():
+    """The library that pyopencl uses."""
+    return Library(FOLDER)
+
+
+@pytest.fixture
+def facts(device):
+    """What an entry says about platform and device."""
+    platform = device.platform
+    return (
+        {"name": platform.name, "version": platform.version},
+        {"name": device.name, "driver": device.driver_version},
+    )
+
+
+@pytest.fixture
+def found(library, facts):
+    """The device that these facts name."""
+    return library.device(*facts)
+
+
+class TestLibrary:
+    def test_other_device(self, library, facts):
+        """A device of another name or version, or of another platform, is not taken for the one that is wanted."""
+        platform, device = facts
+        assert library.device(platform, {**device, "name": "another"}) is None
+        assert library.device(platform, {**device, "driver": "0"}) is None
+        assert library.device({**platform, "version": "OpenCL 0"}, device) is None
+
+    def test_refused(self, library):
+        """A call that OpenCL refuses names itself and the status."""
+        with pytest.raises(RefusedCall, match=r"^clGetPlatformIDs: -30$"):
+            library.call("clGetPlatformIDs", 0, None, None)
+        with pytest.raises(RefusedCall, match=r"^clCreateKernel: -\d+$"):
+            library.make("clCreateKernel", None, b"one")
+
+    def test_without_pyopencl(self, tmp_path):
+        """Where the extension module is not found the library of the system is taken, or its lack is said."""
+        if find_library("OpenCL") is None:
+            with pytest.raises(OSError, match="no OpenCL library"):
+                Library(str(tmp_path))
+        else:
+            Library(str(tmp_path)).warm_up()
+
+
+class TestProgram:
+    def test_kernels(self, found):
+        """A program names its kernels, and refuses one that it lacks."""
+        program = found.from_source(SOURCE, b"-DADDEND=1")
+        assert sorted(program.kernel_names()) == ["one", "two"]
+        program.create_kernels(["one", "two"])
+        with pytest.raises(RefusedCall, match="clCreateKernel"):
+            program.create_kernels(["three"])
+        program.close()
+
+    def test_refused_source(self, found):
+        """Source that does not compile is refused."""
+        with pytest.raises(RefusedCall, match="clBuildProgram"):
+            found.from_source(SOURCE, b"")
+
+    def test_binary(self, found, context):
+        """A binary can be loaded here, and by pyopencl, where it computes what the source says."""
+        program = found.from_source(SOURCE, b"-DADDEND=7")
+        binary = program.binary()
+        program.close()
+        again = found.from_binary(binary, b"")
+        assert sorted(again.kernel_names()) == ["one", "two"]
+        again.close()
+        loaded = cl.Program(context, context.devices, [binary]).build()
+        queue, result = cl.CommandQueue(context), np.zeros(1, np.int32)
+        buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, result.nbytes)
+        loaded.one(queue, (1,), None, buffer)
+        cl.enqueue_copy(queue, result, buffer)
+        assert result.tolist() == [7]
