@@ -530,7 +530,7 @@ def _beside(kind: str, folder: pathlib.Path) -> str:
     layer, one = fresh(folder), made(1)
     begin = time.monotonic()
     if kind == "lead":
-        process_leads.join(one.key.digest, "k").land()
+        process_leads.join(one.key.digest, "k").release()
     elif kind == "put":
         layer.publish(address_of(one), one)
         layer.memory.delete(address_of(one))

@@ -324,7 +324,10 @@ def with_usable_cache(load: Callable[[], object]) -> None:
     except (OSError, sqlite3.Error):
         from kcl.caches import usable
 
-        with private_cache_home(usable.private("caches")):
+        found = usable.private("caches")
+        if not found:
+            raise
+        with private_cache_home(found):
             load()
 
 

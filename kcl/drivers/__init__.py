@@ -41,11 +41,13 @@ def of(context: cl.Context) -> Driver:
 def named(platform: str) -> Driver:
     """Return the driver of a platform; a plain one where its file cannot be read now."""
     known = _state().named
-    if platform not in known:
+    driver = known.get(platform)
+    if driver is None:
         module, name = TABLE.get(platform, ("", ""))
         try:
-            known[platform] = getattr(importlib.import_module(module), name)() if module else Driver()
+            found: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
         except (ImportError, OSError) as error:
             layers.binary().fault(f"read {module}", error)
-            known[platform] = Driver()
-    return known[platform]
+            found = Driver()
+        driver = known.setdefault(platform, found)
+    return driver

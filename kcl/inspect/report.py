@@ -241,8 +241,7 @@ def _write_journal() -> None:
     orders = sys.modules.get("kcl.drivers.pocl.program_order")
     if orders is not None:  # otherwise nothing is left to write
         orders.write()
-    is_on = any(not layer.state.startswith("off: ") for layer in layers.opened().values())
-    if is_on and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
+    if _is_on() and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
         from kcl.inspect import space
 
         space.keep_bound()
@@ -252,7 +251,12 @@ def _write_record() -> bool:
     """Write the record of this process to the journal; tell whether there are many records."""
     from kcl.inspect.history import records
 
-    return records.write(_about_loopy(), _late())
+    return records.write(_about_loopy(), _late() if _is_on() else ())
+
+
+def _is_on() -> bool:
+    """Tell whether a layer that was used is on."""
+    return any(not layer.state.startswith("off: ") for layer in layers.opened().values())
 
 
 def _told() -> str:

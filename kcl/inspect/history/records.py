@@ -55,7 +55,7 @@ class ProcessName:
 _run = process.own(ProcessName)
 
 
-def write(remarks: Sequence[str] = (), late: Iterable[tuple[Any, ...]] = ()) -> bool:
+def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> bool:
     """Write the collected statistics of this process; tell whether there are many records now. Raises nothing.
 
     `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
@@ -63,7 +63,8 @@ def write(remarks: Sequence[str] = (), late: Iterable[tuple[Any, ...]] = ()) -> 
     """
     found = events.taken()
     counts = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
-    if not counts and all(noted.event.reason.startswith("off: ") for noted in found.noted):
+    nothing = not counts and all(noted.event.reason.startswith("off: ") for noted in found.noted)
+    if nothing and (found.noted or not late):  # the look-ups of late switches may stand in an earlier record
         return False
     day, totals = time.strftime("%Y-%m-%d"), merged({layer: row} for (layer, _), row in found.tallies.items())
     rows = {(day, *place): row for place, row in found.tallies.items()}

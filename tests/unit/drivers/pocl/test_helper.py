@@ -67,12 +67,12 @@ class TestLife:
         ]
         for asker in askers:
             asker.start()
-        seen = set()
+        at_once = 0
         while any(asker.is_alive() for asker in askers):
-            seen.update(works(bench))
+            at_once = max(at_once, len(set(works(bench))))  # a slow machine may have one helper after the other
             time.sleep(0.001)
         assert ends == [True, True]
-        assert len(seen) == 1
+        assert at_once == 1
         assert all(bench.entry(number) for number in range(3))
 
     def test_second_helper_leaves(self, bench: Bench) -> None:

@@ -197,12 +197,18 @@ class TestLate:
             journal.fold()
 
     def test_of_a_process(self):
-        """A process with look-ups leaves its late switches in its record; without any it writes nothing."""
-        records.write((), [self.LATE])
-        assert journal.late() == []
+        """A process leaves its late switches, also where its look-ups stand in an earlier record of it."""
         events.emit(HIT)
+        records.write()
+        assert journal.late() == []
         records.write((), [self.LATE])
         assert [note.late for note in journal.late()] == [self.LATE]
+
+    def test_of_a_layer_that_is_off(self):
+        """A process whose look-ups were all switched off leaves nothing."""
+        events.emit(events.Event("binary", "axpy", "", "bypass", "off: KCL_NO_CACHE=1", 0.0, 0))
+        records.write((), [self.LATE])
+        assert journal.late() == []
 
     def test_unusable(self):
         """Where nothing can be written or read nothing is raised."""
