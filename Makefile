@@ -27,7 +27,8 @@ test-all:
 # beside eviction, all orders of steps of the protocol of leads, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
 	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/truth/test_pairs.py tests/truth/test_mutations.py tests/truth/test_noises.py tests/truth/test_programs.py
+		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_mutations.py \
+		tests/truth/test_noises.py tests/truth/test_programs.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
 	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_process_leads.py -k storm
