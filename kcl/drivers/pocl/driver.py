@@ -49,12 +49,14 @@ class State:
 
         An earlier run then launched code that the entry lacks. Most runs find no job, and ask no queue.
         """
-        if self.found is None:
-            self.found = frozenset()  # a folder that cannot be read holds no job
+        found = self.found
+        if found is None:
+            found = frozenset()  # a folder that cannot be read holds no job
             with suppress(OSError):
                 jobs = Path(option.folder("kcl"), places.PENDING).glob("*/*/*")
-                self.found = frozenset([job.name for job in jobs])
-        return digest in self.found
+                found = frozenset([job.name for job in jobs])
+            self.found = found
+        return digest in found
 
 
 _state = process.own(State)
