@@ -120,12 +120,12 @@ def of_entries(listed: Sequence[inventory.ListedEntry]) -> tuple[list[RemovalIte
     rows: list[inventory.ListedEntry] = []
     for layer in dict.fromkeys(each.layer for each in listed):
         of_layer = [each for each in listed if each.layer == layer]
-        for store in inventory.stores(layer, []):
-            if isinstance(store, Directory):
-                paths = [os.path.split(os.path.join(store.location, each.address)) for each in of_layer]
-                items += [item for path in paths if (item := measured(layer, *path)) is not None]
-            elif of_layer[0] not in rows:
-                rows += of_layer
+        stores = inventory.stores(layer, [])
+        folders = [store.location for store in stores if isinstance(store, Directory)]
+        paths = [os.path.split(os.path.join(folder, each.address)) for folder in folders for each in of_layer]
+        items += [item for path in paths if (item := measured(layer, *path)) is not None]
+        if len(folders) < len(stores):  # the others are databases
+            rows += of_layer
     return items, RemovalRows(tuple([row.address for row in rows]), sum(row.size for row in rows))
 
 
