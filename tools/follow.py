@@ -30,7 +30,8 @@ def doubled():
     import loopy as lp
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]")
 
-queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+context = cl.create_some_context(interactive=False)  # kept: a queue of Intel's runtime does not keep it
+queue = cl.CommandQueue(context)
 follow.follow(sys.argv[1], lambda: doubled()(queue, x=np.ones(4, np.float32)))
 kcl.flush()
 """
@@ -111,7 +112,7 @@ def main() -> None:
                 "KCL_AHEAD": "0",
             }
             command = [sys.executable, "-c", DRIVER, what, here]
-            done = subprocess.run(command, env=environment, cwd=home, text=True, capture_output=True, check=True)
+            done = subprocess.run(command, env=environment, cwd=home, text=True, stdout=subprocess.PIPE, check=True)
             print(f"{run} {done.stdout}", end="")
 
 
