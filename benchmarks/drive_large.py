@@ -71,7 +71,8 @@ def seconds(side: str, queue: cl.CommandQueue, arrays: dict[str, Any], count: in
 
 def main() -> None:
     side, count, directory = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
     numbers = np.linspace(0.5, 1.5, SIZE, dtype=np.float32)
     arrays = {name: cl_array.to_device(queue, numbers) for name in ("x", "y", "out")}
     queue.finish()

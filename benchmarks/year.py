@@ -45,7 +45,8 @@ def real(count: int) -> dict[str, Any]:
         arguments = [kcl.Array("out", "int32", "(1,)", "out")]
         return kcl.Source(text, entry="f", arguments=arguments, global_size="(1,)")
 
-    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
     for number in range(count):
         real_kernel(number)(queue)
     kcl.flush()

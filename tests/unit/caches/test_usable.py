@@ -20,7 +20,8 @@ LAUNCH = """
     import pyopencl as cl, pyopencl.array as cl_array
 
     (platform,) = [platform for platform in cl.get_platforms() if platform.name == sys.argv[1]]
-    queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+    context = cl.Context(platform.get_devices()[:1])
+    queue = cl.CommandQueue(context)
     print(cl_array.sum(cl_array.arange(queue, 100, dtype="float32")))
 """
 

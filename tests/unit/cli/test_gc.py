@@ -187,7 +187,8 @@ SIZES = """
             local_size="(w,)",
         )
 
-    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
 
     def launch(size):
         event, (x,) = twice()(queue, x=np.ones(64, np.float32), w=np.int32(size))
