@@ -1,7 +1,7 @@
 """Chains of names: from a reference in a function's code to the value that it leads to.
 
-A chain starts at a global, a cell or an imported module and goes through modules by their attributes. What it ends at
-is encoded as a value, or noted by the walk that owns the chains.
+A chain starts at a global, a cell or an imported module and goes through modules by their attributes. The chain's end
+is encoded as a value, or the walk that owns the chains takes note of it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kcl.record.callables import distributions, import_watch, source_modules, un
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, PYTHON, USER
 from kcl.record.callables.references import CELL, IMPORT, NAME, TOUCH, UNKNOWN, Reference
 
-MISSING = object()  # in the place of what a name is not bound to
+MISSING = object()  # stands for the value of a name that is not bound
 _DATA = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset})
 _CONSTANTS = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", "__debug__", "__doc__"})
-# what a module stores about its own place
+# names under which a module stores its own place
 _ABOUT_PLACE = frozenset(
     (
         *("__file__", "__name__", "__path__", "__package__", "__cached__"),
@@ -34,11 +34,11 @@ class Chains:
     def __init__(self, walk: Any) -> None:  # a Walk, whose module imports this one
         self.walk = walk
         self.followed: set[tuple[int, str, tuple[str, ...]]] = set()
-        self.unloaded: set[str] = set()  # libraries that are taken note of, and that nobody has imported
-        self.placed = False  # code asks where it lies
+        self.unloaded: set[str] = set()  # libraries that are taken note of, and that no module has imported
+        self.placed = False  # the code asks for its own place
 
     def follow(self, reference: Reference, names: dict[str, Any], cells: dict[str, Any], label: str) -> None:
-        """Take note of what one reference in a function leads to."""
+        """Take note of the value that one reference in a function leads to."""
         root, name = reference.root, reference.name
         if root in (TOUCH, IMPORT):
             self.imported(reference, names, label)
@@ -55,7 +55,7 @@ class Chains:
             self.followed.add((id(names), name, reference.attributes))
             value = names.get(name, MISSING)
             if name in _ABOUT_PLACE:
-                if root != NAME:  # the body of a class reads what it stores as __module__
+                if root != NAME:  # the body of a class reads the name that it stores as __module__
                     self.place(name, value, label)
             elif value is not MISSING:
                 self.value("global", value, name, reference.attributes, label)
@@ -79,13 +79,13 @@ class Chains:
             self.value("global", value, name, reference.attributes, label)
 
     def place(self, name: str, value: Any, path: str) -> None:
-        """Take note of something that a module stores about its place; its name may decide something."""
+        """Take note of a value that a module stores about its place; the module's name may decide the outcome."""
         self.placed = True
         if name in ("__name__", "__package__"):
             self.walk.add(f"global {name} in {path}", str(value))
 
     def value(self, scope: str, value: Any, path: str, attributes: tuple[str, ...], label: str) -> None:
-        """Take note of a variable, or of what a chain of attributes of modules leads to."""
+        """Take note of a variable, or of the value that a chain of attributes of modules leads to."""
         while attributes and isinstance(value, ModuleType):
             lazy = value.__dict__.get("__kcl_lazy_module__")
             if isinstance(lazy, str):
@@ -126,7 +126,7 @@ class Chains:
             self.walk.add(f"{scope} {path} in {label}", text)
 
     def knowable(self, scope: str, value: Any, path: str, label: str) -> None:
-        """Count a value as `bare` does, and nothing where its content cannot be known."""
+        """Count a value as `bare` does; count nothing where its content cannot be known."""
         try:
             self.bare(scope, value, path, label)
         except UnknownInput:

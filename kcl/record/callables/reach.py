@@ -1,4 +1,4 @@
-"""The direct key: everything that decides what a recipe returns, found without running it.
+"""The direct key: everything that decides the result of a recipe, found without running it.
 
 From the recipe the walk goes to whatever its code refers to: helpers in this and other modules of the user, closures,
 defaults, classes, values. Code counts by `kcl.record.callables.code.digest`, values by
@@ -23,7 +23,7 @@ from kcl.record.callables.references import POSITIONS, READERS
 from kcl.record.callables.walk import LenientEncoder, Walk, distribution
 from kcl.record.evidence import PARAMETER
 
-FORMAT = "2"  # of the direct key: a change of its meaning changes this
+FORMAT = "2"  # of the direct key; it changes when the meaning of the key changes
 
 _HEAD = (
     Part("kcl", FORMAT),
@@ -35,13 +35,13 @@ _GENERATORS = frozenset(GENERATORS)
 
 
 class Reach(NamedTuple):
-    """What decides a recipe's outcome."""
+    """The inputs that decide a recipe's outcome."""
 
     parts: tuple[Part, ...]
     texts: Callable[[], dict[str, str]]  # name of a part -> source text, or the value where the part holds a digest
-    front_ends: frozenset[str]  # of "loopy", "opencl"; empty where neither is seen
+    front_ends: frozenset[str]  # of "loopy", "opencl"; empty where the walk sees neither
     directory: str  # of the recipe's module, "" where it has none
-    placed: bool  # the code asks where it lies
+    placed: bool  # the code asks for its own place
     origins: Callable[[], dict[str, tuple[str, int]]] = dict  # name of a part of code -> module, first line or 0
 
 
@@ -50,7 +50,7 @@ def reach(
     arguments: Mapping[str, object],
     excused: Callable[[str], bool] | None = None,
 ) -> Reach:
-    """Find what decides the outcome of ``function(**arguments)`` at this moment, without calling it.
+    """Find the inputs that decide the outcome of ``function(**arguments)`` at this moment, without calling it.
 
     Raises UnknownInput, naming function, line and cure, where that cannot be known, unless ``excused`` returns true
     for the reason: a declaration of the user cures it. What a parameter holds is never excused.
@@ -97,7 +97,7 @@ def _reached(walk: Walk, directory: str) -> Reach:
 
 
 def _mentioned(walk: Walk) -> None:
-    """Count docstrings and annotations where reached code reads such."""
+    """Count docstrings and annotations where reached code reads them."""
     sources = [*walk.sources]
     for name in sorted(walk.mentions & POSITIONS):
         _refuse_position(walk, name)
@@ -140,7 +140,7 @@ def _texts(walk: Walk) -> dict[str, str]:
 
 
 def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
-    """Return where code is written: its module, and of functions the first line there."""
+    """Return the place of each part of code: its module, and for functions the first line there."""
     found = {}
     for name, source in walk.sources:
         line = source.__code__.co_firstlineno if isinstance(source, FunctionType) else 0
@@ -149,7 +149,7 @@ def _origins(walk: Walk) -> dict[str, tuple[str, int]]:
 
 
 def _directories(function: FunctionType) -> tuple[str, str]:
-    """Return the directory of a function's module, and the one that its outermost package lies in."""
+    """Return the directory of a function's module, and the directory that holds its outermost package."""
     names = function.__globals__
     file = names.get("__file__")
     if not isinstance(file, str):

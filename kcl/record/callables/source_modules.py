@@ -1,4 +1,4 @@
-"""Modules of the user that a recipe imports inside its body, and that nobody has imported yet.
+"""Modules of the user that a recipe imports inside its body, and that no module has imported yet.
 
 They are not imported for the key: a helper module that imports loopy at its top would cost a warm start what it saves.
 Instead their source counts as a whole, with the sources of the user's modules that it imports, without comments and
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zipimport import zipimporter
 
 
-# Reading while a module is imported is seen by nobody once the module is loaded.
+# Once a module is loaded, kcl does not see what the import of the module has read.
 _READING = frozenset(
     (
         *("open", "read", "read_text", "read_bytes", "read_binary", "open_text", "open_binary", "readlink"),
