@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-all truth faults soak compat lint docs transcripts bench bench-check bench-report clean
+.PHONY: demo test test-slow test-again test-all truth faults soak compat lint docs transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -18,6 +18,10 @@ test: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist loadgroup \
 		--no-loadscope-reorder --max-worker-restart 0
+
+# The tests that failed last, each alone: what passes now is named as FLAKY.
+test-again: $(VENV)/.dev
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python tools/again.py
 
 test-all:
 	sh tools/test_all.sh

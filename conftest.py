@@ -37,6 +37,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
 
 
+def pytest_sessionfinish(session, exitstatus):
+    if not hasattr(session.config, "workerinput") and hasattr(session.config, "cache"):
+        session.config.cache.set("kcl/status", int(exitstatus))  # for tools/again.py
+
+
 @pytest.fixture(autouse=True)
 def fresh(tmp_path, monkeypatch, request):
     """Give the test a cache directory of its own, and kcl a state as of its import."""
