@@ -6,34 +6,16 @@ only loopy can answer, or for code that kcl's caches do not hold. Thread-safe as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
 from kcl.record import imports
+from kcl.record.face import Face
 
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
 
 
 __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
-
-
-def __getattr__(name: str) -> Any:
-    """Return the face's object under a name of loopy."""
-    if name.startswith("__") and name.endswith("__") and name != "__all__":  # the import system asks for these
-        raise AttributeError(f"module 'kcl.loopy' has no attribute {name!r}")
-    from kcl.record.face import Function, face
-
-    found = getattr(face, name)
-    if type(found) is Function:  # it is the same at every time
-        globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    """List the names of loopy, which this imports."""
-    from kcl.record.face import face
-
-    return dir(face)
-
-
-imports.install()
+sys.modules[__name__].__class__ = Face
+imports.named_above()

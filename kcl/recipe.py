@@ -63,6 +63,7 @@ class Recipe(Generic[P]):
 
     def _begin(self) -> None:
         report.at_exit()
+        imports.named_by(self.function.__globals__)
         if not self.declared.pure:
             imports.recipe_in(self.function.__globals__)
             imports.recipe_in(below(self.function).__globals__)

@@ -41,7 +41,7 @@ class UnitKernels:
 
 def installed(row: Any) -> None:
     """Give the program's own modules the face, and record their calls where they have loopy itself."""
-    imports.install(for_good=False)
+    imports.install()
     imports.record_own(lambda: _is_known_version(row))
 
 

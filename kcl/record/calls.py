@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType
 from typing import Any
 
 from kcl.record import beside, recorder, table, texts, unmade
@@ -33,7 +32,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
     """Return the record of a call, None for a call that is carried out at once."""
-    if name not in table.DEFERRED:
+    if name not in table.DEFERRED or not recorder.is_known(name):
         return None
     try:
         if not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
@@ -45,16 +44,9 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], p
 
 
 def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a call goes to one of loopy's own functions that begins from texts or units."""
+    """Tell whether a call begins from texts or units."""
     takes_unit = name in table.TRANSFORMATIONS
-    return (not takes_unit or bool(arguments and unmade.is_unit(arguments[0]))) and not _is_replaced(name)
-
-
-def _is_replaced(name: str) -> bool:
-    """Tell whether the program replaced loopy's function by its own."""
-    loopy = sys.modules.get("loopy")
-    function = None if loopy is None else vars(loopy).get(name)
-    return isinstance(function, FunctionType) and not str(function.__module__).startswith(("loopy", "pytools"))
+    return not takes_unit or bool(arguments and unmade.is_unit(arguments[0]))
 
 
 def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -89,14 +81,21 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
             value = texts.IteratorItems([texts.mapped(item, own) for item in value.items], value.rest)
         if issubclass(type(value), texts.StandIn):
             return value.real()
-        return unmade.asked(value, name) if type(value) in unmade.KINDS else value
+        return unmade.asked(value, name)
 
     arguments, keywords = _each(own, arguments, keywords)
-    function = getattr(recorder.loopy(name), name)
-    function = getattr(function, "__kcl_real__", function)
+    recorder.loopy(name)
     if name in table.CHANGING:
         recorder.settle()
-    return function(*arguments, **keywords)
+    return recorder.own(name)(*arguments, **keywords)
+
+
+def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Record the call of one of the face's classes, or carry it out."""
+    return call(kind.__name__, arguments, keywords)
+
+
+unmade.Kind.__call__ = _constructed  # type: ignore[method-assign]
 
 
 def _each(

@@ -7,40 +7,56 @@ The face records functions that give units, and constructors. A program may name
 from __future__ import annotations
 
 import functools
-import operator
-import sys
-from collections.abc import Callable
-from types import ModuleType, NoneType
+import importlib
+from types import MethodType, ModuleType
 from typing import Any
 
 from kcl.record import calls, recorder, table, texts, unmade
 
 
-class Function:
-    """A recorded function of loopy."""
+class Function(texts.StandIn):
+    """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
 
     def __init__(self, name: str) -> None:
-        self.__name__ = self.__qualname__ = self.dotted = name
+        self.__name__ = self.__qualname__ = name
         self.__module__ = "loopy"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Record the call, or carry it out."""
         return calls.call(self.__name__, arguments, keywords)
 
+    def text(self) -> str:
+        """Return the name, as in the texts of loopy's own objects."""
+        return f"loopy.{self.__name__}"
+
+    def real(self) -> Any:
+        """Return loopy's own function."""
+        return recorder.own(self.__name__)
+
+    def __get__(self, holder: Any, kind: Any = None) -> Any:
+        return self if holder is None else MethodType(self, holder)
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__kcl"):
+        if unmade.is_absent(name) and name != "__wrapped__":
             raise AttributeError(name)
-        return getattr(_real(self.__name__), name)
+        return getattr(self.__wrapped__, name)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        text: str | None = _real(self.__name__).__doc__
+        text: str | None = self.__wrapped__.__doc__
         return text
 
     @property
     def __wrapped__(self) -> Any:
         """Return loopy's own function; tools show its signature and source."""
-        return _real(self.__name__)
+        recorder.loopy(self.__name__)
+        return self.real()
+
+    def __copy__(self) -> Function:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Function:
+        return self
 
     def __repr__(self) -> str:
         return f"<kcl.loopy.{self.__name__}>"
@@ -49,222 +65,80 @@ class Function:
         return attribute, (self.__name__,)
 
 
-# Not to be asked of loopy: the names that numpy asks of every object, and the name of a Thing that is not made yet.
-_ABSENT = ("dtype", "__array_interface__", "__array_struct__", "dotted")
-
-
-class Thing(texts.StandIn):
-    """A class of loopy, or a member of an enumeration of loopy, by its dotted name."""
-
-    __slots__ = ("__weakref__", "dotted")
-
-    def __init__(self, name: str) -> None:
-        self.dotted = name  # below loopy
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return type(self.real()) if "." in self.dotted and "loopy" in sys.modules else Thing
-
-    def text(self) -> str:
-        """Return the name, as in the texts of loopy's own objects."""
-        return f"loopy.{self.dotted}"
-
-    def real(self) -> Any:
-        """Return loopy's own object."""
-        return _real(self.dotted)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(("__kcl", "_kcl")) or name in _ABSENT:
-            raise AttributeError(name)
-        if name in table.MEMBERS.get(self.dotted, ()):
-            return thing(f"{self.dotted}.{name}")
-        return getattr(self.real(), name)
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return calls.call(self.dotted, arguments, keywords)
-
-    def __instancecheck__(self, value: Any) -> bool:
-        record = unmade.record_of(value)
-        if record is not None and "loopy" not in sys.modules and unmade.class_name(record) == self.dotted:
-            return True
-        if isinstance(value, Thing):
-            return isinstance(value.real(), self.real())
-        return ("loopy" in sys.modules or type(value) in unmade.KINDS) and isinstance(value, self.real())
-
-    def __subclasscheck__(self, kind: Any) -> bool:
-        own = kind.real() if isinstance(kind, Thing) else kind
-        return issubclass(own, self.real())
-
-    def __mro_entries__(self, _bases: Any) -> tuple[Any, ...]:
-        return (self.real(),)
-
-    def __or__(self, other: Any) -> Any:
-        return Either((self, other))
-
-    def __ror__(self, other: Any) -> Any:
-        return Either((other, self))
-
-    def __getitem__(self, item: Any) -> Any:
-        return self.real()[item]
-
-    def __iter__(self) -> Any:
-        return iter(self.real())
-
-    def __eq__(self, other: object) -> Any:
-        if isinstance(other, Thing):
-            return self.dotted == other.dotted
-        return self.real() == other if "loopy" in sys.modules or "." in self.dotted else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.real())
-
-    def __bool__(self) -> bool:
-        return "." not in self.dotted or bool(self.real())
-
-    def __reduce__(self) -> Any:
-        return thing, (self.dotted,)
-
-
-def _of_real(operation: Callable[..., Any]) -> Any:
-    """Return a method that asks loopy's own object."""
-
-    def method(self: Thing, *others: Any) -> Any:
-        return operation(self.real(), *[other.real() if isinstance(other, Thing) else other for other in others])
-
-    return method
-
-
-# The operations by which a program writes loopy's objects into the text of a kernel, and compares them.
-_ASKED: dict[str, Callable[..., Any]] = {
-    "__repr__": repr,
-    "__str__": str,
-    "__format__": format,
-    "__int__": int,
-    "__index__": operator.index,
-    "__len__": len,
-    "__lt__": operator.lt,
-    "__le__": operator.le,
-    "__gt__": operator.gt,
-    "__ge__": operator.ge,
-}
-for _name, _operation in _ASKED.items():
-    setattr(Thing, _name, _of_real(_operation))
-
-
-class Either:
-    """A union of types that contains a type of loopy, as in the annotation `lp.TranslationUnit | None`."""
-
-    def __init__(self, members: tuple[Any, ...]) -> None:
-        self.members = members
-
-    def __or__(self, other: Any) -> Either:
-        return Either((*self.members, other))
-
-    def __ror__(self, other: Any) -> Either:
-        return Either((other, *self.members))
-
-    def __instancecheck__(self, value: Any) -> bool:
-        return any(isinstance(value, one or NoneType) for one in self.members)
-
-    def __subclasscheck__(self, kind: Any) -> bool:
-        return any(issubclass(kind, one or NoneType) for one in self.members)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(("__kcl", "_kcl")) or name == "members":  # of an object that is not made yet
-            raise AttributeError(name)
-        return getattr(self._real(), name)
-
-    def __call__(self) -> Any:  # `typing` takes any callable for a type
-        return self._real()()
-
-    def __eq__(self, other: object) -> Any:
-        return self._real() == (other._real() if isinstance(other, Either) else other)
-
-    def __hash__(self) -> int:
-        return hash(self._real())
-
-    def __repr__(self) -> str:
-        return repr(self._real())
-
-    def _real(self) -> Any:
-        own = [one.real() if isinstance(one, Thing) else one for one in self.members]
-        return functools.reduce(operator.or_, own)
-
-
-@functools.cache
-def thing(name: str) -> Thing:
-    """Return the stand-in for a class or member; the same for the same name."""
-    return Thing(name)
-
-
 def attribute(name: str) -> Any:
-    """Return the face's object under a name of loopy; raise AttributeError where loopy lacks the name."""
+    """Return the face's object under a name of loopy; raise AttributeError if loopy lacks the name."""
+    return getattr(face, name)
+
+
+def _stand_in(name: str) -> Any:
+    """Return the object of the face for a name of `_KNOWN`."""
     if name in _FUNCTIONS:
         return _function(name)
-    if name in _CLASSES or (name in table.TYPES and "loopy" not in sys.modules):
-        return thing(name)
+    if name in _CLASSES:
+        return unmade.kind_of(name)
     if name in table.WARNINGS:
         from kcl.record import conditions
 
-        return getattr(sys.modules.get("loopy.diagnostic"), name, conditions.WARNINGS[name])
-    if name == table.VERSION_SYMBOL:
-        return table.VERSION
-    return getattr(recorder.loopy(name), name)
+        return conditions.WARNINGS[name]
+    return table.VERSION
 
 
 # Constructors that are classes: programs also ask for them and extend them.
-_CLASSES = frozenset(table.CONSTRUCTORS) - {"GlobalArg"}
+_CLASSES = (frozenset(table.CONSTRUCTORS) - {"GlobalArg"}) | table.TYPES
 _FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
+_MADE = table.CONSTRUCTORS.keys() | table.TYPES  # names that are loopy's own once the program has asked a question
 _function = functools.cache(Function)
 
 
-def _real(name: str) -> Any:
-    found = recorder.loopy(name)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return getattr(found, "__kcl_real__", found)
-
-
 def _module(name: str) -> ModuleType:
-    import importlib
-
     recorder.loopy(name)
     return importlib.import_module(name)
 
 
 class Face(ModuleType):
-    """A module of loopy as a program sees it: its public names are the face's, its other names loopy's own."""
+    """A module of loopy as a program sees it: its public names are the face's, its other names loopy's own.
+
+    A name stands for what loopy has under it when the program reads it. What the program put there is handed out as it
+    is; the face's own objects stand for loopy's for good.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.__dict__["__path__"] = []
+        for own in ("__doc__", "__loader__", "__package__", "__spec__"):
+            del self.__dict__[own]
         self.__dict__["__kcl_lazy_module__"] = name
 
     def __getattr__(self, name: str) -> Any:
-        module = self.__name__
+        module = self.__kcl_lazy_module__
         if name == "__all__":
             return _starred(_module(module))
-        if name.startswith("_") and "loopy" not in sys.modules:  # tools ask every object for their own names
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        if name.startswith("__") or (module, name) in table.NAMESAKES:
-            return getattr(_module(module), name)
+        if unmade.is_absent(name) or (name.startswith("__") and module != self.__name__):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if f"{module}.{name}" in FACED:
             return submodule(f"{module}.{name}")
-        if module == "loopy" or name in _KNOWN:
-            found = attribute(name)
-            if type(found) is Function:  # it is the same at all times
-                self.__dict__[name] = found
-            return found
-        return getattr(_module(module), name)
+        if name not in _KNOWN or (module, name) in table.NAMESAKES:
+            return getattr(_module(module), name)
+        if recorder.loaded() is None:
+            return _stand_in(name)
+        found = getattr(importlib.import_module(module), name)
+        is_answered = recorder.thread.asked and name in _MADE
+        return _stand_in(name) if recorder.is_own(name, found) and not is_answered else found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(_module(self.__name__), name, value)
+        if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
+            super().__setattr__(name, value)  # of the import system
+            return
+        recorder.settle()
+        if type(value) is Function:
+            value = recorder.placed(value.__name__)
+        setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, unmade.Kind) else value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(_module(self.__name__), name)
+        recorder.settle()
+        delattr(_module(self.__kcl_lazy_module__), name)
 
     def __dir__(self) -> list[str]:
-        return dir(_module(self.__name__))
+        return dir(_module(self.__kcl_lazy_module__))
 
 
 def has(module: str, names: Any) -> bool:

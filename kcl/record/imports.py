@@ -26,15 +26,17 @@ _import: Callable[..., Any] | None = None  # the former `builtins.__import__`: e
 class State(process.LockedState):
     """The lock of the threads that replace functions, the loopy that has replaced functions, and the user's requests.
 
-    `faces` is set once a program has named kcl.loopy or a recipe: its own modules get the face for good. `own` is set
-    while kcl also records the calls of the program's own modules outside of recipes. `early` says whether loopy was
-    imported before the face was there. `importer` names the first later module that imports it and gets no face.
+    `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
+    has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
+    the calls of the program's own modules outside of recipes. `early` says whether loopy was imported before the face
+    was there. `importer` names the first later module that imports it and gets no face.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.watched: Any = None
         self.faces = False
+        self.packages: set[str] = set()
         self.own: Callable[[], bool] | bool | None = None
         self.early = "loopy" in sys.modules
         self.importer = ""
@@ -43,17 +45,43 @@ class State(process.LockedState):
 _state = process.shared(State)
 
 
-def install(for_good: bool = True) -> None:
-    """Give recipes and the program's own modules the face where they import loopy from now on. Thread-safe.
-
-    A call without `for_good` ends with `record_own(None)`.
-    """
+def install() -> None:
+    """Stand in front of Python's import from now on. Thread-safe."""
     global _import
     with _state().lock:
-        _state().faces |= for_good
         if _import is None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
+
+
+def named_by(names: dict[str, Any]) -> None:
+    """Give the face for good, because a module with these globals names kcl.loopy or has a recipe.
+
+    A module of the program gives it to all modules of the program, an installed package to itself. kcl's own modules,
+    and those of Python's library, which import for others, give it to nobody.
+    """
+    from kcl.record.callables import distributions
+
+    install()
+    module = names.get("__name__")
+    if not isinstance(module, str):
+        return
+    try:
+        kind = distributions.owner(module).kind
+    except Exception:
+        kind = distributions.USER
+    if kind == distributions.DISTRIBUTION:
+        _state().packages.add(module.partition(".")[0])
+    elif kind not in (distributions.KCL, distributions.PYTHON):
+        _state().faces = True
+
+
+def named_above() -> None:
+    """Give the face to the module that imports the caller's module for the first time."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    named_by(frame.f_globals if frame is not None else {})
 
 
 def is_for_good() -> bool:
@@ -83,6 +111,7 @@ def _is_own_recorded() -> bool:
 
 def recipe_in(names: dict[str, Any]) -> None:
     """Note that a recipe stands in the module with these globals; the module gets the face."""
+    named_by(names)
     names[FACED] = True
 
 
@@ -91,10 +120,17 @@ def _faced_import(  # with the parameters of `builtins.__import__`
 ) -> Any:
     assert _import is not None
     if name[:6] not in ("loopy", "loopy.") or level or globals is None:
+        if name[:3] == "kcl" and globals is not None and (name == "kcl.loopy" or (fromlist and "loopy" in fromlist)):
+            named_by(globals)
         return _import(name, globals, locals, fromlist, level)
     if not _is_faced(globals):
         _note_importer(str(globals.get("__name__")))
-        return _import(name, globals, locals, fromlist, level)
+        found = _import(name, globals, locals, fromlist, level)
+        if _state().watched is None:
+            from kcl.record import recorder
+
+            recorder.loaded()  # kcl looks at loopy before a program changes it
+        return found
     from kcl.record import face, recorder
 
     if not face.has(name, fromlist):
@@ -123,11 +159,13 @@ uncounted(_faced_import)
 
 def _is_faced(names: dict[str, Any]) -> bool:
     """Tell whether the module with these globals gets the face."""
-    if not (_state().faces or _is_own_recorded()):
+    state, faced = _state(), names.get(FACED)
+    if faced or str(names.get("__name__")).partition(".")[0] in state.packages:
+        return True
+    if not (state.faces or _is_own_recorded()):
         return False
-    faced = names.get(FACED)
     if faced is None:
-        faced = names[FACED] = _is_own(names, _state().faces)
+        faced = names[FACED] = _is_own(names, state.faces)
     return bool(faced)
 
 
@@ -163,20 +201,22 @@ def _is_editable(top: str) -> bool:
 def watch() -> None:
     """Record calls also where their module imported the real loopy; do nothing before loopy is imported.
 
-    A function of loopy itself passes unrecorded.
+    A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
     """
-    from kcl.record import table
+    from kcl.record import recorder, table
 
-    state, loopy = _state(), sys.modules.get("loopy")
-    if loopy is None or loopy is state.watched or not hasattr(loopy, "untag_inames"):
+    state, loopy = _state(), recorder.loaded()
+    if loopy is None or loopy is state.watched:
         return
     with state.lock:
         if loopy is state.watched:
             return
         for name in sorted(table.MAKERS | table.TRANSFORMATIONS | {"GlobalArg"}):
-            function = getattr(loopy, name, None)
-            if isinstance(function, FunctionType):
-                setattr(loopy, name, _watching(name, function))
+            function = vars(loopy).get(name)
+            if isinstance(function, FunctionType) and recorder.is_own(name, function):
+                watching = _watching(name, function)
+                recorder.place(name, watching)
+                setattr(loopy, name, watching)
         state.watched = loopy
 
 
@@ -197,5 +237,4 @@ def _watching(name: str, function: FunctionType) -> Any:
             return function(*arguments, **keywords)
         return calls.call(name, arguments, keywords)
 
-    watching.__kcl_real__ = function  # type: ignore[attr-defined]
     return watching

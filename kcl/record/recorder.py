@@ -8,18 +8,20 @@ out, and the run goes on.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import FunctionType
 from typing import Any
 
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.record import proofs
+from kcl.record import proofs, table
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
 
@@ -33,6 +35,7 @@ class _Thread(threading.local):
     carrying = False  # a record is carried out
     silent = False  # a recipe runs that is not recorded
     showing = False  # a value is shown to a person, without the text of a unit
+    asked = False  # the program, or the recipe that runs, has asked a question that only loopy answers
     carried = 0  # calls that this thread has carried out
     seconds = 0.0  # of the processor, in the calls of this thread
 
@@ -69,7 +72,7 @@ def recording(recipe: Any) -> Iterator[None]:
     """Record the calls of a recipe; their proofs belong to the recipe's file."""
     mine = proofs.group(recipe.__code__.co_filename)
     try:
-        with thread.having(group=mine, silent=False):
+        with thread.having(group=mine, silent=False, asked=False):
             yield
     finally:
         mine.write()
@@ -196,18 +199,17 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
     """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
     from kcl.record import warned
 
-    function: Any = loopy()
-    for name in record.function.split("."):
-        function = getattr(function, name)
+    function = own(record.function)
     thread.carried += 1
     with carrying(), spans.span("make", record.function), warned.hearing() as record.heard:
-        return getattr(function, "__kcl_real__", function)(*arguments, **keywords)
+        return function(*arguments, **keywords)
 
 
 def asked(record: Record, question: str) -> None:
     """Note a question of a program that only loopy's own object can answer."""
     if thread.carrying:
         return
+    thread.asked = True
     events.made(question if record.function == question else f"{question} of {record.function}", str(_site() or "?"))
 
 
@@ -250,13 +252,107 @@ def loopy(question: str = "") -> Any:
 
     `question` is the program's question to loopy; without it kcl itself needs loopy.
     """
-    found = sys.modules.get("loopy")
-    if found is None or not hasattr(found, "untag_inames"):
+    found = loaded()
+    if found is None:
         from kcl import caches
 
         with carrying(), spans.span("import loopy"):
             caches.import_anyway("loopy")
-        found = importlib.import_module("loopy")  # waits for another thread that is importing it
+        importlib.import_module("loopy")  # waits for another thread that is importing it
+        found = loaded()
         if question:
             _imported_for(question)
+    if question and not thread.carrying:
+        thread.asked = True
     return found
+
+
+class _Originals(process.LockedState):
+    """loopy's own objects by their names in the table, as of kcl's first look at this loopy, and kcl's in their place.
+
+    A program tells neither by an attribute: `functools.wraps` would copy it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loopy: Any = None
+        self.own: dict[str, Any] = {}
+        self.placed: dict[str, Any] = {}
+
+    def look(self, loopy: Any) -> None:
+        """Keep the objects that loopy itself defines."""
+        with self.lock:
+            if self.loopy is loopy:
+                return
+            names = {name: vars(loopy).get(name) for name in table.DEFERRED | table.AT_ONCE | table.TYPES}
+            for name in table.METHODS:
+                names[f"TranslationUnit.{name}"] = vars(loopy.TranslationUnit).get(name)
+            self.own, self.placed = {name: value for name, value in names.items() if _is_of_loopy(value)}, {}
+            self.loopy = loopy
+
+
+_originals = process.shared(_Originals)
+
+
+def _is_of_loopy(value: Any) -> bool:
+    """Return True if the definition of an object stands in loopy's files, or in those of its decorators."""
+    module = sys.modules.get(str(getattr(value, "__module__", "")))
+    if isinstance(value, type):
+        return str(value.__module__).startswith("loopy") and getattr(module, value.__name__, None) is value
+    if type(value).__module__ == "pytools":  # an earlier name of a function
+        value = getattr(value, "f", None)
+    code = getattr(value, "__code__", None) if type(value) is FunctionType else None
+    return code is not None and any(map(code.co_filename.startswith, _folders()))
+
+
+def _folders() -> list[str]:
+    return [f"{folder}{os.sep}" for name in ("loopy", "pytools") for folder in sys.modules[name].__path__]
+
+
+def loaded() -> Any:
+    """Return the real loopy if it is imported, else None."""
+    found = sys.modules.get("loopy")
+    if found is None or getattr(found.__spec__, "_initializing", False):
+        return None
+    if found is not _originals().loopy:
+        _originals().look(found)
+    return found
+
+
+def own(name: str) -> Any:
+    """Return loopy's own object of a dotted name, whatever the program put in its place."""
+    found: Any = loopy()
+    known = _originals().own.get(name)
+    if known is not None:
+        return known
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def is_own(name: str, value: Any) -> bool:
+    """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
+    originals = _originals()
+    return value is not None and (value is originals.own.get(name) or value is originals.placed.get(name))
+
+
+def is_known(name: str) -> bool:
+    """Return True if a name stands for an object that loopy defines, as far as kcl can see."""
+    return loaded() is None or name in _originals().own
+
+
+def is_replaced(method: str) -> bool:
+    """Return True if the program put something else in the place of a method of loopy's unit."""
+    unit = _originals().own.get("TranslationUnit") if loaded() is not None else None
+    return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))
+
+
+def place(name: str, function: Any) -> None:
+    """Note kcl's function in the place of loopy's."""
+    _originals().placed[name] = function
+
+
+def placed(name: str) -> Any:
+    """Return what stands in loopy under a name while the program puts nothing else there."""
+    found = own(name)
+    return _originals().placed.get(name, found)

@@ -83,6 +83,8 @@ TRANSFORMATIONS = frozenset(
         "unprivatize_temporaries_with_inames",
     ]
 )
+# Methods of a unit that kcl answers before the unit is made.
+METHODS = frozenset({"__call__", "executor", "with_entrypoints"})
 # Constructors of arguments, of instructions and of their parts, with the class that they make.
 CONSTRUCTORS = {
     "ArrayArg": "ArrayArg",

@@ -6,6 +6,7 @@ Two values with one text mean the same to loopy. This module has the texts of pl
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import operator
 import re
@@ -46,6 +47,19 @@ class StandIn:
     def real(self) -> Any:
         """Return loopy's object."""
         raise NotImplementedError
+
+
+class StandInType(abc.ABCMeta, StandIn):
+    """A class of classes that stand for those of loopy.
+
+    The hash of such a class is loopy's, so no table has it as a key: `Instance` is the key of its instances.
+    """
+
+    __slots__ = ()
+
+
+class Instance:
+    """Stands in tables for each class that is a stand-in."""
 
 
 class ArgumentParts:
@@ -91,7 +105,7 @@ def real(value: Any) -> Any:
 
 def consumed(value: Any) -> Any:
     """Return the items of a Python iterator, any other value as it is. Raises nothing."""
-    kind = type(value)
+    kind = class_of(value)
     if kind.__module__ not in _ITERATORS or not hasattr(kind, "__next__"):
         return value
     items: list[Any] = []
@@ -108,9 +122,15 @@ def _raising(error: Exception) -> Iterator[Any]:
     yield
 
 
+def class_of(value: Any) -> type:
+    """Return the class of a value as tables have it."""
+    kind = type(value)
+    return Instance if isinstance(kind, StandInType) else kind
+
+
 def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     """Return the text of a value and a copy of it; raise UnknownInput where the value has no exact text."""
-    kind = type(value)
+    kind = class_of(value)
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple(value), value
@@ -123,7 +143,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Change the values in containers; a container in which no value changes is passed on as it is."""
-    kind = type(value)
+    kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
     if kind in (list, tuple, set, frozenset):
@@ -137,7 +157,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def calls_user(value: Any) -> bool:
     """Tell whether an argument holds a callable that loopy could call: no class or object of a library."""
-    kind = type(value)
+    kind = class_of(value)
     if kind in PLAIN:
         return False
     if kind in (list, tuple, set, frozenset):

@@ -7,11 +7,17 @@ another memory layout than the classes of kcl; one that gets a question passes a
 
 from __future__ import annotations
 
+import abc
+import copyreg
+import functools
 import importlib
+import operator
 import sys
+import types
+from collections.abc import Callable
 from typing import Any
 
-from kcl.record import beside, recorder, texts
+from kcl.record import beside, recorder, table, texts
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
@@ -39,7 +45,7 @@ class RecordedResult(_Bare):
         return own
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__array_") or name in _ABSENT or (name == "dtype" and type(self) is RecordedUnit):
+        if is_absent(name) or name in _ABSENT or (name == "dtype" and type(self) is RecordedUnit):
             raise AttributeError(name)
         return getattr(asked(self, name), name)
 
@@ -81,6 +87,207 @@ class RecordedResult(_Bare):
         return RecordedResult.__copy__(self)  # another thread may be asking: then its class is loopy's now
 
 
+# Names that loopy has nowhere, and that numpy, test runners and kcl look for in any object.
+_OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"})
+
+
+def is_absent(name: str) -> bool:
+    """Return True if no object of loopy has this name, so that loopy need not be asked."""
+    return name.startswith(("__kcl", "_kcl", "__array_")) or name in _OF_TOOLS
+
+
+class Kind(texts.StandInType):
+    """A class that stands for a class of loopy; its instances are recorded.
+
+    A call of it is recorded, and `isinstance` is answered without loopy where that is possible. loopy answers anything
+    else, by its own class: that is the class of which a program's class inherits, and which an assignment changes.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __prepare__(cls, name: str, bases: Any, **keywords: Any) -> Any:  # type: ignore[override]
+        return types.prepare_class(name, _own_bases(bases), keywords)[1]
+
+    def __new__(cls, name: str, bases: Any, names: Any, **keywords: Any) -> Any:
+        """Return a class of the program, which inherits from loopy's own classes."""
+        own = _own_bases(bases)
+        return types.prepare_class(name, own, keywords)[0](name, own, names, **keywords)
+
+    def text(cls) -> str:
+        """Return the name, as in the texts of loopy's own classes."""
+        return f"loopy.{cls.__name__}"
+
+    def real(cls) -> Any:
+        """Return loopy's own class."""
+        name = cls.__name__
+        own = recorder.own(name)
+        if _known.get(name) is not own:
+            _known[name] = own
+            for base in own.__mro__[1:]:
+                if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
+                    base.register(cls)
+        return own
+
+    def __getattribute__(cls, name: str) -> Any:
+        if name in _OF_KINDS:
+            return super().__getattribute__(name)
+        if name == "__class__":
+            return Kind if recorder.loaded() is None else type(cls.real())
+        if is_absent(name):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        if name in table.MEMBERS.get(cls.__name__, ()):
+            return member(f"{cls.__name__}.{name}")
+        found = _asked_for(cls)
+        return importlib.import_module("inspect").signature(found) if name == "__signature__" else getattr(found, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        recorder.settle()
+        setattr(_asked_for(cls), name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        recorder.settle()
+        delattr(_asked_for(cls), name)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        record = record_of(value)
+        if record is not None and class_name(record) == cls.__name__:
+            return True
+        if record is not None or isinstance(value, texts.StandIn):
+            return isinstance(value.real() if type(value) is Member else value, _asked_for(cls))
+        return recorder.loaded() is not None and isinstance(value, cls.real())
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind.real() if isinstance(kind, Kind) else kind, _asked_for(cls))
+
+    def __eq__(cls, other: object) -> Any:
+        if cls is other or recorder.loaded() is None or isinstance(other, Kind):
+            return cls is other
+        return cls.real() == other
+
+    def __hash__(cls) -> int:
+        return hash(_asked_for(cls))
+
+    def __repr__(cls) -> str:
+        return repr(_asked_for(cls))
+
+    def __dir__(cls) -> list[str]:
+        return dir(_asked_for(cls))
+
+    def __iter__(cls) -> Any:
+        return iter(_asked_for(cls))
+
+    def __len__(cls) -> int:
+        return len(_asked_for(cls))
+
+    def __bool__(cls) -> bool:
+        return True
+
+    def __contains__(cls, item: Any) -> bool:
+        return (item.real() if type(item) is Member else item) in _asked_for(cls)
+
+    def __getitem__(cls, item: Any) -> Any:
+        return _asked_for(cls)[item]
+
+
+# What Python asks of the class of an instance, and kcl of a class.
+_OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"})
+_known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
+
+
+def _asked_for(kind: Any) -> Any:
+    """Return loopy's own class, for a question of the program."""
+    recorder.loopy(kind.__name__)
+    return kind.real()
+
+
+def _own_bases(bases: Any) -> tuple[Any, ...]:
+    return tuple([_asked_for(base) if isinstance(base, Kind) else base for base in bases])
+
+
+@functools.cache
+def kind_of(name: str) -> Any:
+    """Return the class that stands for a class of loopy; the same for the same name."""
+    return type.__new__(Kind, name, (RecordedResult,), {})
+
+
+copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))  # type: ignore[arg-type]
+
+
+class Member(texts.StandIn):
+    """A member of an enumeration of loopy, by its dotted name."""
+
+    __slots__ = ("__weakref__", "dotted")
+
+    def __init__(self, name: str) -> None:
+        self.dotted = name  # below loopy
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.real()) if recorder.loaded() is not None else Member
+
+    def text(self) -> str:
+        """Return the name, as in the texts of loopy's own objects."""
+        return f"loopy.{self.dotted}"
+
+    def real(self) -> Any:
+        """Return loopy's own member."""
+        kind, _, name = self.dotted.partition(".")
+        return getattr(recorder.own(kind), name)
+
+    def __getattr__(self, name: str) -> Any:
+        if is_absent(name) or name in ("dtype", "dotted"):
+            raise AttributeError(name)
+        return getattr(self._asked(), name)
+
+    def __eq__(self, other: object) -> Any:
+        return self.dotted == other.dotted if type(other) is Member else self._asked() == other
+
+    def __hash__(self) -> int:
+        return hash(self._asked())
+
+    def __bool__(self) -> bool:
+        return bool(self._asked())
+
+    def __reduce__(self) -> Any:
+        return member, (self.dotted,)
+
+    def _asked(self) -> Any:
+        recorder.loopy(self.dotted)
+        return self.real()
+
+
+def _of_real(operation: Callable[..., Any]) -> Any:
+    """Return a method that asks loopy's own member."""
+
+    def method(self: Member, *others: Any) -> Any:
+        return operation(self._asked(), *[other.real() if type(other) is Member else other for other in others])
+
+    return method
+
+
+# The operations by which a program writes members into the text of a kernel, and compares them.
+_ASKED: dict[str, Callable[..., Any]] = {
+    "__repr__": repr,
+    "__str__": str,
+    "__format__": format,
+    "__int__": int,
+    "__index__": operator.index,
+    "__lt__": operator.lt,
+    "__le__": operator.le,
+    "__gt__": operator.gt,
+    "__ge__": operator.ge,
+}
+for _name, _operation in _ASKED.items():
+    setattr(Member, _name, _of_real(_operation))
+
+
+@functools.cache
+def member(name: str) -> Member:
+    """Return the stand-in for a member; the same for the same name."""
+    return Member(name)
+
+
 class _Fields:
     """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
@@ -96,16 +303,20 @@ class RecordedUnit(RecordedResult):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch the unit, as loopy's unit does; the executor is kept with the record."""
+        if recorder.is_replaced("__call__"):
+            return asked(self, "__call__")(*arguments, **keywords)
         return importlib.import_module(_LAUNCHING).call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
         """Return an object that launches the unit on a context or queue, as loopy's `executor` does."""
+        if recorder.is_replaced("executor"):
+            return asked(self, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
         return importlib.import_module(_LAUNCHING).executor(self, arguments, entrypoint, keywords)
 
     def with_entrypoints(self, entrypoints: Any) -> Any:
         """Return the unit with other entry points."""
         record = record_of(self)
-        if record is not None and recorder.is_on():
+        if record is not None and recorder.is_on() and not recorder.is_replaced("with_entrypoints"):
             name, place = "with_entrypoints", CallSite(sys._getframe(1))
             with recorder.timed():
                 try:
@@ -120,12 +331,9 @@ class RecordedUnit(RecordedResult):
 _ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
 
 
-KINDS = frozenset({RecordedResult, RecordedUnit})
-
-
 def new(record: Record) -> Any:
     """Return a new object for the result of a record."""
-    made = RecordedResult() if record.function in CONSTRUCTORS else RecordedUnit()
+    made: Any = object.__new__(kind_of(class_name(record)) if record.function in CONSTRUCTORS else RecordedUnit)
     _dictionary.__get__(made)["record"] = record
     return made
 
@@ -146,9 +354,15 @@ def is_unit(value: Any) -> bool:
     return found is not None and type(value) is getattr(found, "TranslationUnit", None)
 
 
+def is_recorded(value: Any) -> bool:
+    """Return True if an object is the result of a recorded call, and not loopy's own."""
+    kind = type(value)
+    return kind is RecordedUnit or isinstance(kind, Kind)
+
+
 def record_of(value: Any) -> Record | None:
     """Return the record behind an object; None for an object that became loopy's, and for any other object."""
-    if type(value) not in KINDS:
+    if not is_recorded(value):
         return None
     record: Record | None = _dictionary.__get__(value).get("record")
     return record
@@ -176,7 +390,7 @@ def _class_of(value: Any) -> type:
 
 def real_of(value: Any) -> Any:
     """Return loopy's own object behind an object that passes access on; return any other object as it is."""
-    return _dictionary.__get__(value)["real"] if type(value) is RecordedResult else value
+    return _dictionary.__get__(value)["real"] if isinstance(type(value), Kind) else value
 
 
 def asked(value: Any, question: str) -> Any:
@@ -210,5 +424,5 @@ def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
     return record.text(), record
 
 
-for _kind in KINDS:
+for _kind in (RecordedUnit, texts.Instance):
     texts.know(_kind, _write)

@@ -26,6 +26,8 @@ from kcl.record.callables.references import UNKNOWN, Reference
 _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
 # modules that classes name that are made at run time, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
 _MAKERS = frozenset({"builtins", "types"})
+_FACE = frozenset({"kcl.record.face", "kcl.record.unmade"})
+_STAND_INS = frozenset({"Function", "Kind", "Member"})
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
@@ -159,13 +161,15 @@ class Walk:
         kind = type(value)
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
             return f"recipe {self.refer(value.function)}"
-        if kind.__module__ == "kcl.record.face":
-            if kind.__name__ == "Either":
-                return f"union of {self.encoder.each(value.members)}"
-            return self.library("loopy", tuple(value.dotted.split(".")), self.owner("loopy"))
+        if kind.__name__ in _STAND_INS and kind.__module__ in _FACE:
+            return self.stand_in(value)
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
             return self.builtin(value)
         return None
+
+    def stand_in(self, value: Any) -> str:
+        """Take note of an object of the face, which counts as loopy's own."""
+        return self.library("loopy", tuple(value.text().split(".")[1:]), self.owner("loopy"))
 
     def foreign(self, module: str) -> bool:
         return self.owner(module).kind not in (USER, ABSENT)
@@ -273,6 +277,8 @@ class Walk:
 
     def kind(self, kind: type) -> str:
         """Take note of a class: its bases and everything in its body."""
+        if type(kind).__module__ in _FACE:
+            return self.remember(kind, self.stand_in(kind))
         module = kind.__module__
         whose = self.owner(module)
         made = module in _MAKERS and kind.__flags__ & classes.HEAP and not self.holds_class(module, kind)
