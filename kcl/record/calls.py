@@ -95,7 +95,7 @@ def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:
     return call(kind.__name__, arguments, keywords)
 
 
-unmade.Kind.__call__ = _constructed  # type: ignore[method-assign]
+unmade.Kind.__call__ = _constructed  # type: ignore[method-assign, assignment]
 
 
 def _each(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from types import MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.record import calls, recorder, table, texts, unmade
@@ -20,6 +20,10 @@ class Function(texts.StandIn):
     def __init__(self, name: str) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "loopy"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return FunctionType
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Record the call, or carry it out."""

@@ -126,7 +126,7 @@ class Kind(texts.StandInType):
             _known[name] = own
             for base in own.__mro__[1:]:
                 if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
-                    base.register(cls)
+                    base.register(cls)  # type: ignore[arg-type]
         return own
 
     def __getattribute__(cls, name: str) -> Any:
@@ -211,7 +211,7 @@ def kind_of(name: str) -> Any:
     return type.__new__(Kind, name, (RecordedResult,), {})
 
 
-copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))  # type: ignore[arg-type]
+copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
 
 
 class Member(texts.StandIn):

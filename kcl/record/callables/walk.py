@@ -26,9 +26,15 @@ from kcl.record.callables.references import UNKNOWN, Reference
 _FOREIGN_FUNCTIONS = {"cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"}
 # modules that classes name that are made at run time, by `exec`, `types.new_class` or `dataclasses.make_dataclass`
 _MAKERS = frozenset({"builtins", "types"})
-_FACE = frozenset({"kcl.record.face", "kcl.record.unmade"})
-_STAND_INS = frozenset({"Function", "Kind", "Member"})
+# classes of the face's objects: a function, a class and a member of an enumeration of loopy
+_STAND_INS = frozenset({"kcl.record.face.Function", "kcl.record.unmade.Kind", "kcl.record.unmade.Member"})
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
+
+
+def _is_stand_in(value: Any) -> bool:
+    """Return True if a value stands for an object of loopy."""
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__name__}" in _STAND_INS
 
 
 class LenientEncoder(values.Encoder):
@@ -148,6 +154,8 @@ class Walk:
             if self.skipped is not None and value is self.skipped[0]:
                 self.call_itself()
             return known[1]
+        if _is_stand_in(value):
+            return self.remember(value, self.stand_in(value))
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
@@ -161,7 +169,7 @@ class Walk:
         kind = type(value)
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
             return f"recipe {self.refer(value.function)}"
-        if kind.__name__ in _STAND_INS and kind.__module__ in _FACE:
+        if _is_stand_in(value):
             return self.stand_in(value)
         if kind.__name__ in _FOREIGN_FUNCTIONS and isinstance(getattr(value, "__module__", None), str):
             return self.builtin(value)
@@ -277,8 +285,6 @@ class Walk:
 
     def kind(self, kind: type) -> str:
         """Take note of a class: its bases and everything in its body."""
-        if type(kind).__module__ in _FACE:
-            return self.remember(kind, self.stand_in(kind))
         module = kind.__module__
         whose = self.owner(module)
         made = module in _MAKERS and kind.__flags__ & classes.HEAP and not self.holds_class(module, kind)

@@ -1,0 +1,275 @@
+"""Functions of loopy that a program replaces, wraps, hands on and puts back: what it calls is what it put there."""
+
+from __future__ import annotations
+
+import pytest
+from beside_python import WAYS, Program, faults
+from harness import Child
+
+WRAPPER = """
+import functools
+
+original = lp.split_iname
+
+
+@functools.wraps(original)
+def mine(kernel, iname, length, **more):
+    print("split", iname, length)
+    return original(kernel, iname, 2 * length, **more)
+
+"""
+CALL = """
+show(lp.split_iname(unit(), "i", 2))
+"""
+PROGRAMS = [
+    Program("a wrapper that keeps the marks of the function", f"{WRAPPER}lp.split_iname = mine{CALL}"),
+    Program(
+        "a wrapper, taken away again", f"{CALL}{WRAPPER}lp.split_iname = mine{CALL}lp.split_iname = original{CALL}"
+    ),
+    Program(
+        "a wrapper of a function that makes units, which changes the text",
+        """
+        import functools
+        original = lp.make_kernel
+        @functools.wraps(original)
+        def mine(domains, text, *rest, **more):
+            return original(domains, text.replace("2*", "5*"), *rest, **more)
+        show(unit())
+        lp.make_kernel = mine
+        show(unit())
+        lp.make_kernel = original
+        show(unit())
+        """,
+    ),
+    Program(
+        "a partial",
+        """
+        import functools
+        original = lp.make_kernel
+        lp.make_kernel = functools.partial(original, assumptions="")
+        show(unit())
+        lp.split_iname = functools.partial(lp.split_iname, inner_tag="unr")
+        knl = lp.split_iname(unit(3), "i", 2)
+        show(knl)
+        print(sorted(str(tag) for iname in knl["k"].inames.values() for tag in iname.tags))
+        """,
+    ),
+    Program(
+        "a bound method",
+        """
+        class Counter:
+            calls = 0
+            def split(self, kernel, *rest):
+                self.calls += 1
+                return self.original(kernel, *rest)
+        counter = Counter()
+        counter.original = lp.split_iname
+        lp.split_iname = counter.split
+        show(lp.split_iname(unit(), "i", 2))
+        show(lp.split_iname(unit(3), "i", 4))
+        print(counter.calls, lp.split_iname == counter.split)
+        """,
+    ),
+    Program(
+        "a callable object",
+        """
+        class Twice:
+            def __init__(self, function):
+                self.function = function
+            def __call__(self, kernel, text, *rest, **more):
+                print("called")
+                return self.function(kernel, text.replace("2*", "4*"), *rest, **more)
+        lp.make_kernel = Twice(lp.make_kernel)
+        show(unit())
+        print(type(lp.make_kernel).__name__)
+        """,
+    ),
+    Program(
+        "a mock that wraps the function",
+        """
+        from unittest import mock
+        with mock.patch.object(lp, "split_iname", wraps=lp.split_iname) as spy:
+            knl = lp.split_iname(unit(), "i", 4)
+        print(spy.call_count, spy.call_args.args[1:])
+        show(knl)
+        show(lp.split_iname(unit(), "i", 2))
+        print(spy.call_count)
+        """,
+    ),
+    Program(
+        "a mock that returns a unit of its own",
+        """
+        from unittest import mock
+        other = unit(7)
+        with mock.patch("loopy.split_iname", return_value=other):
+            show(lp.split_iname(unit(), "i", 4))
+        show(lp.split_iname(unit(), "i", 4))
+        with mock.patch.object(lp, "make_kernel", lambda *rest, **more: other):
+            show(unit())
+        show(unit())
+        """,
+    ),
+    Program(
+        "a mock with the signature of the function",
+        """
+        from unittest import mock
+        with mock.patch.object(lp, "split_iname", autospec=True) as spy:
+            spy.return_value = 3
+            print(lp.split_iname(1, "i", 4))
+            try:
+                lp.split_iname()
+            except TypeError as error:
+                print(error)
+        show(lp.split_iname(unit(), "i", 4))
+        """,
+    ),
+    Program(
+        "names that were imported before the replacement, and after it",
+        """
+        from loopy import split_iname as before
+        original = lp.split_iname
+        lp.split_iname = lambda kernel, iname, length: print("mine", length) or original(kernel, iname, length)
+        from loopy import split_iname as after
+        show(before(unit(), "i", 2))
+        show(after(unit(), "i", 2))
+        print(before is original, after is lp.split_iname, before is after)
+        """,
+    ),
+    Program(
+        "a replacement in the module of the function",
+        """
+        import loopy.transform.iname
+        module = loopy.transform.iname
+        original = module.split_iname
+        module.split_iname = lambda kernel, iname, length: print("mine", length) or original(kernel, iname, length)
+        show(lp.split_iname(unit(), "i", 2))
+        show(module.split_iname(unit(), "i", 2))
+        from loopy.transform.iname import split_iname
+        show(split_iname(unit(), "i", 4))
+        module.split_iname = original
+        show(module.split_iname(unit(), "i", 2))
+        """,
+    ),
+    Program(
+        "a replacement through `sys.modules`",
+        """
+        import importlib
+        real = importlib.import_module("loopy")
+        original = real.make_kernel
+        def mine(domains, text, *rest, **more):
+            return original(domains, text.replace("2*", "6*"), *rest, **more)
+        real.make_kernel = mine
+        show(unit())
+        real.make_kernel = original
+        show(unit())
+        """,
+    ),
+    Program(
+        "a decorator that counts all functions",
+        """
+        import functools
+        names = []
+        def counted(function):
+            @functools.wraps(function)
+            def inner(*rest, **more):
+                names.append(function.__name__)
+                return function(*rest, **more)
+            return inner
+        for name in ("make_kernel", "split_iname", "tag_inames", "assume", "GlobalArg", "set_options"):
+            setattr(lp, name, counted(getattr(lp, name)))
+        show(lp.tag_inames(lp.split_iname(unit(), "i", 4), {"i_inner": "unr"}))
+        print(names)
+        """,
+    ),
+    Program(
+        "a wrapper of a wrapper",
+        """
+        import functools
+        def wrapped(function, word):
+            @functools.wraps(function)
+            def inner(*rest, **more):
+                print(word)
+                return function(*rest, **more)
+            return inner
+        original = lp.assume
+        lp.assume = wrapped(lp.assume, "inner")
+        lp.assume = wrapped(lp.assume, "outer")
+        show(lp.assume(unit(), "8 > 0"))
+        print(lp.assume.__wrapped__.__wrapped__ is original)
+        """,
+    ),
+    Program(
+        "a replacement of a method of the unit",
+        """
+        import functools
+        original = lp.TranslationUnit.executor
+        waits = unit()
+        @functools.wraps(original)
+        def mine(self, *rest, **more):
+            print("executor of", sorted(self.entrypoints))
+            return original(self, *rest, **more)
+        lp.TranslationUnit.executor = mine
+        show(waits)
+        show(unit(3))
+        lp.TranslationUnit.executor = original
+        show(unit(3))
+        """,
+    ),
+    Program(
+        "a constructor that is replaced",
+        """
+        original = lp.GlobalArg
+        def mine(name, dtype, **more):
+            print("argument", name)
+            return original(name, np.float32, **more)
+        lp.GlobalArg = mine
+        show(unit())
+        lp.GlobalArg = original
+        show(unit())
+        """,
+    ),
+    Program(
+        "a name that is deleted and set again",
+        """
+        original = lp.split_iname
+        del lp.split_iname
+        print(hasattr(lp, "split_iname"))
+        try:
+            lp.split_iname
+        except AttributeError as error:
+            print(error)
+        lp.split_iname = original
+        show(lp.split_iname(unit(), "i", 2))
+        """,
+    ),
+    Program(
+        "copies, pickles, documents and signatures of functions",
+        """
+        import copy
+        import inspect
+        import pickle
+        print(copy.copy(lp.split_iname) is lp.split_iname, copy.deepcopy([lp.make_kernel])[0] is lp.make_kernel)
+        print(inspect.signature(lp.make_kernel))
+        print(lp.make_kernel.__doc__[:40], lp.make_kernel.__name__, lp.make_kernel.__module__)
+        print(pickle.loads(pickle.dumps(lp.split_iname)) is lp.split_iname)
+        class Holder:
+            split = lp.split_iname
+            def __init__(self):
+                self.insns = 1
+        print(Holder.split is lp.split_iname, type(Holder().split).__name__)
+        import types
+        print(lp.split_iname.__kwdefaults__, lp.split_iname.__code__.co_name)
+        show(lp.split_iname(unit(), "i", 2))
+        """,
+    ),
+    Program("functions that are named alone", "split = lp.split_iname\nprint(split is lp.split_iname)\nshow(unit())"),
+]
+
+
+@pytest.mark.one_platform
+@pytest.mark.slow_cases(20)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_replacements(program, way, tmp_path, platform_name):
+    """A program that replaces functions of loopy prints in three runs what it prints without kcl."""
+    assert not faults(program, Child(tmp_path), way, platform_name)

@@ -1,0 +1,83 @@
+"""Libraries that use kcl if it is there: the program beside them has loopy itself, as without kcl."""
+
+from __future__ import annotations
+
+import pytest
+from beside_python import Program, faults
+from harness import Child
+
+SOFT = """
+try:
+    import kcl.loopy as lp
+except ImportError:
+    import loopy as lp
+"""
+HEAD = """
+import sys
+LIBRARY
+import loopy as lp
+import loopy
+
+
+def whose(module):
+    return type(module).__name__, module is sys.modules.get("loopy")
+
+
+"""
+TAIL = """
+print(whose(loopy), type(lp.make_kernel).__name__)
+print(type(lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2*i", lang_version=(2018, 2))).__module__)
+"""
+
+
+def program(title: str, library: str, text: str = TAIL, module: str = SOFT, **more: str) -> Program:
+    site = {"soft/__init__.py": module, **{name.replace("__", "/") + ".py": body for name, body in more.items()}}
+    return Program(title, text, site=site, head=HEAD.replace("LIBRARY", library))
+
+
+TRY = "try:\n    {}\nexcept ImportError:\n    pass\n"
+PROGRAMS = [
+    program("a library's soft import", "import soft"),
+    program("after the program's import", "import loopy\nimport soft"),
+    program(
+        "in a function of the library",
+        "import soft\nsoft.load()",
+        module="def load():\n    import kcl.loopy as lp\n    return lp\n",
+    ),
+    program("from a module of the package", "import soft.inner", module="", soft__inner=SOFT),
+    program("by `from kcl import loopy`", "import soft", module=TRY.format("from kcl import loopy")),
+    program("by importlib", "import soft", module="import importlib\nlp = importlib.import_module('kcl.loopy')\n"),
+    program("twice, by two libraries", "import soft, other", other____init__=SOFT),
+    program("of a name", "import soft", module=TRY.format("from kcl.loopy import make_kernel")),
+    program(
+        "with a recipe in the library",
+        "import soft",
+        module="import kcl\n\n@kcl.kernel\ndef recipe():\n    import loopy as lp\n    return lp\n",
+    ),
+    program("with `kcl.lazy`", "import soft", module="import kcl\nlp = kcl.lazy('loopy')\n"),
+    program(
+        "with a pure recipe",
+        "import soft",
+        module="import kcl\n\n@kcl.kernel(pure=True)\ndef recipe():\n    return 1\n",
+    ),
+    program(
+        "classes and replacements of the program",
+        "import soft",
+        """
+        original = lp.split_iname
+        lp.split_iname = print
+        lp.split_iname("mine")
+        lp.split_iname = original
+        print(issubclass(lp.PyOpenCLTarget, lp.TargetBase), lp.split_iname is original, type(lp.ArrayArg).__name__)
+        print(type(lp.ValueArg("n", "int32")) is lp.ValueArg, lp.ValueArg is sys.modules["loopy"].ValueArg)
+        """,
+    ),
+]
+
+
+@pytest.mark.one_platform
+@pytest.mark.slow_cases(12)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_soft_imports(program, tmp_path, platform_name):
+    """The program's own `import loopy` gives loopy itself, in three runs, whatever a library says."""
+    assert not faults(program, Child(tmp_path), "plain", platform_name)
