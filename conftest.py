@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 
 import browser
 import hypothesis
@@ -62,6 +63,9 @@ def _forget():
     from kcl.base import process
 
     process.reset()
+    recorder = sys.modules.get("kcl.record.recorder")
+    if recorder is not None:
+        recorder.thread.asked = False  # each test is a program that has asked loopy nothing
 
 
 @pytest.fixture(scope="session")

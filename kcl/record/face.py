@@ -19,7 +19,6 @@ class Function(texts.StandIn):
 
     def __init__(self, name: str) -> None:
         self.__name__ = self.__qualname__ = name
-        self.__module__ = "loopy"
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -39,6 +38,9 @@ class Function(texts.StandIn):
 
     def __get__(self, holder: Any, kind: Any = None) -> Any:
         return self if holder is None else MethodType(self, holder)
+
+    def __getattribute__(self, name: str) -> Any:
+        return self.__wrapped__.__module__ if name == "__module__" else super().__getattribute__(name)
 
     def __getattr__(self, name: str) -> Any:
         if unmade.is_absent(name) and name != "__wrapped__":

@@ -63,9 +63,7 @@ def named_by(names: dict[str, Any]) -> None:
     from kcl.record.callables import distributions
 
     install()
-    module = names.get("__name__")
-    if not isinstance(module, str):
-        return
+    module = str(names.get("__name__"))
     try:
         kind = distributions.owner(module).kind
     except Exception:
@@ -79,7 +77,9 @@ def named_by(names: dict[str, Any]) -> None:
 def named_above() -> None:
     """Give the face to the module that imports the caller's module for the first time."""
     frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_globals.get("__name__") == "importlib"
+    ):
         frame = frame.f_back
     named_by(frame.f_globals if frame is not None else {})
 
@@ -120,8 +120,8 @@ def _faced_import(  # with the parameters of `builtins.__import__`
 ) -> Any:
     assert _import is not None
     if name[:6] not in ("loopy", "loopy.") or level or globals is None:
-        if name[:3] == "kcl" and globals is not None and (name == "kcl.loopy" or (fromlist and "loopy" in fromlist)):
-            named_by(globals)
+        if name[:3] == "kcl" and (name == "kcl.loopy" or (name == "kcl" and "loopy" in (fromlist or ()))):
+            named_by(globals or {})
         return _import(name, globals, locals, fromlist, level)
     if not _is_faced(globals):
         _note_importer(str(globals.get("__name__")))

@@ -45,11 +45,10 @@ WAYS = {  # the import of loopy, and the options of Python
 
 
 class Program(NamedTuple):
-    """A program and the files beside it; with `site`, packages that are installed."""
+    """A program; `site` has the files of installed packages."""
 
     title: str
     text: str
-    files: Mapping[str, str] = {}
     site: Mapping[str, str] = {}
     head: str = HEAD
     asks_nothing: bool = False  # the second run imports no loopy
@@ -73,7 +72,8 @@ def run(program: Program, child: Child, way: str, platform: str) -> Said:
     folder = child.directory / "program"
     site = child.directory / "site-packages"
     text = (program.head + textwrap.dedent(program.text)).replace("IMPORT", line).replace("PLATFORM", find)
-    _write(folder, {"program.py": text, **program.files})
+    text += "\nimport pathlib\npathlib.Path(__file__).with_name('loaded').write_text(str('loopy' in sys.modules))\n"
+    _write(folder, {"program.py": text if way else f"import sys\nsys.modules['kcl'] = None\n{text}"})
     _write(site, program.site)
     for package in {name.partition("/")[0] for name in program.site}:
         about = f"{package}-1.0.dist-info"
@@ -100,5 +100,9 @@ def faults(program: Program, child: Child, way: str, platform: str) -> list[tupl
     """List the runs of a program that say something else than Python alone, each with both."""
     plain = run(program, child, "", platform)
     assert plain.status == 0 or "Error" in plain.last_error, plain
-    runs = [run(program, child, way, platform) for _ in range(3)]
+    runs, loaded = [], []
+    for _ in range(3):
+        runs.append(run(program, child, way, platform))
+        loaded.append((child.directory / "program" / "loaded").read_text())
+    assert not program.asks_nothing or loaded == ["True", "False", "False"], "a later run imports loopy"
     return [(f"run {number} under {way}", said, plain) for number, said in enumerate(runs, 1) if said != plain]

@@ -150,7 +150,7 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
     "a kernel, a recipe or the face of loopy": {
-        *(("recipe", "handle"), ("recipe", "record.face"), ("recipe", "cache.layer"), ("loopy", "record.face")),
+        *(("recipe", "handle"), ("recipe", "record.face"), ("recipe", "cache.layer")),
         *(("handle", "generate.origins.recorded"), ("generate.origins.recorded", "record.face")),
         *(("record.imports", of) for of in ("record.calls", "record.face", "record.recorder", "record.table")),
         *(("record.imports", "record.callables.distributions"), ("record.recorder", "caches")),
@@ -158,7 +158,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
-        *(("integrations.units", of) for of in ("inspect.report", "record.callables.distributions")),
+        *(("integrations.units", of) for of in ("inspect.report", "record.callables.distributions", "record.recorder")),
         *(("integrations.runner", of) for of in ("caches", "inspect.report")),
         *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places")),
     },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from beside_python import Program, faults
 from harness import Child
@@ -35,31 +37,35 @@ def program(title: str, library: str, text: str = TAIL, module: str = SOFT, **mo
     return Program(title, text, site=site, head=HEAD.replace("LIBRARY", library))
 
 
-TRY = "try:\n    {}\nexcept ImportError:\n    pass\n"
+def soft(text: str) -> str:
+    """Write a module that does something if kcl is there."""
+    return f"try:\n{textwrap.indent(text, '    ')}\nexcept ImportError:\n    import loopy as lp\n"
+
+
+RECIPE = """
+import kcl
+
+@kcl.kernel{}
+def recipe():
+    import loopy as lp
+    return lp
+"""
 PROGRAMS = [
     program("a library's soft import", "import soft"),
     program("after the program's import", "import loopy\nimport soft"),
     program(
         "in a function of the library",
         "import soft\nsoft.load()",
-        module="def load():\n    import kcl.loopy as lp\n    return lp\n",
+        module=f"def load():\n{textwrap.indent(SOFT, '    ')}\n",
     ),
     program("from a module of the package", "import soft.inner", module="", soft__inner=SOFT),
-    program("by `from kcl import loopy`", "import soft", module=TRY.format("from kcl import loopy")),
-    program("by importlib", "import soft", module="import importlib\nlp = importlib.import_module('kcl.loopy')\n"),
+    program("by `from kcl import loopy`", "import soft", module=soft("from kcl import loopy")),
+    program("by importlib", "import soft", module=soft("import importlib\nlp = importlib.import_module('kcl.loopy')")),
     program("twice, by two libraries", "import soft, other", other____init__=SOFT),
-    program("of a name", "import soft", module=TRY.format("from kcl.loopy import make_kernel")),
-    program(
-        "with a recipe in the library",
-        "import soft",
-        module="import kcl\n\n@kcl.kernel\ndef recipe():\n    import loopy as lp\n    return lp\n",
-    ),
-    program("with `kcl.lazy`", "import soft", module="import kcl\nlp = kcl.lazy('loopy')\n"),
-    program(
-        "with a pure recipe",
-        "import soft",
-        module="import kcl\n\n@kcl.kernel(pure=True)\ndef recipe():\n    return 1\n",
-    ),
+    program("of a name", "import soft", module=soft("from kcl.loopy import make_kernel")),
+    program("with a recipe in the library", "import soft", module=soft(RECIPE.format(""))),
+    program("with a pure recipe", "import soft", module=soft(RECIPE.format("(pure=True)"))),
+    program("with `kcl.lazy`", "import soft", module=soft("import kcl\nlp = kcl.lazy('loopy')")),
     program(
         "classes and replacements of the program",
         "import soft",

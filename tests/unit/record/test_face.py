@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kcl.loopy as lp
-from kcl.record import face, recorder, table, unmade
+from kcl.record import face, table, unmade
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
 
@@ -26,13 +26,6 @@ NAMES = sorted(set(loopy.__all__) | table.DEFERRED | table.TYPES | table.AT_ONCE
 def thing(name):
     """Return what stands for a thing of loopy's where loopy is not imported yet."""
     return unmade.member(name) if "." in name else unmade.kind_of(name)
-
-
-@pytest.fixture(autouse=True)
-def unasked():
-    """Begin each test as a program that has asked nothing."""
-    with recorder.thread.having(asked=False):
-        yield
 
 
 class TestNames:
