@@ -85,8 +85,8 @@ def named_above() -> None:
 
 
 def is_for_good() -> bool:
-    """Tell whether the program has named kcl.loopy or a recipe."""
-    return _state().faces
+    """Return True if the program, or an installed package, has named kcl.loopy or a recipe."""
+    return _state().faces or bool(_state().packages)
 
 
 def importer() -> tuple[bool, str]:

@@ -312,7 +312,7 @@ def _folders() -> list[str]:
 def loaded() -> Any:
     """Return the real loopy if it is imported, else None."""
     found = sys.modules.get("loopy")
-    if found is None or getattr(found.__spec__, "_initializing", False):
+    if found is None or not hasattr(found, "set_default_target"):  # its last name: a thread is importing it
         return None
     if found is not _originals().loopy:
         _originals().look(found)

@@ -41,6 +41,7 @@ WAYS = {  # the import of loopy, and the options of Python
     "face": ("import kcl.loopy as lp", ()),
     "install": ("import kcl\nkcl.install()\nimport loopy as lp", ()),
     "run": ("import loopy as lp", ("-m", "kcl", "run")),
+    "late": ("import loopy as lp\nimport kcl\nkcl.install()", ()),
 }
 
 
@@ -104,5 +105,6 @@ def faults(program: Program, child: Child, way: str, platform: str) -> list[tupl
     for _ in range(3):
         runs.append(run(program, child, way, platform))
         loaded.append((child.directory / "program" / "loaded").read_text())
-    assert not program.asks_nothing or loaded == ["True", "False", "False"], "a later run imports loopy"
+    is_silent = program.asks_nothing and way != "late"
+    assert not is_silent or loaded == ["True", "False", "False"], "a later run imports loopy"
     return [(f"run {number} under {way}", said, plain) for number, said in enumerate(runs, 1) if said != plain]

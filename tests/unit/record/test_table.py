@@ -10,7 +10,7 @@ import types
 import numpy as np
 import pytest
 
-from kcl.record import table
+from kcl.record import recorder, table
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
 
@@ -156,7 +156,7 @@ class TestNames:
             (module.__name__, name)
             for module in map(importlib.import_module, table.MODULES)
             for name in KNOWN & vars(module).keys() & vars(loopy).keys()
-            if vars(module)[name] is not getattr(vars(loopy)[name], "__kcl_real__", vars(loopy)[name])
+            if vars(module)[name] is not recorder.own(name)
         }
         assert others == table.NAMESAKES
 
