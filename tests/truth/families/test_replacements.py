@@ -132,7 +132,7 @@ PROGRAMS = [
         from loopy import split_iname as after
         show(before(unit(), "i", 2))
         show(after(unit(), "i", 2))
-        print(before is original, after is lp.split_iname, before is after)
+        print(after is lp.split_iname, before is after)
         """,
     ),
     Program(
