@@ -168,26 +168,8 @@ class Kind(texts.StandInType):
     def __hash__(cls) -> int:
         return hash(_asked_for(cls))
 
-    def __repr__(cls) -> str:
-        return repr(_asked_for(cls))
-
-    def __dir__(cls) -> list[str]:
-        return dir(_asked_for(cls))
-
-    def __iter__(cls) -> Any:
-        return iter(_asked_for(cls))
-
-    def __len__(cls) -> int:
-        return len(_asked_for(cls))
-
     def __bool__(cls) -> bool:
         return True
-
-    def __contains__(cls, item: Any) -> bool:
-        return (item.real() if type(item) is Member else item) in _asked_for(cls)
-
-    def __getitem__(cls, item: Any) -> Any:
-        return _asked_for(cls)[item]
 
 
 # What Python asks of the class of an instance, and kcl of a class.
@@ -195,10 +177,10 @@ _OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "
 _known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
 
 
-def _asked_for(kind: Any) -> Any:
-    """Return loopy's own class, for a question of the program."""
-    recorder.loopy(kind.__name__)
-    return kind.real()
+def _asked_for(stand_in: Any) -> Any:
+    """Return loopy's own class or member, for a question of the program."""
+    recorder.loopy(stand_in.text().partition(".")[2])
+    return stand_in.real()
 
 
 def _own_bases(bases: Any) -> tuple[Any, ...]:
@@ -238,51 +220,49 @@ class Member(texts.StandIn):
     def __getattr__(self, name: str) -> Any:
         if is_absent(name) or name in ("dtype", "dotted"):
             raise AttributeError(name)
-        return getattr(self._asked(), name)
+        return getattr(_asked_for(self), name)
 
     def __eq__(self, other: object) -> Any:
-        return self.dotted == other.dotted if type(other) is Member else self._asked() == other
+        return self.dotted == other.dotted if type(other) is Member else _asked_for(self) == other
 
     def __hash__(self) -> int:
-        return hash(self._asked())
-
-    def __bool__(self) -> bool:
-        return bool(self._asked())
+        return hash(_asked_for(self))
 
     def __reduce__(self) -> Any:
         return member, (self.dotted,)
 
-    def _asked(self) -> Any:
-        recorder.loopy(self.dotted)
-        return self.real()
-
 
 def _of_real(operation: Callable[..., Any]) -> Any:
-    """Return a method that asks loopy's own member."""
+    """Return a method that asks loopy's own class or member."""
 
-    def method(self: Member, *others: Any) -> Any:
-        return operation(self._asked(), *[other.real() if type(other) is Member else other for other in others])
+    def method(self: Any, *others: Any) -> Any:
+        return operation(_asked_for(self), *[other.real() if type(other) is Member else other for other in others])
 
     return method
 
 
-# The operations by which a program writes members into the text of a kernel, and compares them.
-_ASKED: dict[str, Callable[..., Any]] = {
+# The operations by which a program looks into classes, writes members into the text of a kernel, and compares them.
+_BOTH: dict[str, Callable[..., Any]] = {
     "__repr__": repr,
+    "__len__": len,
+    "__iter__": iter,
+    "__getitem__": operator.getitem,
+}
+_OF_CLASSES: dict[str, Callable[..., Any]] = {"__dir__": dir, "__contains__": operator.contains}
+_OF_MEMBERS: dict[str, Callable[..., Any]] = {
+    "__bool__": bool,
     "__str__": str,
     "__format__": format,
     "__int__": int,
     "__index__": operator.index,
-    "__len__": len,
-    "__iter__": iter,
-    "__getitem__": operator.getitem,
     "__lt__": operator.lt,
     "__le__": operator.le,
     "__gt__": operator.gt,
     "__ge__": operator.ge,
 }
-for _name, _operation in _ASKED.items():
-    setattr(Member, _name, _of_real(_operation))
+for _holder, _operations in ((Kind, _BOTH | _OF_CLASSES), (Member, _BOTH | _OF_MEMBERS)):
+    for _name, _operation in _operations.items():
+        setattr(_holder, _name, _of_real(_operation))
 
 
 @functools.cache
