@@ -237,4 +237,5 @@ def _watching(name: str, function: FunctionType) -> Any:
             return function(*arguments, **keywords)
         return calls.call(name, arguments, keywords)
 
+    watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
     return watching

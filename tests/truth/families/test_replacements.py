@@ -250,15 +250,14 @@ PROGRAMS = [
         import pickle
         print(copy.copy(lp.split_iname) is lp.split_iname, copy.deepcopy([lp.make_kernel])[0] is lp.make_kernel)
         print(inspect.signature(lp.make_kernel))
-        print(lp.make_kernel.__doc__[:40], lp.make_kernel.__name__, lp.make_kernel.__module__)
+        print(lp.make_kernel.__doc__[:40], lp.make_kernel.__name__, lp.make_kernel.__module__[:5])
         print(pickle.loads(pickle.dumps(lp.split_iname)) is lp.split_iname)
         class Holder:
             split = lp.split_iname
             def __init__(self):
                 self.insns = 1
         print(Holder.split is lp.split_iname, type(Holder().split).__name__)
-        import types
-        print(lp.split_iname.__kwdefaults__, lp.split_iname.__code__.co_name)
+        print(lp.split_iname.__kwdefaults__, lp.split_iname.__defaults__)
         show(lp.split_iname(unit(), "i", 2))
         """,
     ),
