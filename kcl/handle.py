@@ -17,7 +17,7 @@ from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.origins import SLOW
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
-from kcl.line import Line, bindings_of
+from kcl.line import Line, bindings_of, handle_of
 from kcl.record import unmade
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 
@@ -69,11 +69,17 @@ class Kernel:
     ) -> None:
         self._begin(origin_of(RecipeCall(name, function, arguments, declared)), arguments, function)
 
-    def _begin(self, origin: Origin, parameters: dict[str, Any], function: Callable[..., object] | None = None) -> None:
+    def _begin(
+        self,
+        origin: Origin,
+        parameters: dict[str, Any],
+        function: Callable[..., object] | None = None,
+        context: int = 0,
+    ) -> None:
         self.name = origin.name
         self._function = function
         self._parameters = parameters
-        self._line = Line(origin, function)
+        self._line = Line(origin, function, context)
 
     def __call__(
         self,
@@ -255,12 +261,11 @@ class Kernel:
         self, queue: cl.CommandQueue, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
-        if not isinstance(queue, cl.CommandQueue):
-            raise self._no_queue(queue)
+        holder = self._holder(queue)
         # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
         with spans.span("first launch", self.name), self._lead() as lead:
-            launcher = self._line.launcher(queue, CallValues(spoken, launch=True), lead, arguments, wait_for)
+            launcher = self._line.launcher(holder, CallValues(spoken, launch=True), lead, arguments, wait_for)
             self._advise(lead)
             if self._line.packed:
                 arguments = unpack(self._line.packed, arguments)
@@ -269,6 +274,19 @@ class Kernel:
             finally:
                 # After a refused call too: the next call takes the short way and skips this line.
                 launcher.note_launch()
+
+    def _holder(self, queue: Any) -> cl.Context | cl.CommandQueue:
+        """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
+
+        The program of an executor is that of its own context. A launch of it on anything but a queue of that context
+        raises the error of pyopencl, as with loopy's executor.
+        """
+        only = self._line.context
+        if only and not (isinstance(queue, cl.CommandQueue) and handle_of(queue) == only):
+            return cl.Context.from_int_ptr(only, retain=True)
+        if isinstance(queue, (cl.CommandQueue, cl.Context)):
+            return queue
+        raise self._no_queue(queue)
 
     def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
         """Return code for the dtypes that the caller names; raises TypeError where these are not the kernel's."""
@@ -312,8 +330,6 @@ class Kernel:
         """Return the error of a call in the user's terms, None where the error itself is clear."""
         from kcl.launch import refusals
 
-        if not isinstance(queue, cl.CommandQueue):  # a context has launchers too, and may cause any error
-            return self._no_queue(queue)
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else ()
         is_source = found is not None and found.code.invoker.front_end == "opencl"
@@ -321,7 +337,11 @@ class Kernel:
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
         if found is not None and is_source:
             call = call._replace(undeclared=_undeclared(found))
-        said = (refusals.at_fault(call) or refusals.unlike(call)) if base is not None else ""
+        said = self._wrong_queue(queue)
+        if base is not None:
+            said = said or refusals.at_fault(call) or refusals.unlike(call)
+            if base.open.names and not is_source and isinstance(error, TypeError):
+                error = refusals.unknown_open(call) or error
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
             said = said or f"{missing}{refusals.near(error.names, arguments)}"
@@ -338,8 +358,16 @@ class Kernel:
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
         return refusals.named(call) or (refusals.untyped(call, base.open.names) if base is not None else None)
 
+    def _wrong_queue(self, queue: Any) -> str:
+        """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""
+        if not isinstance(queue, cl.CommandQueue):
+            return f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}"
+        if self._line.context in (0, handle_of(queue)):
+            return ""
+        return f"kernel {self.name!r}: the queue is of another context than the executor; write unit.executor(queue)"
+
     def _no_queue(self, given: Any) -> TypeError:
-        return TypeError(f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {given!r}")
+        return TypeError(self._wrong_queue(given))
 
     def _named(self, queue: cl.CommandQueue, unnamed: Sequence[Any]) -> str:
         """Write the arguments of a call by name, and the sizes that a pyopencl call begins with."""
@@ -384,11 +412,18 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
     return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
 
 
-def kernel_of(origin: Origin) -> Kernel:
-    """Return the kernel of an origin with its own key and code: a unit recorded outside of recipes."""
+def kernel_of(origin: Origin, context: int) -> Kernel:
+    """Return the kernel of an executor: of a unit, for the queues of the context with this handle."""
     made = Kernel.__new__(Kernel)
-    made._begin(origin, {})
+    made._begin(origin, {}, context=context)
     return made
+
+
+def is_still(kernel: Kernel, key: Key) -> bool:
+    """Return True if all code of a kernel has a generator key; a kernel of an edited unit has code of several keys."""
+    generate = kernel._line.generate
+    known = None if generate.is_mixed else generate.key()
+    return known is not None and known.digest == key.digest
 
 
 def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:

@@ -72,12 +72,18 @@ class Line:
     """The line of one Kernel, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
     `sole` is the digest of the only code where no argument is open. `packed` are the arguments that a call gives as one
-    object. `looked_up` has the last look-up in each layer.
+    object. `looked_up` has the last look-up in each layer. `context` is the handle of the context of an executor, 0 for
+    a Kernel that serves any context. The digests of an executor's code end with it, so no launcher that another Kernel
+    bound serves the executor. A queue or context that has launchers keeps its handle from being used again.
     """
 
-    __slots__ = ("_epoch", "_function", "_leases", "_lock", "generate", "looked_up", "open", "packed", "ready", "sole")
+    __slots__ = (
+        *("_epoch", "_function", "_leases", "_lock", "context", "generate", "looked_up", "open", "packed", "ready"),
+        "sole",
+    )
 
-    def __init__(self, origin: Origin, function: Callable[..., object] | None) -> None:
+    def __init__(self, origin: Origin, function: Callable[..., object] | None, context: int = 0) -> None:
+        self.context = context
         self.generate = Generate(origin)
         self.open: tuple[str, ...] | None = None
         self.sole = ""
@@ -159,7 +165,8 @@ class Line:
             show(ready.code)
         # Launchers of the same code were built with the headers of that moment; these may have changed.
         headers = build.headers_digest(ready.code.text)
-        return ready._replace(digest=ready.digest + headers, headers=headers)
+        executor = f" {self.context}" if self.context else ""
+        return ready._replace(digest=ready.digest + headers + executor, headers=headers)
 
     def _keep(self, found: LaunchableCode) -> None:
         assert self.generate.base is not None
@@ -210,6 +217,11 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
         bindings.launchers.clear()
         _state().bindings.add(bindings)
     return bindings
+
+
+def handle_of(holder: cl.Context | cl.CommandQueue) -> int:
+    """Return the handle of a context, or of the context of a queue."""
+    return int(holder.context.int_ptr if isinstance(holder, cl.CommandQueue) else holder.int_ptr)
 
 
 def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:

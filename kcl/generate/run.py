@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
 from kcl.generate import frontends
 from kcl.generate.rows import RecipeOutcome, dtype_parts
 from kcl.record import beside, manifest, observe, recorder
@@ -65,8 +66,11 @@ def generate(
 
 def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> Key | None:
     """Return the key under which code of equal results is found; None where it cannot be known or must not be used."""
-    identity = None if result.volatile else result.identity()
-    if identity is None:
+    if result.volatile:
+        return None
+    try:
+        identity = result.identity()
+    except UnknownInput:
         return None
     with_loopy = result.front_end != "opencl"
     beside_it = [*beside.parts(with_loopy), *(beside.switches() if with_loopy else ())]

@@ -72,7 +72,11 @@ class NewRow(NamedTuple):
 
 
 class Generate(Stage[CallValues]):
-    """The stage of one Kernel, with the facts known so far. Thread-safe; the key is that of the first look-up."""
+    """The stage of one Kernel, with the facts known so far. Thread-safe.
+
+    The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own, and after
+    an edit the Kernel `is_mixed`.
+    """
 
     verb = "generated"
 
@@ -84,6 +88,7 @@ class Generate(Stage[CallValues]):
         self._unknown = ""
         self._key: Key | None = None
         self._outcome: RecipeOutcome | None = None
+        self.is_mixed = False
 
     @property
     def layer(self) -> Layer:
@@ -104,6 +109,17 @@ class Generate(Stage[CallValues]):
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._key
+
+    def _renew(self) -> None:
+        """Take a unit that a program can edit as it is now; forget what is known of another content."""
+        with self._lock:
+            if not self._origin.renew():
+                return
+            before, self._key, self._unknown = self._key, None, ""
+            known = frozenset({row.name for row in frontends.TABLE[:1]})
+            now = None if self.layer.off(known) else self.key()
+            if before is None or now is None or before.digest != now.digest:
+                self.base, self._outcome, self.is_mixed = None, None, True
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""
@@ -131,6 +147,7 @@ class Generate(Stage[CallValues]):
 
     def off(self, _given: CallValues) -> str:
         """Return why the layer is off for the recipe: its result decides which switches count."""
+        self._renew()
         known = self._origin.front_ends
         kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
         if all(map(self.layer.off, kinds)):
@@ -263,6 +280,7 @@ class Generate(Stage[CallValues]):
             self.base = RecipeFacts(made.result.open(dtypes), made.reads)
         if given.launch:
             _require(self.base.open, given.values)
+            made.result.refuse(unpack(made.result.packed, given.values))
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
         if made.result.follows(used, self.base.open.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}

@@ -9,6 +9,7 @@ from typing import Any
 from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.handle import kernel_of
 from kcl.inspect import report
+from kcl.line import handle_of
 from kcl.record import conditions, recorder, unmade
 
 report.at_exit()  # a program without recipes keeps a journal, too
@@ -22,7 +23,7 @@ _DIRECT = (
 def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Launch a unit directly; warn as loopy does. The launch costs as much as a kept executor's."""
     record = unmade.record_of(unit)
-    if record is None or not _is_for_opencl(arguments):
+    if record is None or not is_for_opencl(arguments):
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
     warn_of_direct_call(4)
     keywords = dict(keywords)
@@ -39,13 +40,14 @@ def warn_of_direct_call(stacklevel: int) -> None:
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
     """Return the executor of a unit on a context or queue."""
     record = unmade.record_of(unit)
-    if record is None or keywords or len(arguments) != 1 or not _is_for_opencl(arguments) or not recorder.is_on():
+    if record is None or keywords or len(arguments) != 1 or not is_for_opencl(arguments) or not recorder.is_on():
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
     if record.changed():  # the first launch finds the current state, as loopy's executor generates then
         return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
-    found = record.kernels.get(entrypoint)
+    place = entrypoint, handle_of(arguments[0])
+    found = record.kernels.get(place)
     if found is None:  # the first of several threads wins; none locks the record, since loopy's lock comes before it
-        found = record.kernels.setdefault(entrypoint, _kernel(unit, arguments[0], entrypoint))
+        found = record.kernels.setdefault(place, _kernel(unit, arguments[0], entrypoint))
     return Executor(unit, arguments[0], entrypoint, found)
 
 
@@ -80,7 +82,8 @@ class Executor:
         return getattr(own, name)
 
 
-def _is_for_opencl(arguments: tuple[Any, ...]) -> bool:
+def is_for_opencl(arguments: tuple[Any, ...]) -> bool:
+    """Return True if the first of some arguments is a context or a queue."""
     opencl: Any = sys.modules.get("pyopencl")
     return bool(arguments) and opencl is not None and isinstance(arguments[0], (opencl.Context, opencl.CommandQueue))
 
@@ -92,7 +95,7 @@ def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
     """
     record = unmade.record_of(unit)
     assert record is not None
-    found = kernel_of(RecordedOrigin.of_record(record, entrypoint))
+    found = kernel_of(RecordedOrigin.of_record(record, entrypoint), handle_of(context))
     if record.is_made or not found.is_stored():
         own = recorder.make(record)
         if entrypoint not in own.entrypoints and (entrypoint is not None or len(own.entrypoints) != 1):

@@ -21,18 +21,20 @@ from kcl.record import imports
 NEEDED = ("TranslationUnit.executor", "TranslationUnit.__call__")
 
 _LOOPY = frozenset({"loopy"})
+_KEPT = 16
 _KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
+_LAUNCHER = "_kcl_launcher"  # on an executor: what launches it, None for loopy
 _OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
 
 
 class UnitKernels:
-    """The kernels of a unit by entry point, None for one that loopy launches; a copy of a unit has none.
+    """The kernels of a unit by entry point and handle of the context; a copy of a unit has none.
 
     A `taken` unit is launched by kcl though the generator layer is off.
     """
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
+        self.found: dict[tuple[str, int], Any] = {}
         self.taken = False
 
     def __reduce__(self) -> Any:
@@ -113,17 +115,18 @@ def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
 def _direct(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        from kcl.integrations import executor
+
         entrypoint: Any = keywords.get("entrypoint")
         if entrypoint is None and len(self.entrypoints) == 1:
             (entrypoint,) = self.entrypoints
-        kernel = _kernel(self, entrypoint) if len(arguments) == 1 and entrypoint in self.entrypoints else None
-        if kernel is None:
+        is_known = len(arguments) == 1 and executor.is_for_opencl(arguments) and entrypoint in self.entrypoints
+        launch = _launcher(self, entrypoint, arguments[0]) if is_known else None
+        if launch is None:
             return original(self, *arguments, **keywords)
-        from kcl.integrations import executor
-
         executor.warn_of_direct_call(2)  # this function is not counted
         keywords.pop("entrypoint", None)
-        return kernel(*arguments, **keywords)
+        return launch(*arguments, **keywords)
 
     # loopy's warning names the line of the caller. It skips frames of Python's importing, and this frame as one.
     imports.uncounted(call)
@@ -133,8 +136,11 @@ def _direct(original: Callable[..., Any]) -> Callable[..., Any]:
 def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> Callable[..., Any]:
     @functools.wraps(original)
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
-        is_ours = type(self) is kind and (all_units or _is_taken(self.t_unit))
-        kernel = _kernel(self.t_unit, self.entrypoint) if is_ours else None
+        held = vars(self)
+        if _LAUNCHER not in held and type(self) is kind and (all_units or _is_taken(self.t_unit)):
+            # loopy generates at this launch, too, and keeps the code with the executor
+            held.setdefault(_LAUNCHER, _launcher(self.t_unit, self.entrypoint, self.context))
+        kernel = held.get(_LAUNCHER)
         return original(self, queue, **keywords) if kernel is None else kernel(queue, **keywords)
 
     vars(launch)[_OURS] = True
@@ -153,36 +159,42 @@ def _kernels(unit: Any) -> UnitKernels:
     return kernels
 
 
-def _kernel(unit: Any, entrypoint: str) -> Any:
-    """Return the kernel of an entry point, None where loopy has to launch it."""
-    kernels = _kernels(unit)
-    try:
-        return kernels.found[entrypoint]
-    except KeyError:
-        return kernels.found.setdefault(entrypoint, _new(unit, entrypoint))
+def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
+    """Return the kernel of an entry point for the context of `holder`, of the unit as it is now.
 
-
-def _new(unit: Any, entrypoint: str) -> Any:
+    Return None if loopy has to launch it. A kernel is found again while its unit has the same content.
+    """
     from kcl.cache import layers
+    from kcl.errors import UnknownInput
     from kcl.generate.origins.recorded import RecordedOrigin
-    from kcl.handle import kernel_of
+    from kcl.handle import is_still, kernel_of
+    from kcl.line import handle_of
 
     off = layers.generator().off(_LOOPY)
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
         return None
+    found, place = _kernels(unit).found, (entrypoint, handle_of(holder))
     try:
         made = RecordedOrigin.of_unit(unit, entrypoint)
-        if not off:
-            made.key()
+        try:
+            key = made.key()
+        except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
+            return kernel_of(made, place[1])
+        known = found.get(place)
+        if known is None or not is_still(known, key):
+            known = kernel_of(made, place[1])
+            if len(found) >= _KEPT:  # contexts come and go
+                found.clear()
+            found[place] = known
+        return known
     except Exception as error:
         if not _is_known(error):
             layers.generator().fault("take a unit of loopy", error)
         return None
-    return kernel_of(made)
 
 
 def _is_known(error: Exception) -> bool:
-    from kcl.errors import RecipeError, UnknownInput
+    from kcl.errors import RecipeError
 
     loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
-    return isinstance(error, (RecipeError, UnknownInput, loopys))
+    return isinstance(error, (RecipeError, loopys))

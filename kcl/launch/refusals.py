@@ -95,6 +95,13 @@ def at_fault(call: FailedCall) -> str:
     return f"kernel {call.kernel!r}: {said}" if said else ""
 
 
+def unknown_open(call: FailedCall) -> KeyError | None:
+    """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
+    known = given_in_calls(call.known)
+    unknown = [name for name in call.given if known and name not in known and name not in call.packed]
+    return KeyError(unknown[0]) if unknown else None
+
+
 def unlike(call: FailedCall) -> str:
     """Describe the parameter whose size in the program text differs from its declaration; empty for other errors."""
     found = _NUMBERED.search(str(call.error))

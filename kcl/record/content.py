@@ -88,7 +88,15 @@ _BY_NAMES, _BY_CODE = 1, 2  # an object is ranked by the name of its class, or b
 
 
 def content_key(unit: Any) -> str | None:
-    """Return the SHA-256 over the content that decides the code of `unit`, in hex; None where it cannot be known.
+    """Return the key of `exact_key`; None if it cannot be known."""
+    try:
+        return exact_key(unit)
+    except UnknownInput:
+        return None
+
+
+def exact_key(unit: Any) -> str:
+    """Return the SHA-256 over the content that decides the code of `unit`, in hex; raise UnknownInput with the reason.
 
     The key also covers Python, the releases of loopy and of the packages that loopy generates with, and the structures
     that are registered with pyopencl. It is the same in every process. Each call reads the unit again: kcl remembers
@@ -98,8 +106,8 @@ def content_key(unit: Any) -> str | None:
         content, text = _written((unit, sorted(structures(), key=_first)))
         digest = hashlib.sha256(text).hexdigest()
         reached = reach(_NOWHERE, {"content": digest, "beside": tuple(content.strange)})
-    except (UnknownInput, RecursionError):
-        return None
+    except RecursionError:
+        raise UnknownInput("the unit is nested too deeply") from None
     return Key(reached.parts).digest
 
 

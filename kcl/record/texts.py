@@ -261,12 +261,9 @@ def _of_loopy(value: Any, kind: type) -> str | None:
     """Return the text of an object that loopy made: a unit counts by content, a member of an enumeration by name."""
     loopy = sys.modules["loopy"]
     if kind is loopy.TranslationUnit:
-        from kcl.record.content import content_key
+        from kcl.record.content import exact_key
 
-        key = content_key(value)
-        if key is None:
-            raise UnknownInput("a translation unit holds something that has no exact text")
-        return _UNIT + key
+        return _UNIT + exact_key(value)
     enumeration = _public_name(kind)
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None

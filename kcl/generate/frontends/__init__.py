@@ -59,11 +59,14 @@ class Result(Protocol):
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return the open arguments, given the dtypes of the arguments of one call."""
 
+    def refuse(self, given: Mapping[str, Any]) -> None:
+        """Raise the front end's own error for the arguments of a call that it cannot generate for."""
+
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
         """Tell whether `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
 
-    def identity(self) -> str | None:
-        """Return the SHA-256 over all inputs of the generated code; None where it cannot be known."""
+    def identity(self) -> str:
+        """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes."""

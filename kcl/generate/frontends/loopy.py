@@ -85,7 +85,7 @@ class LoopyResult:
     @property
     def digest(self) -> str:
         """The digest of the unit's content."""
-        return self.identity() or ""
+        return self.identity()
 
     @property
     def options(self) -> None:
@@ -111,11 +111,15 @@ class LoopyResult:
             self.packed,
         )
 
-    def identity(self) -> str | None:
-        """Return the SHA-256 over all inputs of the generated code; None where it cannot be known."""
-        from kcl.record.content import content_key
+    def refuse(self, given: Mapping[str, Any]) -> None:
+        """Raise KeyError for an unknown argument if dtypes are open, as loopy's executor does."""
+        self._executor.arg_to_dtype(given)
 
-        return content_key(self._executor.t_unit)
+    def identity(self) -> str:
+        """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
+        from kcl.record.content import exact_key
+
+        return exact_key(self._executor.t_unit)
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""

@@ -50,6 +50,9 @@ class SourceResult:
         # No array is needed to find the code: a missing array is reported when the kernel is launched.
         return OpenArguments((), (), (), {})
 
+    def refuse(self, _given: Mapping[str, Any]) -> None:
+        """Leave all arguments to the invoker."""
+
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
         """Return True: no dtype makes a difference."""
         return True

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
-from kcl.errors import UnknownInput
 from kcl.generate import frontends
 from kcl.generate.rows import RecipeFacts, RecipeOutcome
 from kcl.record import beside, imports, recorder, unmade
@@ -44,6 +43,7 @@ class RecordedOrigin:
         self._entry: str | None = None
         self._result: frontends.Result | None = None
         self._key: Key | None = None
+        self._is_new = False  # the first look-up finds the unit as it was when the key was made
 
     @classmethod
     def of_record(cls, record: Record, entrypoint: str | None) -> RecordedOrigin:
@@ -56,11 +56,12 @@ class RecordedOrigin:
 
     @classmethod
     def of_unit(cls, unit: Any, entrypoint: str) -> RecordedOrigin:
-        """Return the origin of a unit of loopy's own that a program launches."""
+        """Return the origin of a unit of loopy's own that a program launches now."""
         made = cls(None)
         made._value = unit
         made._entry = None if unit.entrypoints == {entrypoint} else entrypoint
         made.name = entrypoint
+        made._is_new = True
         return made
 
     @property
@@ -88,6 +89,16 @@ class RecordedOrigin:
     @property
     def _declared(self) -> Declarations:
         return NOTHING if self._task is None else self._task.declared
+
+    def renew(self) -> bool:
+        """Forget the key of a unit that a program can have edited since; return True if it was forgotten."""
+        before, self._is_new = self._is_new, False
+        record = unmade.record_of(self._value)
+        fixed = self._value is _NOTHING or not self._row.uses_loopy or (record is not None and not record.changed())
+        if before or fixed:
+            return False
+        self._key = self._result = None
+        return True
 
     def key(self) -> Key:
         """Return the key of the recipe's result; raises the recipe's own error, RecipeError, or UnknownInput."""
@@ -135,10 +146,7 @@ class RecordedOrigin:
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
             return [*parts, Part("record", record.digest)]
-        content = self._accepted().identity()
-        if content is None:
-            raise UnknownInput("the unit holds something that has no exact text; pass plain values to loopy")
-        return [*parts, Part("unit", content), Part("state", beside.state())]
+        return [*parts, Part("unit", self._accepted().identity()), Part("state", beside.state())]
 
     def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
         """Return a base unchanged: a recipe that runs does its own reads."""

@@ -34,6 +34,10 @@ class WalkedOrigin:
         self._moment: dict[tuple[str, str], str] = {}
         self._outcome: RecipeOutcome | None = None
 
+    def renew(self) -> bool:
+        """Keep the key, which is that of the first query."""
+        return False
+
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
         self._reached = found = reached(self._task)
