@@ -331,7 +331,7 @@ class Kernel:
         from kcl.launch import refusals
 
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
-        known = found.code.invoker.arguments if found is not None else ()
+        known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.open.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)

@@ -13,7 +13,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Product, Stage
-from kcl.code import Code, LaunchableCode, Packed, made_ready
+from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
 from kcl.generate.rows import Dtypes, RecipeFacts, RecipeOutcome
@@ -120,6 +120,11 @@ class Generate(Stage[CallValues]):
             now = None if self.layer.off(known) else self.key()
             if before is None or now is None or before.digest != now.digest:
                 self.base, self._outcome, self.is_mixed = None, None, True
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the result that was made last; none before."""
+        return () if self._outcome is None else self._outcome.result.arguments
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""

@@ -11,6 +11,7 @@ from kcl.handle import kernel_of
 from kcl.inspect import report
 from kcl.line import handle_of
 from kcl.record import conditions, recorder, unmade
+from kcl.record.record import Record
 
 report.at_exit()  # a program without recipes keeps a journal, too
 
@@ -27,8 +28,10 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
     warn_of_direct_call(4)
     keywords = dict(keywords)
-    launcher = executor(unit, arguments[:1], keywords.pop("entrypoint", None), {})
-    return launcher(*arguments, **keywords)
+    entrypoint = keywords.pop("entrypoint", None)
+    if recorder.is_on():
+        return _found(unit, record, arguments[0], entrypoint)(*arguments, **keywords)
+    return executor(unit, arguments[:1], entrypoint, {})(*arguments, **keywords)
 
 
 def warn_of_direct_call(stacklevel: int) -> None:
@@ -42,13 +45,18 @@ def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keyw
     record = unmade.record_of(unit)
     if record is None or keywords or len(arguments) != 1 or not is_for_opencl(arguments) or not recorder.is_on():
         return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
-    if record.changed():  # the first launch finds the current state, as loopy's executor generates then
-        return Executor(unit, arguments[0], entrypoint, _kernel(unit, arguments[0], entrypoint))
-    place = entrypoint, handle_of(arguments[0])
+    return Executor(unit, arguments[0], entrypoint, _found(unit, record, arguments[0], entrypoint))
+
+
+def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> Any:
+    """Return the kernel of a unit for a context: that of earlier executors, unless the unit changed."""
+    if record.changed():
+        return _kernel(unit, context, entrypoint)
+    place = entrypoint, handle_of(context)
     found = record.kernels.get(place)
     if found is None:  # the first of several threads wins; none locks the record, since loopy's lock comes before it
-        found = record.kernels.setdefault(place, _kernel(unit, arguments[0], entrypoint))
-    return Executor(unit, arguments[0], entrypoint, found)
+        found = record.kernels.setdefault(place, _kernel(unit, context, entrypoint))
+    return found
 
 
 class Executor:
@@ -58,7 +66,8 @@ class Executor:
         self._kcl_unit = unit
         self._kcl_context = context
         self._kcl_entrypoint = entrypoint
-        self._kcl_kernel = kernel
+        self._kcl_found = kernel
+        self._kcl_kernel = self._kcl_first
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -69,6 +78,18 @@ class Executor:
     def __call__(self, queue: Any, **arguments: Any) -> Any:
         """Launch on `queue`; returns (event, outputs) as loopy's executor does."""
         return self._kcl_kernel(queue, **arguments)
+
+    def _kcl_first(self, queue: Any, **arguments: Any) -> Any:
+        """Launch for the first time: loopy generates for what the unit is then, and keeps the code."""
+        unit, context = self._kcl_unit, self._kcl_context
+        record, kernel = unmade.record_of(unit), self._kcl_found
+        if record is None:
+            entrypoint = self._kcl_entrypoint or next(iter(unit.entrypoints))
+            kernel = kernel_of(RecordedOrigin.of_unit(unit, entrypoint), handle_of(context))
+        elif record.changed():
+            kernel = _kernel(unit, context, self._kcl_entrypoint)
+        self._kcl_kernel = kernel
+        return kernel(queue, **arguments)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_kcl"):

@@ -347,7 +347,11 @@ def record_of(value: Any) -> Record | None:
     """Return the record behind an object; None for an object that became loopy's, and for any other object."""
     if not is_recorded(value):
         return None
-    record: Record | None = _dictionary.__get__(value).get("record")
+    names = _dictionary.__get__(value)
+    record: Record | None = names.get("record")
+    if record is not None and len(names) > 1:
+        _edited(value, record)
+        return None
     return record
 
 
@@ -385,11 +389,21 @@ def asked(value: Any, question: str) -> Any:
     return real_of(value)
 
 
+def _edited(value: Any, record: Record) -> None:
+    """Let an object become loopy's, with what a program wrote by `object.__setattr__`: that does not ask the class."""
+    names = _dictionary.__get__(value)
+    written = {name: names[name] for name in list(names) if name not in ("record", "real")}
+    recorder.asked(record, "object.__setattr__")
+    _become(value, record, recorder.handed_out(record))
+    for name, one in written.items():
+        object.__setattr__(real_of(value), name, one)
+
+
 def _become(value: Any, record: Record, made: Any) -> None:
     with record.lock:
-        if record_of(value) is None:  # another thread was faster
-            return
         names = _dictionary.__get__(value)
+        if "record" not in names:  # another thread was faster
+            return
         if type(value) is RecordedUnit:
             names.update(vars(made))
             _class.__set__(value, type(made))  # another thread may be asking: it finds one of the two classes

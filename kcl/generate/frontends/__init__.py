@@ -11,7 +11,7 @@ from kcl.errors import RecipeError
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.code import Code
+    from kcl.code import Argument, Code
 
 
 class OpenArguments(NamedTuple):
@@ -58,6 +58,10 @@ class Result(Protocol):
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return the open arguments, given the dtypes of the arguments of one call."""
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a call gives, with the dtypes that are known."""
 
     def refuse(self, given: Mapping[str, Any]) -> None:
         """Raise the front end's own error for the arguments of a call that it cannot generate for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +111,16 @@ class LoopyResult:
             self.packed,
         )
 
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a call gives, with the dtypes that are known."""
+        return self._facts(self._executor.separated_entry_knl.args)
+
+    def _facts(self, arguments: Iterable[Any]) -> tuple[Argument, ...]:
+        return tuple(
+            [Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name)) for a in arguments]
+        )
+
     def refuse(self, given: Mapping[str, Any]) -> None:
         """Raise KeyError for an unknown argument if dtypes are open, as loopy's executor does."""
         self._executor.arg_to_dtype(given)
@@ -150,11 +160,7 @@ class LoopyResult:
                 front_end="loopy",
                 source=source,
                 function=invoker.name,
-                arguments=tuple(
-                    Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name))
-                    for a in entry.args
-                    if a.name in names
-                ),
+                arguments=self._facts([a for a in entry.args if a.name in names]),
                 inferred=self._types_found(entry),
                 packed=self.packed,
                 dtypes=_structures(source),

@@ -50,6 +50,11 @@ class SourceResult:
         # No array is needed to find the code: a missing array is reported when the kernel is launched.
         return OpenArguments((), (), (), {})
 
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The declared arguments."""
+        return tuple([_known(argument) for argument in self._source.arguments])
+
     def refuse(self, _given: Mapping[str, Any]) -> None:
         """Leave all arguments to the invoker."""
 
@@ -82,7 +87,7 @@ class SourceResult:
             front_end="opencl",
             source=_write_invoker(source),
             function="invoke",
-            arguments=tuple(_known(argument) for argument in source.arguments),
+            arguments=self.arguments,
             inferred={},
             packed={},
             dtypes=[],

@@ -150,13 +150,17 @@ class TestCalls:
 
 class TestExecutors:
     def test_of_a_context_or_a_queue(self, queue, context):
-        """An executor of a context serves any queue of it, and one of another context, too."""
+        """An executor of a context serves any queue of it; a queue of another context is refused, as by OpenCL."""
         another = cl.Context([queue.device])  # Intel's queue keeps none alive
         other = cl.CommandQueue(another)
         for holder in (queue, context):
             run = typed().executor(holder)
-            for where in (queue, cl.CommandQueue(context), other):
+            for where in (queue, cl.CommandQueue(context)):
                 assert np.array_equal(run(where, a=FIRST)[1][0], 2 * FIRST)
+            typed().executor(other)(other, a=FIRST)
+            with pytest.raises(cl.LogicError, match="queue is of another context than the executor") as raised:
+                run(other, a=FIRST)
+            assert raised.value.code == cl.status_code.INVALID_CONTEXT
 
     @pytest.mark.timeout(60)
     def test_beside_a_call_of_loopy(self, queue, monkeypatch):
@@ -166,10 +170,10 @@ class TestExecutors:
         assert is_waiting(unit)
         inside, find = threading.Event(), executor.kernel_of
 
-        def slow(origin):
+        def slow(*given):
             inside.set()
             time.sleep(0.5)  # the other thread is in loopy by then
-            return find(origin)
+            return find(*given)
 
         monkeypatch.setattr(executor, "kernel_of", slow)
         first = threading.Thread(target=unit.executor, args=(queue,))
@@ -251,10 +255,9 @@ class TestEntryPoints:
 
     def test_no_argument_of_a_launch(self, queue):
         """An executor is of one entry point: naming another at the launch is an error, as for loopy's."""
-        with pytest.raises((KeyError, TypeError)):
-            typed(loopy).executor(queue)(queue, a=FIRST, entrypoint="doubled")
-        with pytest.raises(TypeError):
-            typed().executor(queue)(queue, a=FIRST, entrypoint="doubled")
+        for module in (loopy, lp):
+            with pytest.raises(KeyError):
+                typed(module).executor(queue)(queue, a=FIRST, entrypoint="doubled")
 
 
 class TestProcesses:

@@ -1,0 +1,321 @@
+"""Units that are edited in place between launches: an executor launches what its unit is as it generates."""
+
+from __future__ import annotations
+
+import pytest
+from beside import Program, check, ran
+
+MAIN = """
+import numpy as np
+import NAME_lib as lib
+
+X = np.arange(8, dtype=np.float32)
+
+
+def shown(result):
+    return result[1][0].tolist()
+
+
+"""
+LIBRARY = """
+import dataclasses
+
+import loopy as lp
+import numpy as np
+import pymbolic.primitives as p
+from pytools.tag import Tag
+
+
+def unit(*, number=2, open=False, **more):
+    dtype = None if open else np.float32
+    return lp.make_kernel(
+        "{[i]: 0<=i<8}",
+        [f"<>t = {number}*x[i] {{id=first}}", "y[i] = t + 1 {id=second,dep=first}"],
+        [lp.GlobalArg("x,y", dtype, shape=8)],
+        name="NAME",
+        lang_version=(2018, 2),
+        **more,
+    )
+
+
+def put(holder, name, value):
+    object.__setattr__(holder, name, value)
+
+
+def kernel(unit):
+    return unit["NAME"]
+
+
+def insn(unit, id):
+    return kernel(unit).id_to_insn[id]
+
+
+"""
+# Each edits a unit in place, so that it computes with THIS.
+EDITS = {
+    "an expression": """
+def edit(unit):
+    put(insn(unit, "second"), "expression", insn(unit, "second").expression + THIS)
+""",
+    "a child of a sum": """
+def edit(unit):
+    whole = insn(unit, "second").expression
+    put(whole, "children", (*whole.children[:1], THIS))
+""",
+    "the list of instructions": """
+def edit(unit):
+    knl = kernel(unit)
+    new = [one.copy(expression=one.expression + THIS) if one.id == "second" else one for one in knl.instructions]
+    if isinstance(knl.instructions, list):
+        knl.instructions[:] = new
+    else:
+        put(knl, "instructions", new)
+""",
+    "the table of callables": """
+def edit(unit):
+    put(unit, "callables_table", lib_unit(number=THIS).callables_table)
+
+
+lib_unit = unit
+""",
+    "the kernel in its callable": """
+def edit(unit):
+    put(unit.callables_table["NAME"], "subkernel", kernel(lib_unit(number=THIS)))
+
+
+lib_unit = unit
+""",
+    "the arguments": """
+def edit(unit):
+    knl = kernel(unit)
+    args = [arg.copy(offset=0) for arg in knl.args]
+    put(knl, "args", args)
+    put(insn(unit, "second"), "expression", insn(unit, "second").expression * THIS)
+""",
+    "the domains": """
+def edit(unit):
+    import islpy as isl
+
+    half = isl.BasicSet("{[i]: 0<=i<THIS}")
+    put(kernel(unit), "domains", [half])
+""",
+    "an option": """
+def edit(unit):
+    put(kernel(unit), "options", lp.Options(build_options=["-DFACTOR=THIS"]))
+    put(insn(unit, "second"), "expression", insn(unit, "second").expression + THIS)
+""",
+    "the inputs of an instruction": """
+def edit(unit):
+    put(insn(unit, "first"), "expression", p.Variable("x")[p.Variable("i")] * THIS)
+""",
+    "a preamble": """
+def edit(unit):
+    put(kernel(unit), "preambles", (("10", "#define first_weight THIS"),))
+    put(insn(unit, "second"), "expression", insn(unit, "second").expression - THIS)
+""",
+    "the predicates": """
+def edit(unit):
+    put(insn(unit, "second"), "predicates", frozenset([p.Comparison(p.Variable("i"), "<", THIS)]))
+""",
+    "a preamble generator of the user": """
+class Weight:
+    number = 2
+
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.number == other.number
+
+    def __hash__(self):
+        return 1
+
+    def __call__(self, info):
+        yield "10", f"#define first_weight {self.number}"
+
+
+def unit():
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<8}",
+        [lp.CInstruction("i", "y[i] = first_weight*x[i];", read_variables=frozenset(["x"]), assignees="y[i]")],
+        [lp.GlobalArg("x,y", np.float32, shape=8)],
+        name="NAME",
+        lang_version=(2018, 2),
+    )
+    return lp.register_preamble_generators(knl, [Weight(2)])
+
+
+def edit(unit):
+    (weight,) = kernel(unit).preamble_generators
+    weight.number = THIS
+""",
+    "a value in a dictionary of the table": """
+def edit(unit):
+    knl = kernel(unit)
+    for value in (vars(knl.temporary_variables["t"]), vars(insn(unit, "second"))):
+        if "expression" in value:
+            value["expression"] = value["expression"] + THIS
+""",
+}
+WAYS = {
+    "through executors": """
+    unit = lib.unit()
+    print(shown(unit.executor(queue.context)(queue, x=X, y=np.zeros_like(X))))
+    lib.edit(unit)
+    print(shown(unit.executor(queue.context)(queue, x=X, y=np.zeros_like(X))))
+""",
+    "called directly": """
+    unit = lib.unit()
+    print(shown(unit(queue, x=X, y=np.zeros_like(X))))
+    lib.edit(unit)
+    print(shown(unit(queue, x=X, y=np.zeros_like(X))))
+""",
+}
+# What a program does, with an edit of the expression.
+DRIVES = {
+    "an old executor keeps its code": """
+    unit = lib.unit()
+    old = unit.executor(queue.context)
+    print(shown(old(queue, x=X)))
+    lib.edit(unit)
+    print(shown(old(queue, x=X)))
+    print(shown(unit.executor(queue.context)(queue, x=X)))
+    print(shown(old(queue, x=X)))
+""",
+    "an executor made before the edit and launched after": """
+    unit = lib.unit()
+    print(shown(unit.executor(queue.context)(queue, x=X)))
+    run = unit.executor(queue.context)
+    lib.edit(unit)
+    print(shown(run(queue, x=X)))
+""",
+    "an old executor with other dtypes": """
+    unit = lib.unit(open=True)
+    old = unit.executor(queue.context)
+    print(shown(old(queue, x=X)))
+    lib.edit(unit)
+    print(shown(old(queue, x=X.astype(np.float64))))
+    print(shown(old(queue, x=X)))
+    print(shown(unit.executor(queue.context)(queue, x=X)))
+    print(shown(unit.executor(queue.context)(queue, x=X.astype(np.float64))))
+""",
+    "an edit that is taken back": """
+    unit = lib.unit(open=True)
+    before = lib.insn(unit, "second").expression
+    runs = [unit.executor(queue.context)]
+    print(shown(runs[0](queue, x=X)))
+    lib.edit(unit)
+    runs.append(unit.executor(queue.context))
+    print(shown(runs[1](queue, x=X)), shown(runs[0](queue, x=X.astype(np.float64))))
+    lib.put(lib.insn(unit, "second"), "expression", before)
+    runs.append(unit.executor(queue.context))
+    print([shown(run(queue, x=x)) for run in runs for x in (X, X.astype(np.float64))])
+""",
+    "an edit before each launch": """
+    unit = lib.unit()
+    for _ in range(3):
+        lib.edit(unit)
+        print(shown(unit(queue, x=X)))
+""",
+    "a copy shares what is edited": """
+    unit = lib.unit()
+    other = unit.copy()
+    print(shown(other(queue, x=X)))
+    lib.edit(unit)
+    print(shown(other(queue, x=X)), shown(unit(queue, x=X)))
+""",
+    "two queues of one context": """
+    import pyopencl as cl
+
+    unit = lib.unit()
+    second = cl.CommandQueue(queue.context)
+    run = unit.executor(queue)
+    print(shown(run(queue, x=X)), shown(run(second, x=X)))
+    lib.edit(unit)
+    print(shown(run(queue, x=X)), shown(run(second, x=X)), shown(unit(second, x=X)))
+""",
+    "two contexts": """
+    import pyopencl as cl
+
+    unit = lib.unit()
+    second = cl.CommandQueue(cl.Context(queue.context.devices))
+    one, two = unit.executor(queue.context), unit.executor(second.context)
+    print(shown(one(queue, x=X)))
+    lib.edit(unit)
+    print(shown(one(queue, x=X)), shown(two(second, x=X)))
+    try:
+        print(shown(one(second, x=X)))
+    except Exception as error:
+        print(type(error).__name__, getattr(error, "code", None))
+""",
+    "a subclass of the target": """
+    unit = lib.unit(target=lib.Target())
+    print(shown(unit.executor(queue.context)(queue, x=X)))
+    lib.edit(unit)
+    print(shown(unit.executor(queue.context)(queue, x=X)))
+""",
+    "an argument of an executor": """
+    unit = lib.unit()
+    run = unit.executor(queue.context)
+    print(shown(run(queue, x=X)))
+    lib.edit(run.t_unit)
+    print(shown(unit(queue, x=X)), shown(run(queue, x=X)))
+""",
+    "a recipe of the library's unit": """
+    import kcl
+
+    unit = lib.unit(open=True)
+
+    @kcl.kernel
+    def NAME():
+        return unit
+
+    one = NAME()
+    print(shown(one(queue, x=X)))
+    lib.edit(unit)
+    print(shown(one(queue, x=X.astype(np.float64))), shown(NAME()(queue, x=X)))
+""",
+}
+TARGET = """
+class Target(lp.PyOpenCLTarget):
+    pass
+
+
+"""
+
+
+def main(body: str) -> str:
+    """Write the text of a program."""
+    return f"{MAIN}def main(queue):{body}"
+
+
+OWN = """
+import sys
+
+lib = sys.modules[__name__]
+"""
+
+
+def own(text: str, library: str) -> str:
+    """Put a library into the program itself: its calls of loopy are recorded."""
+    return library + OWN + text.replace("import NAME_lib as lib\n", "")
+
+
+BY_EXPRESSION = LIBRARY + TARGET + EDITS["an expression"]
+IN_LIBRARIES = [
+    *[Program(f"{what} {how}", main(body), LIBRARY + edit) for what, edit in EDITS.items() for how, body in WAYS.items()],
+    *[Program(title, main(body), BY_EXPRESSION) for title, body in DRIVES.items()],
+]
+PROGRAMS = [
+    *IN_LIBRARIES,
+    *[Program(f"{one.title} in the program", own(one.text, one.library)) for one in IN_LIBRARIES],
+]
+told = ran(PROGRAMS)
+
+
+@pytest.mark.one_platform
+@pytest.mark.slow_cases(11)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_edited_units(program, told):
+    """Every launch computes what Python alone computes, in each run."""
+    check(program, told[program.title])
