@@ -340,8 +340,9 @@ class Kernel:
         said = self._wrong_queue(queue)
         if base is not None:
             said = said or refusals.at_fault(call) or refusals.unlike(call)
-            if base.open.names and not is_source and isinstance(error, TypeError):
-                error = refusals.unknown_open(call) or error
+            unknown = refusals.unknown_open(call) if base.open.names and not is_source else None
+            if unknown is not None and isinstance(error, TypeError):
+                return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
             said = said or f"{missing}{refusals.near(error.names, arguments)}"

@@ -381,12 +381,12 @@ def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
     missing = sorted(
         name
         for name in opened.required
-        if name not in values or (name not in opened.packed and _is_no_array(values[name]))
+        if name not in values or (name in opened.names and name not in opened.packed and _is_no_array(values[name]))
     )
     if missing:
         raise MissingArguments(missing)
 
 
 def _is_no_array(value: Any) -> bool:
-    """Tell whether a value in the place of an array cannot be one; loopy judges None."""
+    """Return True if a value in the place of an array of an open dtype cannot be one; loopy judges None."""
     return value is not None and not hasattr(value, "dtype")

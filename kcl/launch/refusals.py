@@ -88,7 +88,8 @@ def at_fault(call: FailedCall) -> str:
                 return f"kernel {call.kernel!r} takes no argument {name!r}: {says}"
             says = f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
             return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
-        said = _wrong(call, name, value, arguments.get(name))
+        argument = arguments.get(name)
+        said = _wrong(call, name, value, argument if argument is not None and argument.dtype else None)
         if said:
             return f"kernel {call.kernel!r}: argument {name!r} {said}"
     said = _wrong_beside(call)

@@ -88,16 +88,14 @@ CALLS = {
     "an executor called with an entry point": 'run(queue, x=X, a=np.float32(2), entrypoint="NAME")',
 }  # fmt: skip
 
+
 def program(title: str, call: str) -> Program:
     """Make a program of the user that recovers from an error, and goes on."""
     return Program(title, TEXT.replace("CALL", call))
 
 
 PROGRAMS = [program(title, call) for title, call in CALLS.items()]
-PROGRAMS += [
-    Program(f"{one.title} of a library", "from NAME_lib import main", one.text)
-    for one in PROGRAMS[::3]
-]
+PROGRAMS += [Program(f"{one.title} of a library", "from NAME_lib import main", one.text) for one in PROGRAMS[::3]]
 told = ran(PROGRAMS)
 
 

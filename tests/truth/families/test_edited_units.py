@@ -303,7 +303,11 @@ def own(text: str, library: str) -> str:
 
 BY_EXPRESSION = LIBRARY + TARGET + EDITS["an expression"]
 IN_LIBRARIES = [
-    *[Program(f"{what} {how}", main(body), LIBRARY + edit) for what, edit in EDITS.items() for how, body in WAYS.items()],
+    *[
+        Program(f"{what} {how}", main(body), LIBRARY + edit)
+        for what, edit in EDITS.items()
+        for how, body in WAYS.items()
+    ],
     *[Program(title, main(body), BY_EXPRESSION) for title, body in DRIVES.items()],
 ]
 PROGRAMS = [
