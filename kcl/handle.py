@@ -413,11 +413,16 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
     return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
 
 
-def kernel_of(origin: Origin, context: int) -> Kernel:
-    """Return the kernel of an executor: of a unit, for the queues of the context with this handle."""
+def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
+    """Return the kernel of an executor: of a unit, for the queues of one context."""
     made = Kernel.__new__(Kernel)
-    made._begin(origin, {}, context=context)
+    made._begin(origin, {}, context=handle_of(holder))
     return made
+
+
+def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:
+    """Return True if the kernel of an executor is for this context."""
+    return kernel._line.context == handle_of(holder)
 
 
 def is_still(kernel: Kernel, key: Key) -> bool:

@@ -7,9 +7,8 @@ import warnings
 from typing import Any
 
 from kcl.generate.origins.recorded import RecordedOrigin
-from kcl.handle import kernel_of
+from kcl.handle import kernel_of, serves
 from kcl.inspect import report
-from kcl.line import handle_of
 from kcl.record import conditions, recorder, unmade
 from kcl.record.record import Record
 
@@ -52,10 +51,11 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
     """Return the kernel of a unit for a context: that of earlier executors, unless the unit changed."""
     if record.changed():
         return _kernel(unit, context, entrypoint)
-    place = entrypoint, handle_of(context)
-    found = record.kernels.get(place)
+    found = record.kernels.get(entrypoint)
     if found is None:  # the first of several threads wins; none locks the record, since loopy's lock comes before it
-        found = record.kernels.setdefault(place, _kernel(unit, context, entrypoint))
+        found = record.kernels.setdefault(entrypoint, _kernel(unit, context, entrypoint))
+    if not serves(found, context):
+        found = record.kernels[entrypoint] = _kernel(unit, context, entrypoint)
     return found
 
 
@@ -85,7 +85,7 @@ class Executor:
         record, kernel = unmade.record_of(unit), self._kcl_found
         if record is None:
             entrypoint = self._kcl_entrypoint or next(iter(unit.entrypoints))
-            kernel = kernel_of(RecordedOrigin.of_unit(unit, entrypoint), handle_of(context))
+            kernel = kernel_of(RecordedOrigin.of_unit(unit, entrypoint), context)
         elif record.changed():
             kernel = _kernel(unit, context, self._kcl_entrypoint)
         self._kcl_kernel = kernel
@@ -116,7 +116,7 @@ def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
     """
     record = unmade.record_of(unit)
     assert record is not None
-    found = kernel_of(RecordedOrigin.of_record(record, entrypoint), handle_of(context))
+    found = kernel_of(RecordedOrigin.of_record(record, entrypoint), context)
     if record.is_made or not found.is_stored():
         own = recorder.make(record)
         if entrypoint not in own.entrypoints and (entrypoint is not None or len(own.entrypoints) != 1):

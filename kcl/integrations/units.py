@@ -21,20 +21,19 @@ from kcl.record import imports
 NEEDED = ("TranslationUnit.executor", "TranslationUnit.__call__")
 
 _LOOPY = frozenset({"loopy"})
-_KEPT = 16
 _KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
 _LAUNCHER = "_kcl_launcher"  # on an executor: what launches it, None for loopy
 _OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
 
 
 class UnitKernels:
-    """The kernels of a unit by entry point and handle of the context; a copy of a unit has none.
+    """The last kernels of a unit by entry point; a copy of a unit has none.
 
     A `taken` unit is launched by kcl though the generator layer is off.
     """
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, int], Any] = {}
+        self.found: dict[str, Any] = {}
         self.taken = False
 
     def __reduce__(self) -> Any:
@@ -167,25 +166,21 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     from kcl.cache import layers
     from kcl.errors import UnknownInput
     from kcl.generate.origins.recorded import RecordedOrigin
-    from kcl.handle import is_still, kernel_of
-    from kcl.line import handle_of
+    from kcl.handle import is_still, kernel_of, serves
 
     off = layers.generator().off(_LOOPY)
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
         return None
-    found, place = _kernels(unit).found, (entrypoint, handle_of(holder))
     try:
         made = RecordedOrigin.of_unit(unit, entrypoint)
         try:
             key = made.key()
         except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
-            return kernel_of(made, place[1])
-        known = found.get(place)
-        if known is None or not is_still(known, key):
-            known = kernel_of(made, place[1])
-            if len(found) >= _KEPT:  # contexts come and go
-                found.clear()
-            found[place] = known
+            return kernel_of(made, holder)
+        found = _kernels(unit).found
+        known = found.get(entrypoint)
+        if known is None or not (serves(known, holder) and is_still(known, key)):
+            known = found[entrypoint] = kernel_of(made, holder)
         return known
     except Exception as error:
         if not _is_known(error):
