@@ -171,13 +171,13 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     off = layers.generator().off(_LOOPY)
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
         return None
+    found = _kernels(unit).found  # before the key, which counts that the unit has this attribute
     try:
         made = RecordedOrigin.of_unit(unit, entrypoint)
         try:
             key = made.key()
         except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
             return kernel_of(made, holder)
-        found = _kernels(unit).found
         known = found.get(entrypoint)
         if known is None or not (serves(known, holder) and is_still(known, key)):
             known = found[entrypoint] = kernel_of(made, holder)

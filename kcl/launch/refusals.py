@@ -89,7 +89,9 @@ def at_fault(call: FailedCall) -> str:
             says = f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
             return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
         argument = arguments.get(name)
-        said = _wrong(call, name, value, argument if argument is not None and argument.dtype else None)
+        if argument is not None and not argument.dtype and argument.kind in ARRAYS | _SCALARS:
+            argument = None  # of an open dtype
+        said = _wrong(call, name, value, argument)
         if said:
             return f"kernel {call.kernel!r}: argument {name!r} {said}"
     said = _wrong_beside(call)

@@ -109,7 +109,7 @@ class TestArguments:
         """A buffer is shown the way to an array."""
         buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 16)
         said = refused(queue, typed(), {"x": buffer})
-        assert "is a Buffer; write x=pyopencl.array.Array(queue, shape, " in said
+        assert "not a Buffer; write x=pyopencl.array.Array(queue, shape, np.float32, data=buffer)" in said
 
     def test_shape_of_a_number(self, queue):
         """An array in the place of a number is named with its shape."""
