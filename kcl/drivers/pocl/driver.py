@@ -66,7 +66,6 @@ class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
     quotes_stay = True
-    is_silent = True
 
     def added_options(self) -> str:
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
