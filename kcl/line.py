@@ -74,7 +74,7 @@ class Line:
     """The line of one Kernel, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
     `sole` is the digest of the only code where no argument is open. `packed` are the arguments that a call gives as one
-    object. `looked_up` has the last look-up in each layer. A program whose variables outlive a launch is the line's own.
+    object. `looked_up` has the last look-up in each layer. A line shares no program whose variables outlive a launch.
     """
 
     __slots__ = (

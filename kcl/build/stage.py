@@ -37,8 +37,8 @@ class BuildRequest(NamedTuple):
 
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
-    `holder` is the user's own pyopencl program, if the build is for one: nothing else gets the program that is built, and
-    kcl does not see its launches.
+    `holder` is the user's own pyopencl program, if the build is for one: nothing else gets what is built, and kcl does
+    not see its launches.
     """
 
     text: ProgramText

@@ -1,8 +1,8 @@
-"""Programs of pyopencl beside Python alone: the same is printed, with the same status and the same last line of stderr.
+"""Programs of pyopencl beside Python alone: the output, the status and the last line of stderr are the same.
 
-A program is a text with names of its own: `context`, `queue`, `cl`, `np`, `warnings`, and the functions below. Each runs
-without kcl, and then three times under `kcl run` and three times with `kcl.install()`. The programs of a group share
-their processes, one after the other, as a notebook's cells do.
+A program is a text with the names `context`, `queue`, `cl`, `np`, `warnings`, and those of the functions below. Each
+runs without kcl, and then three times under `kcl run` and three times with `kcl.install()`. The programs of a group
+share their processes, one after the other, as the cells of a notebook do.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ LOUD = """
 #warning look here
 kernel void tick(global int *out) { out[0] = N; }
 """
+
+# addresses, the files of a compiler, and the number that a compiler gives to a text
+_PASSING = re.compile(r"0x[0-9a-f]+|(?:/\S*?)?(?:tempfile_|tmp)\S*?\.cl|\b\d+(?=:\d+:\d+:)")
 
 
 class Answer(NamedTuple):
@@ -100,7 +103,7 @@ def launched(queue: Any, kernel: Any, *arguments: Any) -> int:
 
 def plain(text: object) -> str:
     """Return a text without what differs from run to run: addresses, and the names of files that were made up."""
-    return re.sub(r"0x[0-9a-f]+|/\S*?(?=tempfile_|tmp)\S*?\.cl|(?:tempfile_|tmp)\S*?\.cl|\b\d+(?=:\d+:\d+:)", "#", str(text))
+    return _PASSING.sub("#", str(text))
 
 
 def _ran(text: str, title: str, context: Any, queue: Any) -> Answer:

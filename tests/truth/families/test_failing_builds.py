@@ -35,7 +35,7 @@ print(launched(queue, found.tick))
 """,
     "the error's own words": """
 error = tried(BAD)
-print(type(error).__name__, error.code, error.routine, str(error.what).splitlines()[0] if hasattr(error, "what") else "")
+print(type(error).__name__, error.code, error.routine)
 print([line for line in str(error).splitlines() if "source saved" not in line])
 """,
     "the error stands alone": """
