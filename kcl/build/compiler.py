@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 
 
-def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: cl.Program | None = None) -> cl.Program:
+def from_source(
+    context: cl.Context, text: ProgramText, given: str, mark: str = "", holder: cl.Program | None = None
+) -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers. `warn` shows the messages.
 
-    `mark` is a further option, which no message shows. `holder` is the user's program that the build is for: it keeps a
-    program that does not compile, as pyopencl does, with the reason. Raises pyopencl's own error where the source does
-    not compile.
+    The driver gets the source as it is `given`. `mark` is a further option, which no message shows. `holder` is the
+    user's program that the build is for: it keeps a program that does not compile, as pyopencl does, with the reason.
+    Raises pyopencl's own error where the source does not compile.
     """
     from pyopencl.characterize import has_src_build_cache
 
     from kcl.cache.patience import Turn
 
-    raw = cl._cl._Program(context, text.source)
+    raw = cl._cl._Program(context, given)
     program = _with_source(cl.Program(raw), text)
     if holder is not None:
         holder._prg = raw

@@ -57,6 +57,10 @@ class Driver:
         """Return the build options that the driver adds to the given ones."""
         return ""
 
+    def given(self, source: str) -> str:
+        """Return the text that the driver gets for the source of a program."""
+        return source
+
     def mark(self, _source: str, _headers: Callable[[], str]) -> str:
         """Return a build option that shows the driver's own cache a changed header; `headers` digests them."""
         return ""

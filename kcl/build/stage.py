@@ -173,7 +173,7 @@ class Build(Stage[BuildRequest]):
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
         devices = [(*device, parts) for device, parts in zip(self.devices, self.identities, strict=True)]
-        return slots_of(text, self.options(text.options), devices)
+        return slots_of(text, self.options(text.options), devices, not self.layer.off())
 
     def headers_digest(self, text: ProgramText) -> str:
         """Digest the content of the headers: empty without headers, new every time where it cannot be known."""
@@ -218,7 +218,8 @@ class Build(Stage[BuildRequest]):
         """Build from source; no other launcher shares the program, and it is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         with spans.span("build", text.kernel, self.layer.name):
-            return BuiltProgram(self, compiler.from_source(self.context, text, mark, holder))
+            given = self.driver.given(text.source)
+            return BuiltProgram(self, compiler.from_source(self.context, text, given, mark, holder))
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""

@@ -43,13 +43,12 @@ _SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it, Non
 
 
 class ServedProgram:
-    """The content of a served program: kcl's own program, the source, and the options as the driver gets them."""
+    """The content of a served program: kcl's own program, and the options as the driver gets them."""
 
-    __slots__ = ("options", "program", "source")
+    __slots__ = ("options", "program")
 
-    def __init__(self, program: BuiltProgram, source: str, options: str) -> None:
+    def __init__(self, program: BuiltProgram, options: str) -> None:
         self.program = program
-        self.source = source
         self.options = options
 
 
@@ -94,9 +93,8 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
 def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_info(self: Any, arg: Any) -> Any:
-        served: ServedProgram | None = vars(self).get(_SERVED)
-        if served is not None and arg == cl.program_info.SOURCE:
-            return served.source
+        if _SERVED in vars(self) and arg == cl.program_info.SOURCE:
+            return _source(self)
         return original(self, arg)
 
     return get_info
@@ -131,11 +129,16 @@ def _is_new(program: Any, devices: Any) -> bool:
     return devices is None or list(devices) == list(context.devices)
 
 
+def _source(program: Any) -> Any:
+    """Return the source that the user gave, as text."""
+    source = program._source
+    return source.decode("utf-8") if isinstance(source, bytes) else source
+
+
 def _text(program: Any, options: Any) -> ProgramText | None:
     """Return the text of a program and its options, None where pyopencl has to judge their form."""
-    source = program._source
     try:
-        source = source.decode("utf-8") if isinstance(source, bytes) else source
+        source = _source(program)
         source.encode("utf-8")
         given = tuple(shlex.split(options) if isinstance(options, str) else options or ())
     except (AttributeError, TypeError, UnicodeError, ValueError):
@@ -166,7 +169,7 @@ def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
             raise
         layers.binary().fault("build a program", error)
         return None
-    setattr(program, _SERVED, ServedProgram(found, text.source, options.decode("utf-8")))
+    setattr(program, _SERVED, ServedProgram(found, options.decode("utf-8")))
     program._prg = found.program._get_prg()
     seconds = time.perf_counter() - started
     how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"

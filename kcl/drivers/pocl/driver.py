@@ -71,6 +71,10 @@ class Pocl(Driver):
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
         return dict(caches.code_variables()).get(_EXTRA, "")
 
+    def given(self, source: str) -> str:
+        """Give `__FILE__` one value: PoCL compiles a file whose name is another one for each build."""
+        return f'#line 1 "program.cl"\n{source}' if "__FILE__" in source else source
+
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that the helper needs: the store, the options, and PoCL's own cache."""
         folder = os.path.abspath(caches.directory_in_use("pocl")) if caches.state("pocl").on else None

@@ -29,7 +29,7 @@ class TestBuiltSilently:
     def test_options(self, context):
         """The driver gets the options that pyopencl's wrapper would pass."""
         made = generated()
-        binaries = compiler.from_source(context, made).get_info(cl.program_info.BINARIES)
+        binaries = compiler.from_source(context, made, made.source).get_info(cl.program_info.BINARIES)
         silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
         assert compiler.built_silently(silent, Build(context, drivers.of(context)).options(made.options))
         wrapped.build(options=passed(made.options))
@@ -42,7 +42,7 @@ class TestBuiltSilently:
 
     def test_refused(self, context):
         """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
-        binaries = compiler.from_source(context, generated()).get_info(cl.program_info.BINARIES)
+        binaries = compiler.from_source(context, generated(), ADD).get_info(cl.program_info.BINARIES)
         made, wrong = generated(options=("-bogus",)), BuildOptions("-bogus")
         assert not compiler.built_silently(cl.Program(context, context.devices, binaries), wrong)
         entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
