@@ -87,30 +87,48 @@ def header_parts(source: str, options: BuildOptions, remembers: bool = False) ->
     return scan.parts
 
 
-def _memo(source: str, options: BuildOptions) -> RunMemo:
-    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    return RunMemo(places.HEADERS, Key([Part("source", digest), Part("options", repr(options))]))
+def _memo(source: str, options: BuildOptions) -> RunMemo | None:
+    """Return the memo of a source for this code of kcl; None if the code cannot be read."""
+    try:
+        code = b"".join(_content(path) for path in (__file__, branches.__file__))
+    except OSError:
+        return None
+    texts = {
+        "code": code,
+        "source": source.encode("utf-8", "surrogatepass"),
+        "options": repr(options).encode("utf-8", "replace"),
+    }
+    return RunMemo(places.HEADERS, Key([Part(name, hashlib.sha256(text).hexdigest()) for name, text in texts.items()]))
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
 
 
 def _stands(left: Mapping[str, Any], options: BuildOptions) -> bool:
     """Return True if the questions of a memo have their answers still: then the texts that ask them are the same."""
     again = _Questions(options)
     try:
-        for kind, written, place in left["asked"]:
+        for kind, written, place, _paths in left["asked"]:
             getattr(again, kind)(written, _Text("", place, ""), "")
-        return sorted(map(list, again.parts)) == sorted(left["parts"])
-    except (UnknownInput, RecipeError):
+        # A header of the same content in another place asks for other files.
+        return again.asked == left["asked"] and sorted(map(list, again.parts)) == sorted(left["parts"])
+    except (UnknownInput, RecipeError, KeyError, TypeError, ValueError, AttributeError):
         return False
 
 
 class _Scan:
-    """The findings in a source and its headers. The questions that it `asked` are methods with their arguments."""
+    """The findings in a source and its headers.
+
+    A question that it `asked` is the name of a method, the header, the directory of the text that asks, and the paths.
+    """
 
     def __init__(self, options: BuildOptions) -> None:
         self.options = options
         self._is_c = branches.is_plain_c((*options.flags, *options.definitions))
         self.parts: list[Part] = []
-        self.asked: list[tuple[str, str, str]] = []
+        self.asked: list[list[str]] = []
         self._seen: dict[str, int] = {}  # path -> the number of its part
         self._named: list[_Named] = []
         self._macros: dict[str, list[str]] = {}  # macro -> the texts that it may stand for
@@ -139,7 +157,7 @@ class _Scan:
 
     def paths(self, *_unused: object) -> None:
         """Note where the include directories lie."""
-        self.asked.append(("paths", "", ""))
+        self.asked.append(["paths", "", "", ""])
         paths = "\0".join(map(os.path.abspath, self.options.directories))
         self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
@@ -181,24 +199,25 @@ class _Scan:
 
     def ask(self, written: str, text: _Text, where: str) -> None:
         """Note whether a header is there."""
-        self.asked.append(("ask", written, text.place))
-        header = written[1:-1]
-        is_there = self._resolve(written, text, where) is not None
-        value = "there" if is_there else " ".join([ABSENT, *_system_paths(header)])
-        self.parts.append(Part(f"header {header}", value))
+        path, beyond = self._found("ask", written, text, where)
+        self.parts.append(Part(f"header {written[1:-1]}", "there" if path else " ".join([ABSENT, *beyond])))
 
     def follow(self, written: str, text: _Text, where: str) -> None:
         """Note a header's content, and the files that it asks for."""
-        self.asked.append(("follow", written, text.place))
         header = written[1:-1]
+        path, beyond = self._found("follow", written, text, where)
+        if path is None:
+            self._refuse_untaken(header, where)
+            self.parts.append(Part(f"header {header}", ABSENT))
+        for one in [path] if path else beyond:
+            self._read(one, header, where)
+
+    def _found(self, kind: str, written: str, text: _Text, where: str) -> tuple[str | None, list[str]]:
+        """Return the path of a header, and if it has none, those in the system's directories."""
         path = self._resolve(written, text, where)
-        if path is not None:
-            self._read(path, header, where)
-            return
-        self._refuse_untaken(header, where)
-        self.parts.append(Part(f"header {header}", ABSENT))
-        for path in _system_paths(header):
-            self._read(path, header, where)
+        beyond = [] if path else _system_paths(written[1:-1])
+        self.asked.append([kind, written, text.place, "\0".join([path] if path else beyond)])
+        return path, beyond
 
     def _read(self, path: str, header: str, where: str) -> None:
         if path in self._seen:
@@ -206,8 +225,7 @@ class _Scan:
             self.parts.append(Part(f"header {header}", f"as number {self._seen[path]}"))
             return
         try:
-            with open(path, "rb") as stream:
-                data = stream.read()
+            data = _content(path)
         except OSError as error:
             raise UnknownInput(f"{where} includes {header!r}, which cannot be read: {error.strerror}") from error
         self._seen[path] = len(self.parts)

@@ -357,6 +357,15 @@ class TestMemo:
         assert scans
         assert found == header_parts(self.LONG, BuildOptions("", directories=(f"{root}/one", f"{root}/two")))
 
+    def test_place(self, tree):
+        """A header of the same content in another directory asks for the files beside it there."""
+        root = tree(one__a_h='#include "b.h"', one__b_h="1", two__a_h='#include "b.h"', two__b_h="2")
+        first = self.look(root)
+        (root / "one" / "a.h").unlink()
+        found = self.look(root)
+        assert found != first
+        assert found == header_parts(self.LONG, BuildOptions("", directories=(f"{root}/one", f"{root}/two")))
+
     def test_short(self, tree, scans):
         """A short source has no memo; nor has any source if the layer is off."""
         root = tree(one__a_h="1")
