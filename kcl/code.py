@@ -95,7 +95,7 @@ class LaunchableCode(NamedTuple):
     Made by the first stage; ends in the launcher.
 
     `choice` has the dtypes of the arguments that the code leaves open. `headers` is the digest of the headers' contents
-    at the moment when the code was made ready for a context.
+    at the moment when the code was made ready for a context, and names the line that shares its program with no other.
     """
 
     code: Code

@@ -9,6 +9,7 @@ Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's q
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +22,7 @@ from kcl import drivers
 from kcl.base import process
 from kcl.build import leases
 from kcl.build.bind import launcher_of, learn
-from kcl.build.stage import Build, BuildRequest, build_of, is_current
+from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
 from kcl.code import LaunchableCode, show
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kcl.generate.origins import Origin
 
 _ATTRIBUTE = "_kcl_bindings"
+_numbers = itertools.count()  # of lines
 
 
 class Bindings:
@@ -74,11 +76,23 @@ class Line:
     `sole` is the digest of the only code where no argument is open. `packed` are the arguments that a call gives as one
     object. `looked_up` has the last look-up in each layer. `context` is the handle of the context of an executor, 0 for
     a Kernel that serves any context. The digests of an executor's code end with it, so no launcher that another Kernel
-    bound serves the executor. A queue or context that has launchers keeps its handle from being used again.
+    bound serves the executor. A queue or context that has launchers keeps its handle from being used again. A line
+    shares no program whose variables outlive a launch.
     """
 
     __slots__ = (
-        *("_epoch", "_function", "_leases", "_lock", "context", "generate", "looked_up", "open", "packed", "ready"),
+        "_epoch",
+        "_function",
+        "_leases",
+        "_lock",
+        "_own",
+        "_token",
+        "context",
+        "generate",
+        "looked_up",
+        "open",
+        "packed",
+        "ready",
         "sole",
     )
 
@@ -93,6 +107,8 @@ class Line:
         self._function = function
         self._epoch: object = None
         self._leases: dict[str, leases.Lease] = {}
+        self._own: set[BuiltProgram] = set()
+        self._token = f" line {next(_numbers)}"
         self._lock = threading.RLock()
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
@@ -152,6 +168,8 @@ class Line:
             build, text = bindings.build, ready.code.text
             found = build.program(BuildRequest(text, arguments), build.digest(text, ready.headers), lead)
             self.looked_up.update({event.layer: event for event in lead.events})
+            if ready.headers.endswith(self._token):
+                self._own.add(found)  # its values live as long as this Kernel
             launcher = launcher_of(ready, found, bindings.own, learn)
             bindings.launchers[digest, get_ident()] = launcher
             leases.bound(bindings, digest, build.driver.memory(found.bytes))
@@ -165,6 +183,7 @@ class Line:
             show(ready.code)
         # Launchers of the same code were built with the headers of that moment; these may have changed.
         headers = build.headers_digest(ready.code.text)
+        headers += self._token if build.keeps_state(ready.code.text) else ""
         executor = f" {self.context}" if self.context else ""
         return ready._replace(digest=ready.digest + headers + executor, headers=headers)
 

@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
+from kcl.base import settings
 from kcl.build.options import BuildOptions, passed
+from kcl.cache.layer import warn_the_program
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.code import ProgramText
 
+# the words of pyopencl
+_HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 
-def from_source(context: cl.Context, text: ProgramText, mark: str = "", holder: cl.Program | None = None) -> cl.Program:
-    """Build without pyopencl's own cache of binaries, which misses some changes of headers.
 
-    `mark` is a further option. `holder` is the user's program that the build is for: it keeps a program that does not
-    compile, as pyopencl does, with the reason. Raises pyopencl's own error where the source does not compile.
+def from_source(
+    context: cl.Context, text: ProgramText, given: str, mark: str = "", holder: cl.Program | None = None
+) -> cl.Program:
+    """Build without pyopencl's own cache of binaries, which misses some changes of headers. `warn` shows the messages.
+
+    The driver gets the source as it is `given`. `mark` is a further option, which no message shows. `holder` is the
+    user's program that the build is for: it keeps a program that does not compile, as pyopencl does, with the reason.
+    Raises pyopencl's own error where the source does not compile.
     """
     from pyopencl.characterize import has_src_build_cache
 
     from kcl.cache.patience import Turn
 
-    raw = cl._cl._Program(context, text.source)
+    raw = cl._cl._Program(context, given)
     program = _with_source(cl.Program(raw), text)
     if holder is not None:
         holder._prg = raw
-    options, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
+    options, _path = program._process_build_options(context, passed(text.options))
+    marked, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
     is_uncached = has_src_build_cache(context.devices[0])
     with Turn("compiler"):
         program._build_and_catch_errors(
-            lambda: raw.build(options), options_bytes=options, source=None if is_uncached else text.source
+            lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
         )
     return program
+
+
+class _Failed:
+    """A program whose build failed, for the function of pyopencl that words the error with the compiler's messages."""
+
+    def __init__(self, program: Any, error: cl.Error) -> None:
+        self._program = program
+        self._error = error
+
+    def _build(self, **_options: object) -> None:
+        raise self._error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
+
+
+def _built(raw: Any, options: bytes) -> Any:
+    """Build, and show no message of the compiler; raises the error that pyopencl's own function would raise."""
+    build = type(raw).build
+    if not hasattr(raw, "_build"):  # another version of pyopencl
+        return build(raw, options)
+    try:
+        raw._build(options=options, devices=None)
+    except cl.Error as error:
+        failed = _Failed(raw, error)
+    else:
+        return raw
+    return build(failed, options)
 
 
 def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
@@ -43,26 +80,15 @@ def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequ
     return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
 
 
-def finish(
-    program: cl.Program,
-    text: ProgramText,
-    entries: Sequence[Entry],
-    silent: BuildOptions | None = None,
-    is_built: bool = False,
-) -> None:
+def finish(program: cl.Program, text: ProgramText, options: BuildOptions, is_built: bool = False) -> None:
     """Build a program that `of_binaries` made; raises the driver's error for a binary that it refuses.
 
-    Warns with the compiler messages of its source build. `silent` are the options as a driver takes them that reports
-    no more about a binary than about its source. This driver is not asked for a log: with the rest of pyopencl's
-    wrapper that takes a tenth of the time. A program that `is_built` was built in that way.
+    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time. A program
+    that `is_built` was built in that way.
     """
     _with_source(program, text)
-    if is_built or (silent is not None and built_silently(program, silent)):
-        said = [""] * len(entries)
-    else:
+    if not (is_built or built_silently(program, options)):
         program.build(options=passed(text.options))
-        said = logs(program) if any(_log(entry) for entry in entries) else []
-    _replay_logs(entries, said)
 
 
 def _with_source(program: cl.Program, text: ProgramText) -> cl.Program:
@@ -87,16 +113,20 @@ def built_silently(program: cl.Program, options: BuildOptions) -> bool:
     return True
 
 
-def _replay_logs(entries: Sequence[Entry], said: Sequence[str]) -> None:
-    """Warn with the compiler messages of the time when the binary was made, as pyopencl does after a source build."""
-    # A driver may report something about a binary too, but not its messages about the source.
-    unsaid = [log for entry, known in zip(entries, said, strict=False) if (log := _log(entry)).strip() not in known]
-    for log in dict.fromkeys(unsaid):
-        cl.compiler_output(f"From-source build succeeded, but resulted in non-empty logs:\n{log}")
+def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
+    """Warn with the compiler's messages as pyopencl does after a build from source, but at the line of the program.
 
+    Raises what the user's filters raise. They see pyopencl's module, as without kcl.
+    """
+    pairs = zip(devices, logs, strict=False)
+    said = [f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()]
+    if said:
+        from pytools import strtobool
 
-def _log(entry: Entry) -> str:
-    return entry.parts.get("build.log", b"").decode("utf-8", "replace")
+        words = _HINT
+        if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):
+            words = "From-source build succeeded, but resulted in non-empty logs:\n" + (75 * "=" + "\n").join(said)
+        warn_the_program(words, cl.CompilerWarning, cl.__name__)
 
 
 def kernel_names(program: cl.Program) -> tuple[str, ...]:

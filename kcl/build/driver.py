@@ -44,12 +44,10 @@ class Driver:
     """An OpenCL driver that hands out a binary at once and needs nothing else; a driver that differs is a subclass.
 
     Stateless: a driver keeps its state for a context in `Build.ahead`. `quotes_stay` says that the quotes around an
-    include directory count as a part of its path. `is_silent` says that the driver reports no more about a binary than
-    about its source: it is not asked for a log then.
+    include directory count as a part of its path.
     """
 
     quotes_stay = False
-    is_silent = False
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts of a key that say for which device a binary was built."""
@@ -58,6 +56,10 @@ class Driver:
     def added_options(self) -> str:
         """Return the build options that the driver adds to the given ones."""
         return ""
+
+    def given(self, source: str) -> str:
+        """Return the text that the driver gets for the source of a program."""
+        return source
 
     def mark(self, _source: str, _headers: Callable[[], str]) -> str:
         """Return a build option that shows the driver's own cache a changed header; `headers` digests them."""

@@ -31,5 +31,5 @@ def entry_of(
         **({} if launch is None else {"launch": launch}),
         **driver.described(slot),
     }
-    source = text.source.encode("utf-8", "surrogatepass")
+    source = driver.given(text.source).encode("utf-8", "surrogatepass")
     return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})

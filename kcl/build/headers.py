@@ -3,7 +3,9 @@
 Nothing is preprocessed. Every `#include` counts, whichever branch it stands in, except those for C++ alone. An
 `#include` of a macro stands for every header that any definition of the macro names. `__has_include` asks whether a
 file is there. Each question that the preprocessor may ask the file system has its answer in a part, in the order of the
-texts, so equal parts mean equal answers. A question that cannot be resolved in this way raises UnknownInput.
+texts, so equal parts mean equal answers. A header that no include directory holds counts as absent, and so does its
+content in the system's directories, where some drivers look: a program that needs it and lacks it does not build. A
+question that cannot be resolved in this way raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.build import branches
-from kcl.cache.key import Part
+from kcl.cache import places
+from kcl.cache.key import Key, Part
+from kcl.cache.run_memo import RunMemo
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
     from kcl.build.options import BuildOptions
 
 ABSENT = "absent"
+_SHORT = 16_384  # characters: a shorter source is scanned as soon as a memo is read
 # comments; texts and characters, closed or not, which hide the marks of comments
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.S)
 _BLANK = r"[ \t\f\v]"
@@ -63,27 +68,68 @@ class _Named(NamedTuple):
     probe: bool
 
 
-def header_parts(source: str, options: BuildOptions) -> list[Part]:
+def header_parts(source: str, options: BuildOptions, remembers: bool = False) -> list[Part]:
     """Return a part for each file that the preprocessor may read or ask for; headers are named as they are written.
 
-    Paths are in no part. Raises UnknownInput, naming the line, where the file to be read cannot be known. Raises
-    RecipeError for a header that cannot be passed to the driver.
+    Paths are in no part. If it `remembers`, a long source is scanned once: a memo has its questions, to be asked again.
+    Raises UnknownInput, naming the line, where the file to be read cannot be known. Raises RecipeError for a
+    header that cannot be passed to the driver.
     """
+    memo = _memo(source, options) if remembers and len(source) > _SHORT else None
+    left = memo.read() if memo is not None else {}
+    if left and _stands(left, options):
+        return [Part(name, value) for name, value in left["parts"]]
     scan = _Scan(options)
     scan.text(_Text("the source", "", _unified(source)))
     scan.settle()
+    if memo is not None:
+        memo.write({"asked": scan.asked, "parts": scan.parts})
     return scan.parts
 
 
+def _memo(source: str, options: BuildOptions) -> RunMemo | None:
+    """Return the memo of a source for this code of kcl; None if the code cannot be read."""
+    try:
+        code = b"".join(_content(path) for path in (__file__, branches.__file__))
+    except OSError:
+        return None
+    texts = {
+        "code": code,
+        "source": source.encode("utf-8", "surrogatepass"),
+        "options": repr(options).encode("utf-8", "replace"),
+    }
+    return RunMemo(places.HEADERS, Key([Part(name, hashlib.sha256(text).hexdigest()) for name, text in texts.items()]))
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def _stands(left: Mapping[str, Any], options: BuildOptions) -> bool:
+    """Return True if the questions of a memo have their answers still: then the texts that ask them are the same."""
+    again = _Questions(options)
+    try:
+        for kind, written, place, _paths in left["asked"]:
+            getattr(again, kind)(written, _Text("", place, ""), "")
+        # A header of the same content in another place asks for other files.
+        return again.asked == left["asked"] and sorted(map(list, again.parts)) == sorted(left["parts"])
+    except (UnknownInput, RecipeError, KeyError, TypeError, ValueError, AttributeError):
+        return False
+
+
 class _Scan:
-    """The findings in a source and its headers."""
+    """The findings in a source and its headers.
+
+    A question that it `asked` is the name of a method, the header, the directory of the text that asks, and the paths.
+    """
 
     def __init__(self, options: BuildOptions) -> None:
         self.options = options
         self._is_c = branches.is_plain_c((*options.flags, *options.definitions))
         self.parts: list[Part] = []
+        self.asked: list[list[str]] = []
         self._seen: dict[str, int] = {}  # path -> the number of its part
-        self._probed: set[str] = set()
         self._named: list[_Named] = []
         self._macros: dict[str, list[str]] = {}  # macro -> the texts that it may stand for
         for definition in options.definitions:
@@ -103,12 +149,17 @@ class _Scan:
             if directive not in ("include", "import"):
                 raise UnknownInput(f"{where} `#{directive} {rest.strip()}` cannot be resolved; write an #include")
             if written is not None:
-                self._follow(written.group(), text, where)
+                self.follow(written.group(), text, where)
             else:
                 self._named.append(_Named(rest.strip(), text, where, False))
         if text.place and "__FILE__" in code:
-            paths = "\0".join(map(os.path.abspath, self.options.directories))
-            self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
+            self.paths()
+
+    def paths(self, *_unused: object) -> None:
+        """Note where the include directories lie."""
+        self.asked.append(["paths", "", "", ""])
+        paths = "\0".join(map(os.path.abspath, self.options.directories))
+        self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
     def settle(self) -> None:
         """Follow the headers that macros name: each header found may define more of them."""
@@ -117,17 +168,10 @@ class _Scan:
         while len(done) != before:
             before = len(done)
             for named in [*self._named]:
-                written = list(dict.fromkeys(self._stands_for(named.macro, named.where, ())))
-                for one in written:
+                for one in dict.fromkeys(self._stands_for(named.macro, named.where, ())):
                     if (named, one) not in done:
                         done.add((named, one))
-                        self._answer(named, one, len(written) > 1)
-
-    def _answer(self, named: _Named, written: str, of_several: bool) -> None:
-        if named.probe:
-            self._ask(written, named.text, named.where)
-        else:
-            self._follow(written, named.text, named.where, of_several)
+                        (self.ask if named.probe else self.follow)(one, named.text, named.where)
 
     def _stands_for(self, macro: str, where: str, inside: tuple[str, ...]) -> Iterator[str]:
         """Find the headers that a macro may name."""
@@ -147,52 +191,54 @@ class _Scan:
         if probe.group(1) != "include":
             raise UnknownInput(f"{where} asks `{probe.group()}`, which cannot be resolved; use __has_include")
         if asked is not None and _NAME.fullmatch(asked.group(1)):
-            self._ask(asked.group(1), text, where)
+            self.ask(asked.group(1), text, where)
         elif asked is not None:
             self._named.append(_Named(asked.group(1), text, where, True))
         elif not _IF_DEFINED.search(code[code.rfind("\n", 0, probe.start()) + 1 : probe.start()]):
             raise UnknownInput(f"{where} uses __has_include without a header; write `__has_include(<name>)`")
 
-    def _ask(self, written: str, text: _Text, where: str) -> None:
+    def ask(self, written: str, text: _Text, where: str) -> None:
         """Note whether a header is there."""
-        header = written[1:-1]
-        self._probed.add(header)
-        path = self._resolve(written, text, where)
-        if path is None:
-            _refuse_system(header, where)
-        self.parts.append(Part(f"header {header}", ABSENT if path is None else "there"))
+        path, beyond = self._found("ask", written, text, where)
+        self.parts.append(Part(f"header {written[1:-1]}", "there" if path else " ".join([ABSENT, *beyond])))
 
-    def _follow(self, written: str, text: _Text, where: str, may_lack: bool = False) -> None:
+    def follow(self, written: str, text: _Text, where: str) -> None:
         """Note a header's content, and the files that it asks for."""
         header = written[1:-1]
-        path = self._resolve(written, text, where)
+        path, beyond = self._found("follow", written, text, where)
         if path is None:
-            self._lacks(header, where, may_lack or header in self._probed)
-            return
+            self._refuse_untaken(header, where)
+            self.parts.append(Part(f"header {header}", ABSENT))
+        for one in [path] if path else beyond:
+            self._read(one, header, where)
+
+    def _found(self, kind: str, written: str, text: _Text, where: str) -> tuple[str | None, list[str]]:
+        """Return the path of a header, and if it has none, those in the system's directories."""
+        path = self._resolve(written, text, where)
+        beyond = [] if path else _system_paths(written[1:-1])
+        self.asked.append([kind, written, text.place, "\0".join([path] if path else beyond)])
+        return path, beyond
+
+    def _read(self, path: str, header: str, where: str) -> None:
         if path in self._seen:
             # The file is not read again. The parts must show that it is the same file: one name may stand for two.
             self.parts.append(Part(f"header {header}", f"as number {self._seen[path]}"))
             return
         try:
-            with open(path, "rb") as stream:
-                data = stream.read()
+            data = _content(path)
         except OSError as error:
             raise UnknownInput(f"{where} includes {header!r}, which cannot be read: {error.strerror}") from error
         self._seen[path] = len(self.parts)
         self.parts.append(Part(f"header {header}", hashlib.sha256(data).hexdigest()))
         self.text(_Text(header, os.path.dirname(path), _unified(data.decode("utf-8", "replace"))))
 
-    def _lacks(self, header: str, where: str, may_lack: bool) -> None:
+    def _refuse_untaken(self, header: str, where: str) -> None:
         for directory in self.options.untaken:
             if os.path.isfile(os.path.join(directory, header)):
                 raise RecipeError(
                     f"{where} includes {header!r}, which lies in {directory!r}: this driver takes no include directory "
                     "with a blank in its path; move it, or name it by a symbolic link without one"
                 )
-        if not may_lack:
-            raise UnknownInput(f"{where} includes {header!r}, which no include directory holds; add its directory")
-        _refuse_system(header, where)
-        self.parts.append(Part(f"header {header}", ABSENT))
 
     def _resolve(self, written: str, text: _Text, where: str) -> str | None:
         header = written[1:-1]
@@ -207,6 +253,13 @@ class _Scan:
                 says = "the working directory holds too: drivers differ in which they take; rename one of the two"
             raise UnknownInput(f"{where} includes {header!r}, which {says}")
         return path
+
+
+class _Questions(_Scan):
+    """Questions that are asked without their texts."""
+
+    def text(self, _text: _Text) -> None:
+        """Ask nothing: the questions of the text come by themselves."""
 
 
 @functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
@@ -246,13 +299,13 @@ def _refuse_unreadable(text: _Text, code: str) -> None:
         raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
 
 
-def _refuse_system(header: str, where: str) -> None:
-    """Refuse a header that only the system's directories hold: some drivers look there."""
+def _system_paths(header: str) -> list[str]:
+    """Return the paths of a header in the system's directories, where some drivers look."""
+    found = []
     for directory in _SYSTEM:
-        beyond = [name for name in _listed(directory) if name.endswith(("-gnu", "-musl"))]
-        for path in (directory, *(os.path.join(directory, name) for name in beyond)):
-            if os.path.isfile(os.path.join(path, header)):
-                raise UnknownInput(f"{where} asks for {header!r}, which {path} holds: drivers differ in looking there")
+        beyond = sorted(name for name in _listed(directory) if name.endswith(("-gnu", "-musl")))
+        found += [os.path.join(directory, name, header) for name in ("", *beyond)]
+    return list(filter(os.path.isfile, found))
 
 
 def _listed(directory: str) -> list[str]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl.base import process, spans
+from kcl.base import events, process, spans
 from kcl.build import compiler
 from kcl.build.kernels import new_kernel
-from kcl.build.options import BuildOptions, build_options
+from kcl.build.options import BuildOptions, build_options, names_later_language
 from kcl.build.program_key import ProgramSlot, header_parts, headers_in, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
@@ -37,7 +37,8 @@ class BuildRequest(NamedTuple):
 
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
-    `holder` is the user's own pyopencl program, where the build is for one: kcl does not see its launches.
+    `holder` is the user's own pyopencl program, if the build is for one: nothing else gets what is built, and kcl does
+    not see its launches.
     """
 
     text: ProgramText
@@ -48,8 +49,8 @@ class BuildRequest(NamedTuple):
 class BuiltProgram:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
-    All kernels of one text have one program: `launched` and `compared` name those that were launched, and those whose
-    results were compared.
+    The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`). `launched`
+    and `compared` name the kernels that were launched, and those whose results were compared.
     """
 
     __slots__ = (
@@ -71,7 +72,7 @@ class BuiltProgram:
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
         self.bytes = 0  # of the binaries in them
-        self.logs: tuple[bytes, ...] = ()  # the compiler's messages from the making of these, by device
+        self.logs: tuple[str, ...] = ()  # the compiler's messages from the build of the source, by device
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
         self._spare = [spare] if spare else []
@@ -87,6 +88,10 @@ class BuiltProgram:
     def is_proven(self, names: Iterable[str]) -> bool:
         """Tell whether no comparison is left: kcl built the program, or compared the results of these kernels."""
         return not self.stored or self.compared.issuperset(names)
+
+    def warn(self) -> None:
+        """Warn with the compiler's messages; raises what the user's filters raise."""
+        compiler.warn([device for device, _name in self.build.devices], self.logs)
 
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
@@ -168,7 +173,7 @@ class Build(Stage[BuildRequest]):
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
         devices = [(*device, parts) for device, parts in zip(self.devices, self.identities, strict=True)]
-        return slots_of(text, self.options(text.options), devices)
+        return slots_of(text, self.options(text.options), devices, not self.layer.off())
 
     def headers_digest(self, text: ProgramText) -> str:
         """Digest the content of the headers: empty without headers, new every time where it cannot be known."""
@@ -180,6 +185,14 @@ class Build(Stage[BuildRequest]):
             parts = [Part("unknown", os.urandom(16).hex())]
         return Key(parts).digest if parts else ""
 
+    def keeps_state(self, text: ProgramText) -> bool:
+        """Return True if a program may have variables that outlive a launch, which OpenCL C 1 does not have."""
+        try:
+            flags = self.options(text.options).flags
+        except UnknownInput:
+            return True
+        return any(names_later_language(flag) for flag in (*flags, *self.driver.added_options().split()))
+
     @staticmethod
     def digest(text: ProgramText, headers: str) -> str:
         """Digest a program text with the content of its headers; the choice of kernels makes no difference."""
@@ -187,21 +200,26 @@ class Build(Stage[BuildRequest]):
         return hashlib.sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()
 
     def program(self, wanted: BuildRequest, digest: str, lead: Lead) -> BuiltProgram:
-        """Return a program: a living one, one from the binary layer, or a new build.
+        """Return a program for Kernels: a living one, one from the binary layer, or a new build.
 
-        `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile.
+        `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile, and
+        what the user's filters make of the compiler's warning.
         """
         with self._makers.turn(digest, wanted.text.kernel, lead.release):
-            found = self._programs.get(digest)
-            if found is None:
-                found = self._programs[digest] = obtain(self, wanted, lead)
-            return found
+            known = self._programs.get(digest)
+            if known is not None:
+                return known
+            found: BuiltProgram = obtain(self, wanted, lead)
+            self._programs[digest] = found
+        found.warn()
+        return found
 
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
         """Build from source; no other launcher shares the program, and it is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         with spans.span("build", text.kernel, self.layer.name):
-            return BuiltProgram(self, compiler.from_source(self.context, text, mark, holder))
+            given = self.driver.given(text.source)
+            return BuiltProgram(self, compiler.from_source(self.context, text, given, mark, holder))
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""
@@ -251,7 +269,6 @@ class Build(Stage[BuildRequest]):
     def load(self, wanted: BuildRequest, look: Look) -> Look:
         """Create the program and its kernels; raises the driver's error for a binary that it refuses."""
         text, made = wanted.text, look.beside
-        silent = look.slots[0].options if self.driver.is_silent else None  # type: ignore[attr-defined]
         if made is not None:
             program = made.program
         else:
@@ -259,11 +276,12 @@ class Build(Stage[BuildRequest]):
                 self.driver.loading(entry)
             devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
             program = compiler.of_binaries(self.context, devices, look.entries)
-        compiler.finish(program, text, look.entries, silent, made is not None and made.is_built)
+        options = look.slots[0].options  # type: ignore[attr-defined]
+        compiler.finish(program, text, options, made is not None and made.is_built)
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
         found.stored = look.slots  # type: ignore[assignment]
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
-        found.logs = tuple([entry.parts.get("build.log", b"") for entry in look.entries])
+        found.logs = tuple([entry.parts.get("build.log", b"").decode("utf-8", "replace") for entry in look.entries])
         for slot, entry in zip(found.stored, look.entries, strict=True):
             self.driver.loaded(slot, entry)
         return look._replace(value=found)
@@ -277,18 +295,28 @@ class Build(Stage[BuildRequest]):
         started = time.perf_counter()
         found = self.from_source(wanted.text, wanted.holder)
         seconds = time.perf_counter() - started
+        found.logs = tuple(compiler.logs(found.program))
         entries: list[tuple[str, Entry]] = []
         if look.slots and self._headers_stand(wanted.text, look.slots[0]):
-            entries, found.promises = self._entries(wanted, found.program, look, seconds)
+            entries, found.promises = self._entries(wanted, found, look, seconds)
         if wanted.holder is not None:
             promises, found.promises = found.promises, ()
             self.driver.unseen(promises)
         return Product(found, entries, bool(found.promises))
 
+    def attempt(self, wanted: BuildRequest) -> None:
+        """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
+        try:
+            self.from_source(wanted.text, wanted.holder)
+        except cl.Error:
+            raise
+        except Exception as error:
+            events.logger().info("kernel %r was not built: %r", wanted.text.kernel, error)
+
     # the steps of making
 
     def _entries(
-        self, wanted: BuildRequest, program: cl.Program, look: Look, seconds: float
+        self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
         from kcl.build import shapes
@@ -297,10 +325,10 @@ class Build(Stage[BuildRequest]):
 
         whole: list[tuple[str, Entry]] = []
         promises: list[Promise] = []
-        logs = compiler.logs(program)
-        text = wanted.text if wanted.text.kernels else wanted.text._replace(kernels=compiler.kernel_names(program))
+        program, text = found.program, wanted.text
+        text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
         launch = shapes.described(wanted.arguments)
-        lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, logs, strict=False)}
+        lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
             entry = entry_of(text, slot, log, seconds, launch, self.driver)  # type: ignore[arg-type]
             try:

@@ -13,6 +13,7 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import caches
@@ -308,18 +309,21 @@ def warn_once(cause: str, message: str) -> None:
             return
         state.warned.add(cause)
     events.logger().info("%s", message)
-    try:
-        warnings.warn(message, CacheWarning, stacklevel=_levels_to_the_user())
-    except CacheWarning:
-        pass
+    with suppress(CacheWarning):
+        warn_the_program(message, CacheWarning)
 
 
-def _levels_to_the_user() -> int:
-    """Count the frames from the caller to the first one of the program, as `stacklevel` counts them."""
-    frame, levels = sys._getframe(1), 1
+def warn_the_program(message: str, category: type[Warning], module: str = "") -> None:
+    """Warn at the line of the program that called kcl, or a library that kcl works for; raises what the filters raise.
+
+    The filters see `module`, by default that of the line.
+    """
+    frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER:
-        frame, levels = frame.f_back, levels + 1
-    return levels
+        frame = frame.f_back
+    names = frame.f_globals
+    place = frame.f_code.co_filename, frame.f_lineno, module or str(names.get("__name__"))
+    warnings.warn_explicit(message, category, *place, names.setdefault("__warningregistry__", {}))
 
 
 def _why_off(owner: str) -> str:

@@ -119,6 +119,9 @@ class Stage(Generic[Job]):
         """Make the value of a miss."""
         raise NotImplementedError
 
+    def attempt(self, _job: Job) -> None:
+        """Raise the error of a job that fails without kcl, too; called if only a hit is allowed and there is none."""
+
     def off(self, _job: Job) -> str:
         """Return why the layer is off for a job; empty where it is on."""
         return self.layer.off()
@@ -214,15 +217,17 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
     """Find the value; count the look-up where the user's code raises, and require a hit under `KCL_STRICT=hit`."""
     try:
         look = find(stage, job)
-        if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
-            events.emit(_event(stage, job, look), look.key, texts=stage.texts(look), asking=lead)
-            raise _forbidden(_event(stage, job, look), look.key)
     except (CacheMiss, MissingArguments):
         raise
     except BaseException:
         failed = Look("miss", "the recipe raised an error")
         events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
         raise
+    if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
+        event = _event(stage, job, look)
+        events.emit(event, look.key, texts=stage.texts(look), asking=lead)
+        stage.attempt(job)
+        raise _forbidden(event, look.key)
     return look
 
 

@@ -25,12 +25,27 @@ FLIGHT = "flight"  # lock files of the keys whose entries are being made, each w
 PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each machine
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
+HEADERS = "headers"  # the files that long program texts ask for
 LISTING = "listing"  # summaries of long listings
 ORDERS = "orders"  # the programs that a run used, in their order
 RESTLESS = "restless"  # the recipes whose code was new in the last runs
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
-SORTS = (FLIGHT, JOURNAL, LISTING, ORDERS, PENDING, PINS, QUARANTINE, RESTLESS, SPACE, "notes", "readings", "tuning")
+SORTS = (
+    FLIGHT,
+    HEADERS,
+    JOURNAL,
+    LISTING,
+    ORDERS,
+    PENDING,
+    PINS,
+    QUARANTINE,
+    RESTLESS,
+    SPACE,
+    "notes",
+    "readings",
+    "tuning",
+)
 
 DISMISSED = "dismissed"  # in a machine's folder of jobs: the helper ends as soon as no job waits
 HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache

@@ -8,7 +8,6 @@ some of the devices of a context, a cache directory that the program chose.
 from __future__ import annotations
 
 import functools
-import hashlib
 import shlex
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_curr
 from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.cache.lead import Lead
+from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss, SettingError
 from kcl.inspect import report
@@ -39,17 +39,16 @@ NEEDED = (
 
 _OPENCL = frozenset({"opencl"})
 _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
-_SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it
+_SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it, None if the build failed
 
 
 class ServedProgram:
-    """The content of a served program: kcl's own program, the source, and the options as the driver gets them."""
+    """The content of a served program: kcl's own program, and the options as the driver gets them."""
 
-    __slots__ = ("options", "program", "source")
+    __slots__ = ("options", "program")
 
-    def __init__(self, program: BuiltProgram, source: str, options: str) -> None:
+    def __init__(self, program: BuiltProgram, options: str) -> None:
         self.program = program
-        self.source = source
         self.options = options
 
 
@@ -74,11 +73,18 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
 def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
-        if vars(self).pop(_SERVED, None) is not None:
-            self._prg = None  # another object may share the program it got: another build is another program
+        if _SERVED in vars(self):
+            delattr(self, _SERVED)
+            self._prg = None  # it may be made of a binary, which takes no other options
         text = _text(self, options) if cache_dir is None and _is_new(self, devices) else None
-        if text is None or not _serve(self, text):
+        try:
+            found = None if text is None else _serve(self, text)
+        except Exception as error:
+            raise error.with_traceback(None)  # noqa: B904 - the user's frames are added, and kcl's are not shown
+        if found is None:
             original(self, options, devices, cache_dir)
+        else:
+            found.warn()
         return self
 
     return build
@@ -87,9 +93,8 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
 def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_info(self: Any, arg: Any) -> Any:
-        served: ServedProgram | None = vars(self).get(_SERVED)
-        if served is not None and arg == cl.program_info.SOURCE:
-            return served.source
+        if _SERVED in vars(self) and arg == cl.program_info.SOURCE:
+            return _source(self)
         return original(self, arg)
 
     return get_info
@@ -107,7 +112,7 @@ def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
         found = original(self, device, asked)
         if asked == cl.program_build_info.LOG and served.program.logs:
             devices = [one for one, _name in served.program.build.devices]
-            found = served.program.logs[devices.index(device)].decode("utf-8", "replace") or found
+            found = served.program.logs[devices.index(device)] or found
         return found
 
     return get_build_info
@@ -124,53 +129,52 @@ def _is_new(program: Any, devices: Any) -> bool:
     return devices is None or list(devices) == list(context.devices)
 
 
+def _source(program: Any) -> Any:
+    """Return the source that the user gave, as text."""
+    source = program._source
+    return source.decode("utf-8") if isinstance(source, bytes) else source
+
+
 def _text(program: Any, options: Any) -> ProgramText | None:
     """Return the text of a program and its options, None where pyopencl has to judge their form."""
-    source = program._source
     try:
-        source = source.decode("utf-8") if isinstance(source, bytes) else source
+        source = _source(program)
         source.encode("utf-8")
         given = tuple(shlex.split(options) if isinstance(options, str) else options or ())
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
-    if not source or not all(isinstance(word, str) for word in given):
+    # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
+    if not ("kernel" in source or "#" in source) or not all(isinstance(word, str) for word in given):
         return None
     return ProgramText(first_kernel(source) or "program", source, given, ())
 
 
-def _serve(program: Any, text: ProgramText) -> bool:
-    """Build a program of the user through the binary layer; tell whether that worked.
+def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
+    """Build a program of the user through the binary layer; return what it got, None where that did not work.
 
     Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
     """
     started = time.perf_counter()
     try:
-        found, options = _program(program, text)
-    except (CacheMiss, CacheFault, SettingError):
-        raise
+        build = _stage(program._context)
+        options, _path = program._process_build_options(program._context, text.options)
+        with Lead(text.kernel) as lead:
+            found: BuiltProgram = obtain(build, BuildRequest(text, None, program), lead)
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
+            setattr(program, _SERVED, None)
             raise  # the compiler's own error
         program._prg = None
+        if isinstance(error, (CacheMiss, CacheFault, SettingError)):
+            raise
         layers.binary().fault("build a program", error)
-        return False
-    setattr(program, _SERVED, ServedProgram(found, text.source, options))
+        return None
+    setattr(program, _SERVED, ServedProgram(found, options.decode("utf-8")))
     program._prg = found.program._get_prg()
     seconds = time.perf_counter() - started
     how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"
     program._build_duration_info = (how, bool(found.stored), seconds)
-    return True
-
-
-def _program(holder: Any, text: ProgramText) -> tuple[BuiltProgram, str]:
-    """Return the program of a text for the context of pyopencl's program, and the options as the driver gets them."""
-    build = _stage(holder._context)
-    given, _path = holder._process_build_options(holder._context, text.options)
-    options = given.decode("utf-8")
-    hasher = hashlib.sha256(f"{len(options)} {options} {build.headers_digest(text)} ".encode())
-    hasher.update(text.source.encode("utf-8"))
-    with Lead(text.kernel) as lead:
-        return build.program(BuildRequest(text, None, holder), hasher.hexdigest(), lead), options
+    return found
 
 
 def _stage(context: cl.Context) -> Build:

@@ -11,6 +11,8 @@ import program_cases
 import pytest
 from harness import PLATFORMS, Child
 
+from kcl.drivers.pocl import client
+
 pytestmark = pytest.mark.slow_platforms
 
 SCRIPT = pathlib.Path(program_cases.__file__)
@@ -132,6 +134,22 @@ class TestInputs:
             [[2, 3, 4, 5], [["binary", "miss"]]],
             [[1, 2, 3, 4], [["binary", "hit"]]],
         ]
+
+    def test_name_of_the_file(self, child, platform_name):
+        """A program that asks for `__FILE__` is stored; its source is shown as it was given."""
+        code = (
+            START
+            + """
+            text = "kernel void add(global int *out) { if (out[0] > 9) printf(__FILE__); }"
+            program = cl.Program(context, text).build()
+            print(json.dumps([program.source == text, launched(queue, program.add), looks]))
+        """.replace("\n            ", "\n")
+        )
+        found = []
+        for _ in range(2):
+            found.append(child.json(code, PLATFORMS[platform_name]))
+            assert client.idle(str(child.cache / "kcl"), 120)
+        assert found == [[True, [0, 1, 2, 3], [["binary", outcome]]] for outcome in ("miss", "hit")]
 
 
 @pytest.mark.faults

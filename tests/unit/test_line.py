@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 import pytest
+from harness import PLATFORMS
 
 import kcl
 from kcl import drivers, line
@@ -69,3 +70,58 @@ def test_epoch(queue, tmp_path):
     with kcl.option.cache_dir(tmp_path):
         kernel(queue, x=np.zeros(4, np.float32))
     assert seen == [("generator", "miss"), ("binary", "miss")]
+
+
+COUNTED = """
+import json, numpy as np, pyopencl as cl, sys, warnings, kcl
+warnings.simplefilter("ignore")
+TEXT = "int counter = 5; kernel void tick(global int *out) { counter += 1; out[0] = counter; }"
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+context = cl.Context(platform.get_devices()[:1])
+queue = cl.CommandQueue(context)
+
+
+@kcl.kernel
+def tick():
+    return kcl.Source(
+        TEXT,
+        entry="tick",
+        arguments=[kcl.Array("out", np.int32, "(1,)", "out")],
+        global_size="(1,)",
+        options=["-cl-std=CL2.0"],
+    )
+
+
+def counted(kernel, queue=queue):
+    _event, (out,) = kernel(queue, out_host=True)
+    return int(out[0])
+
+
+def plain():
+    kernel, out = cl.Program(context, TEXT + "// plain").build(["-cl-std=CL2.0"]).tick, np.zeros(1, np.int32)
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+
+    def launch(_queue, out_host):
+        kernel(queue, (1,), None, buffer)
+        cl.enqueue_copy(queue, out, buffer)
+        return None, [out]
+
+    return launch
+
+
+found = []
+for make in (tick, plain):
+    one, other = make(), make()
+    found.append([counted(kernel) for kernel in (one, one, other, one, other)])
+    found[-1] += [counted(one, cl.CommandQueue(context)) for _ in range(2)]
+    found[-1].append(counted(make()))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("verify", ["", "results"])
+def test_variables_that_outlive_a_launch(child, platform_name, verify):
+    """A Kernel has its own program-scope variables, in all its queues, as a `cl.Program` has; no comparison counts."""
+    for _ in range(2):
+        counted, plain = child.json(COUNTED, PLATFORMS[platform_name], KCL_VERIFY=verify)
+        assert counted == plain

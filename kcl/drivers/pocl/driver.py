@@ -66,11 +66,14 @@ class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
     quotes_stay = True
-    is_silent = True
 
     def added_options(self) -> str:
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
         return dict(caches.code_variables()).get(_EXTRA, "")
+
+    def given(self, source: str) -> str:
+        """Give `__FILE__` one value: PoCL compiles a file whose name is another one for each build."""
+        return f'#line 1 "program.cl"\n{source}' if "__FILE__" in source else source
 
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that the helper needs: the store, the options, and PoCL's own cache."""

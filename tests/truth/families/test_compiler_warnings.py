@@ -1,0 +1,216 @@
+"""The compiler's messages under the filters of a program: what is raised, recorded and shown is what pyopencl would.
+
+Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone. Beside
+Intel's runtime pyopencl has a cache of its own: it warns twice about a program that it found, and takes an error of the
+filters for a fault of its own, which ends in a KeyError. So programs that count or raise run on PoCL.
+"""
+
+from __future__ import annotations
+
+import alone
+import pytest
+
+pytestmark = pytest.mark.slow_platforms
+
+RECORDED = """
+def recorded(build):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = build()
+    return program, [one for one in caught if one.category is cl.CompilerWarning]
+"""
+PROGRAMS = {
+    "the words of a warning": RECORDED
+    + """
+_program, said = recorded(lambda: cl.Program(context, LOUD).build("-DN=4"))
+print([str(one.message) for one in said], [one.category.__name__ for one in said])
+""",
+    "the log of a program": RECORDED
+    + """
+program, said = recorded(lambda: cl.Program(context, LOUD + "// log").build("-DN=4"))
+log = program.get_build_info(context.devices[0], cl.program_build_info.LOG)
+print("look here" in log, len(said), program.get_build_info(context.devices[0], cl.program_build_info.STATUS))
+""",
+    "shown in the program's own way": """
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, category, *_place: print(category.__name__, message)
+print(launched(queue, cl.Program(context, LOUD).build("-DN=5").tick))
+warnings.showwarning = warnings._showwarning_orig
+""",
+    "ignored by category": """
+warnings.simplefilter("error")
+warnings.simplefilter("ignore", cl.CompilerWarning)
+warnings.simplefilter("ignore", DeprecationWarning)
+print(launched(queue, cl.Program(context, LOUD).build("-DN=6").tick))
+""",
+    "ignored by its module": """
+warnings.filterwarnings("error", category=cl.CompilerWarning)
+warnings.filterwarnings("ignore", module="pyopencl")
+print(launched(queue, cl.Program(context, LOUD).build("-DN=7").tick))
+""",
+    "errors of the program's own module only": """
+warnings.filterwarnings("error", module="__main__")
+warnings.simplefilter("ignore", DeprecationWarning)
+print(launched(queue, cl.Program(context, LOUD).build("-DN=8").tick))
+""",
+    "messages are logged": """
+import logging
+seen = []
+handler = logging.Handler()
+handler.emit = lambda record: seen.append("CompilerWarning" in record.getMessage())
+logging.getLogger("py.warnings").addHandler(handler)
+logging.captureWarnings(True)
+warnings.simplefilter("always", cl.CompilerWarning)
+cl.Program(context, LOUD).build("-DN=9")
+logging.captureWarnings(False)
+print(seen)
+""",
+    "threads record": """
+import threading
+warnings.simplefilter("always", cl.CompilerWarning)
+seen = []
+warnings.showwarning = lambda message, category, *_place: seen.append(category.__name__)
+threads = [threading.Thread(target=cl.Program(context, LOUD + "// threads").build, args=("-DN=1",)) for _ in range(4)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+warnings.showwarning = warnings._showwarning_orig
+print(seen)
+""",
+}
+POCLS = {
+    "two builds warn twice": RECORDED
+    + """
+found = [recorded(lambda: cl.Program(context, LOUD).build("-DN=3")) for _ in range(2)]
+print([len(said) for _program, said in found], [launched(queue, program.tick) for program, _said in found])
+""",
+    "a word for the switch that is none": """
+import os
+os.environ["PYOPENCL_COMPILER_OUTPUT"] = "perhaps"
+try:
+    cl.Program(context, LOUD).build("-DN=2")
+except ValueError as error:
+    print(error)
+finally:
+    del os.environ["PYOPENCL_COMPILER_OUTPUT"]
+""",
+    "the switch is set between two builds": RECORDED
+    + """
+import os
+print(len(recorded(lambda: cl.Program(context, LOUD).build("-DN=2"))[1]))
+os.environ["PYOPENCL_COMPILER_OUTPUT"] = "1"
+_program, said = recorded(lambda: cl.Program(context, LOUD).build("-DN=2"))
+del os.environ["PYOPENCL_COMPILER_OUTPUT"]
+print(["look here" in str(one.message) for one in said])
+""",
+    "an error that is caught": """
+warnings.simplefilter("error", cl.CompilerWarning)
+program = cl.Program(context, LOUD)
+try:
+    program.build("-DN=3")
+except cl.CompilerWarning as error:
+    print(type(error).__name__, error, error.__cause__, error.__context__)
+print(launched(queue, program.tick), program.num_kernels)
+""",
+    "an error that ends the program": """
+warnings.simplefilter("error", cl.CompilerWarning)
+cl.Program(context, LOUD).build("-DN=13")
+print("not here")
+""",
+    "an error of all warnings": """
+warnings.simplefilter("error")
+program = cl.Program(context, LOUD)
+try:
+    program.build("-DN=3")
+except Warning as error:
+    print(type(error).__name__)
+print(launched(queue, program.tick))
+""",
+    "an error for each build": """
+warnings.simplefilter("error", cl.CompilerWarning)
+for _ in range(3):
+    try:
+        cl.Program(context, LOUD).build("-DN=3")
+        print("built")
+    except cl.CompilerWarning as error:
+        print("raised")
+""",
+    "an error by its message": """
+warnings.filterwarnings("error", message=".*compiler output.*")
+try:
+    cl.Program(context, LOUD).build("-DN=3")
+except UserWarning as error:
+    print(type(error).__name__)
+""",
+    "an error by its module": """
+warnings.filterwarnings("error", module=r"pyopencl$")
+try:
+    cl.Program(context, LOUD).build("-DN=3")
+except UserWarning as error:
+    print(type(error).__name__)
+""",
+    "an error from the second build on": """
+print(launched(queue, cl.Program(context, LOUD).build("-DN=3").tick))
+warnings.simplefilter("error", cl.CompilerWarning)
+try:
+    cl.Program(context, LOUD).build("-DN=3")
+except cl.CompilerWarning as error:
+    print("raised")
+""",
+    "an error, and then a build without": """
+program = cl.Program(context, LOUD)
+with warnings.catch_warnings():
+    warnings.simplefilter("error", cl.CompilerWarning)
+    try:
+        program.build("-DN=5")
+    except cl.CompilerWarning:
+        print("raised")
+print(launched(queue, cl.Program(context, LOUD).build("-DN=5").tick))
+""",
+    "the compiler's own errors": """
+for options in ("-DN=3 -Werror", "-DN=3 -w"):
+    try:
+        print(launched(queue, cl.Program(context, LOUD).build(options).tick))
+    except cl.RuntimeError as error:
+        print(type(error).__name__, error.code, error.routine)
+""",
+    "a silent program among errors": """
+warnings.simplefilter("error", cl.CompilerWarning)
+print(launched(queue, cl.Program(context, "kernel void tick(global int *out) { out[0] = 4; }").build().tick))
+""",
+    "the hint and the whole are raised": """
+import os
+warnings.simplefilter("error", cl.CompilerWarning)
+os.environ["PYOPENCL_COMPILER_OUTPUT"] = "1"
+try:
+    cl.Program(context, LOUD).build("-DN=3")
+except cl.CompilerWarning as error:
+    print(error)
+finally:
+    del os.environ["PYOPENCL_COMPILER_OUTPUT"]
+""",
+    "from a library of pyopencl": """
+import pyopencl.array
+from pyopencl.elementwise import ElementwiseKernel
+warnings.simplefilter("error", cl.CompilerWarning)
+x = cl.array.zeros(queue, 1, np.int32)
+try:
+    ElementwiseKernel(context, "int *x", "x[i] = 3", "loud", preamble="#warning look")(x)
+except cl.CompilerWarning:
+    print("raised")
+""",
+}
+ONE_PLATFORM = {"intel": PROGRAMS, "pocl": {**PROGRAMS, **POCLS}}
+
+
+@pytest.fixture(scope="module")
+def found(platform_name, tmp_path_factory):
+    """The answers of all programs."""
+    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, ONE_PLATFORM[platform_name])
+
+
+@pytest.mark.parametrize("title", {**PROGRAMS, **POCLS})
+def test_program(found, title):
+    """A program says with kcl what it says without, in each run."""
+    if title not in found[""]:
+        pytest.skip("pyopencl's own cache answers otherwise")
+    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"

@@ -1,0 +1,270 @@
+"""Programs that do not build, and programs that probe: the errors are pyopencl's, and the next text is built.
+
+Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import alone
+import pytest
+from harness import PLATFORMS, Child
+
+from kcl.drivers.pocl import client
+
+GOOD, BAD = (f"kernel void tick(global int *out) {{ out[0] = {value}; }}" for value in ("4", "nothing"))
+HEAD = f"""
+GOOD, BAD = {GOOD!r}, {BAD!r}
+
+def tried(text, options=None):
+    program = cl.Program(context, text)
+    try:
+        return program.build(options)
+    except cl.Error as error:
+        return error
+"""
+PROGRAMS = {
+    "the first text that builds": """
+for text in (BAD, "also no program", GOOD):
+    found = tried(text)
+    print(type(found).__name__)
+print(launched(queue, found.tick))
+""",
+    "the error's own words": """
+error = tried(BAD)
+print(type(error).__name__, error.code, error.routine)
+print([line for line in str(error).splitlines() if "source saved" not in line])
+""",
+    "the error stands alone": """
+error = tried(BAD)
+print(error.__cause__, error.__context__, error.__suppress_context__, len(error.args))
+""",
+    "within the handling of another error": """
+try:
+    raise KeyError("first")
+except KeyError:
+    error = tried(BAD)
+print(repr(error.__context__), error.__cause__)
+""",
+    "an error that ends the program": """
+cl.Program(context, BAD + "// ends").build("-DX=1")
+print("not here")
+""",
+    "the log after a failure": """
+program = cl.Program(context, BAD + "// log")
+try:
+    program.build()
+except cl.Error:
+    pass
+try:
+    print("nothing" in program.get_build_info(context.devices[0], cl.program_build_info.LOG))
+    print(program.get_build_info(context.devices[0], cl.program_build_info.STATUS))
+except Exception as error:
+    print(type(error).__name__)
+""",
+    "the same object with a definition that it lacked": """
+program = cl.Program(context, "kernel void tick(global int *out) { out[0] = N; }")
+try:
+    program.build()
+except cl.Error as error:
+    print(error.code)
+print(launched(queue, program.build("-DN=6").tick))
+""",
+    "the same text with a definition that it lacked": """
+text = "kernel void tick(global int *out) { out[0] = N; }"
+print(tried(text).code, launched(queue, tried(text, "-DN=7").tick), tried(text).code)
+""",
+    "a failure twice": """
+print([tried(BAD + "// twice").code for _ in range(2)])
+""",
+    "an option that is none": """
+print(type(tried(GOOD, "-no-such-option")).__name__)
+print(launched(queue, tried(GOOD).tick))
+""",
+    "a header that is not there": """
+print(type(tried('#include "no_such_header.h"\\n' + GOOD)).__name__)
+print(launched(queue, tried(GOOD).tick))
+""",
+    "a header that comes later": """
+import pathlib
+folder = pathlib.Path("later")
+folder.mkdir(exist_ok=True)
+(folder / "later.h").unlink(missing_ok=True)
+text = '#include "later.h"\\nkernel void tick(global int *out) { out[0] = N; }'
+print(type(tried(text, f"-I {folder.absolute()}")).__name__)
+(folder / "later.h").write_text("#define N 8")
+print(launched(queue, tried(text, f"-I {folder.absolute()}").tick))
+""",
+    "an error directive": """
+print(type(tried("#ifndef N\\n#error N is missing\\n#endif\\n" + GOOD)).__name__)
+print(launched(queue, tried("#ifndef N\\n#error N is missing\\n#endif\\n" + GOOD, "-DN").tick))
+""",
+    "a function that is nowhere": """
+text = "void far(global int *out); kernel void tick(global int *out) { far(out); }"
+print(isinstance(tried(text), (cl.Error, cl.Program)))
+print(launched(queue, tried(GOOD).tick))
+""",
+    "a kernel that is not there": """
+try:
+    tried(GOOD).tock
+except AttributeError as error:
+    print(error)
+""",
+    "threads fail": """
+import threading
+seen = []
+threads = [threading.Thread(target=lambda: seen.append(type(tried(BAD + "// threads")).__name__)) for _ in range(4)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+print(seen)
+""",
+    "failures of a library of pyopencl": """
+import pyopencl.array
+from pyopencl.elementwise import ElementwiseKernel
+x = cl.array.zeros(queue, 1, np.int32)
+for body in ("x[i] = nothing", "x[i] = 5"):
+    try:
+        ElementwiseKernel(context, "int *x", body, "probe")(x)
+        print(x.get())
+    except cl.Error as error:
+        print(type(error).__name__, error.code)
+""",
+    "failing compile and link": """
+try:
+    cl.Program(context, BAD).compile()
+except cl.Error as error:
+    print(type(error).__name__)
+""",
+    "an empty text": """
+for text in ("", " ", "// nothing"):
+    try:
+        print(cl.Program(context, text).build().num_kernels)
+    except Exception as error:
+        print(type(error).__name__)
+""",
+}
+# Of a program that failed pyopencl's own cache keeps no log, and it takes an unknown option for a fault of its own.
+POCLS = {"the log after a failure", "an option that is none"}
+PROBE = """
+import pyopencl as cl, sys, kcl
+if "install" in sys.argv:
+    kcl.install()
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+context = cl.Context(platform.get_devices()[:1])
+for text in sys.argv[2:4]:
+    try:
+        program = cl.Program(context, text).build()
+        break
+    except cl.RuntimeError as error:
+        print("failed", error.code)
+print(program.kernel_names)
+"""
+TRACED = """
+import pyopencl as cl, sys
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+cl.Program(cl.Context(platform.get_devices()[:1]), sys.argv[2]).build()
+"""
+
+
+@pytest.fixture(scope="module")
+def found(platform_name, tmp_path_factory):
+    """The answers of all programs."""
+    texts = {title: HEAD + text for title, text in PROGRAMS.items()}
+    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, texts)
+
+
+@pytest.mark.slow_platforms
+@pytest.mark.parametrize("title", PROGRAMS)
+def test_program(found, title, platform_name):
+    """A program says with kcl what it says without, in each run."""
+    if platform_name != "pocl" and title in POCLS:
+        pytest.skip("pyopencl's own cache answers otherwise")
+    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"
+
+
+def run(child: Child, way: str, text: str, *arguments: str, **variables: str):
+    """Run a program as Python alone, or in one of the ways with kcl."""
+    (child.directory / "program.py").write_text(text)
+    done = subprocess.run(
+        [*alone.WAYS.get(way, [sys.executable]), "program.py", *arguments, way],
+        env=child.environment(**variables),
+        cwd=child.directory,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert client.idle(str(child.cache / "kcl"), 120)
+    return done
+
+
+@pytest.mark.slow_platforms
+@pytest.mark.parametrize("way", alone.WAYS)
+class TestStrict:
+    def test_probe(self, child, platform_name, way):
+        """A program that tries a text which does not build passes `KCL_STRICT=hit` in its second run."""
+        arguments = [PLATFORMS[platform_name], BAD, GOOD]
+        first = run(child, way, PROBE, *arguments)
+        strict = run(child, way, PROBE, *arguments, KCL_STRICT="hit")
+        assert (strict.returncode, strict.stdout) == (0, first.stdout), strict.stderr
+        assert first.stdout.split()[-1] == "tick"
+
+    def test_miss(self, child, platform_name, way):
+        """A text that builds and has no entry raises CacheMiss, and nothing is stored."""
+        for _ in range(2):
+            missed = run(child, way, PROBE, PLATFORMS[platform_name], GOOD, BAD, KCL_STRICT="hit")
+            assert missed.returncode == 1
+            assert "CacheMiss: binary layer, kernel 'tick': miss" in missed.stderr.splitlines()[-1]
+        assert not list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
+
+
+@pytest.mark.one_platform
+@pytest.mark.parametrize("way", alone.WAYS)
+def test_traceback(child, platform_name, way):
+    """A failing build prints at most four lines more than without kcl: no step of the look-up is shown."""
+    arguments = [PLATFORMS[platform_name], BAD]
+    before = run(child, "", TRACED, *arguments).stderr.splitlines()
+    text = f"import kcl; kcl.install()\n{TRACED}" if way == "install" else TRACED
+    after = run(child, way, text, *arguments).stderr.splitlines()
+    assert len(after) <= len(before) + 4, "\n".join(after)
+    assert alone.plain(after[-1]) == alone.plain(before[-1])
+
+
+@pytest.mark.one_platform
+def test_kept(child, platform_name):
+    """A program whose warning is an error is kept: once compiled, and a hit in the next run."""
+    text = """
+import json, sys, warnings, pyopencl as cl, kcl
+kcl.install()
+looks = []
+kcl.add_hook(lambda event: looks.append(event.outcome))
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+warnings.simplefilter("error", cl.CompilerWarning)
+try:
+    cl.Program(cl.Context(platform.get_devices()[:1]), sys.argv[2]).build()
+except cl.CompilerWarning:
+    print(json.dumps(looks))
+"""
+    arguments = [PLATFORMS[platform_name], f"#warning look here\n{GOOD}"]
+    first, second = (run(child, "", text, *arguments) for _ in range(2))
+    assert [json.loads(one.stdout) for one in (first, second)] == [["miss"], ["hit"]], first.stderr
+
+
+@pytest.mark.one_platform
+@pytest.mark.parametrize("way", alone.WAYS)
+def test_place_of_a_warning(child, platform_name, way):
+    """The warning is shown at the user's line, and again for a build at another line, cold and warm."""
+    text = """
+import sys, pyopencl as cl
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+context = cl.Context(platform.get_devices()[:1])
+one = cl.Program(context, sys.argv[2]).build()
+two = cl.Program(context, sys.argv[2]).build()
+"""
+    text = f"import kcl; kcl.install(){text}" if way == "install" else text
+    for _ in range(2):
+        done = run(child, way, text, PLATFORMS[platform_name], f"#warning look here\n{GOOD}")
+        places = [line.split(": ")[0] for line in done.stderr.splitlines() if "CompilerWarning: " in line]
+        assert [place.rpartition("/")[2] for place in places] == ["program.py:5", "program.py:6"], done.stderr
