@@ -30,6 +30,11 @@ _BATCH = (
     *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
     *("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "PE_HOSTFILE"),
 )
+# The beginnings of the names of all their variables.
+_LAUNCHERS = (
+    *("OMPI_", "OPAL_", "PRTE_", "PMI_", "PMIX_", "MPI_", "MPIR_", "HYDRA_", "HYDI_", "MV2_", "I_MPI_"),
+    *("SLURM_", "PBS_", "LSB_", "FLUX_", "COBALT_", "SGE_", "PE_"),
+)
 
 
 class Setting(NamedTuple):
@@ -206,6 +211,11 @@ def batch() -> str:
 def environment() -> dict[str, str]:
     """Return a copy of the environment for a child process."""
     return dict(os.environ)
+
+
+def environment_alone() -> dict[str, str]:
+    """Return a copy of the environment for a process that an MPI launcher or a batch scheduler must not know."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
 
 
 def export(variables: Mapping[str, str]) -> None:
@@ -421,7 +431,7 @@ def _promotion(variable: str, rejected: list[str]) -> str:
         return value
     if value:
         rejected.append(f"{_named(variable)}={value!r} is not one of background, exit, off; 'off' is used")
-    return "off" if value or batch() else "background"
+    return "off" if value else "background"
 
 
 def _switch(variable: str, default: bool, rejected: list[str]) -> bool:

@@ -17,7 +17,7 @@ from kcl.cache import layers, places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl import damage
-from kcl.drivers.pocl.jobs import AGAIN, JobQueue
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
@@ -168,7 +168,7 @@ def pending() -> Iterator[Finding]:
             programs = counted(len(old), "program has", "programs have")
             words = f"{programs} waited for more than an hour to be completed, and no helper runs"
             yield Finding(NOTE, words, "the next run starts a helper, unless KCL_PROMOTE is off")
-        again = sum(1 for job in jobs if job.state == AGAIN)
+        again = sum(1 for job in jobs if job.crashed)
         if again:
             programs = counted(again, "program", "programs")
             words = f"the helper died of {programs} once and tries again, the slow way"
