@@ -34,7 +34,6 @@ from kcl.inspect.history import journal
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0
-_START_SECONDS = 1.0
 _AT_ONCE = 100  # rows or pages of a database
 _INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
@@ -207,16 +206,14 @@ def quiet(folder: str, patience: float = _PATIENCE) -> bool:
     """
     queue = JobQueue(folder)
     end = time.monotonic() + patience
-    quiet_at = 0.0
     while time.monotonic() < end:
         with suppress(OSError, CacheFault):
             for job in queue.jobs():
                 queue.drop(job)
-                quiet_at = time.monotonic() + _START_SECONDS  # the helper of the job may be just starting
         with suppress(OSError):  # the lock of another user is no lock of this user's helper
             if not queue.end_helper(end - time.monotonic()):
                 return False
-        if time.monotonic() > quiet_at:
+        if not queue.jobs():
             return True
         time.sleep(0.02)
     return False

@@ -17,8 +17,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.patience import signs_of
 from kcl.drivers.pocl.jobs import JobQueue, host
 
-# a helper that was started takes a moment to hold its lock
-_START_SECONDS = 1.0
 _END_SECONDS = 2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
 _IGNORED = frozenset(
     {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
@@ -28,12 +26,17 @@ _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 class State:
-    """Whether this process starts helpers, when it started the last ones, and the queues, by folder."""
+    """Whether this process starts helpers, the locks that it is about to hand over, and the queues, by folder."""
 
     def __init__(self) -> None:
         self.starts = True
-        self.last_starts: dict[str, float] = {}
+        self.locks: set[int] = set()
         self.queues: dict[str, JobQueue] = {}  # each remembers that its directory was checked
+
+    def after_fork(self) -> None:
+        """Close the copies of the parent's locks."""
+        while self.locks:
+            os.close(self.locks.pop())
 
 
 _state = process.own(State)
@@ -74,7 +77,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
         if queue.has_helper():
             if signs_of(str(queue.holder())).is_stopped:
                 break
-        elif not _started_lately(queue) and not (starts and start(folder)):
+        elif not (starts and start(folder)):
             break
         time.sleep(pause)
         now, found = time.monotonic(), queue.progress()
@@ -88,33 +91,30 @@ def dismiss(folder: str) -> None:
     queue = queue_of(folder)
     if queue.is_empty():
         queue.end_helper(_END_SECONDS)
-        _state().last_starts.pop(queue.folder, None)
 
 
 def idle(
     folder: str, seconds: float, progress: Callable[[int, int], object] | None = None, starts: bool = False
 ) -> bool:
-    """Wait until this host has no job; return False when time is over, or if jobs have no helper for a second.
+    """Wait until this host has no job; return False when time is over, or if no helper works on the jobs.
 
     `progress` is called with two numbers: the jobs that have gone since the call, and all jobs. With `starts` a
     helper is started once if none lives: another process may have dismissed the last one.
     """
     queue, end = queue_of(folder), time.monotonic() + seconds
-    alone = time.monotonic() + _START_SECONDS
     total, shown = 0, -1
     while left := len(queue.due()):
         total = max(total, left)
         if progress is not None and left != shown:
             progress(total - left, total)
             shown = left
-        now = time.monotonic()
-        if queue.has_helper():
-            alone = now + _START_SECONDS
-        if alone < now < end and starts:
-            starts, alone = False, now + _START_SECONDS
-            start(folder)
-        if now > min(alone, end):
+        if time.monotonic() > end:
             return False
+        if not queue.has_helper():
+            if not starts:
+                return queue.is_empty()
+            starts = False
+            start(folder)
         time.sleep(0.02)
     if progress is not None and total:
         progress(total, total)
@@ -124,16 +124,22 @@ def idle(
 def start(folder: str) -> bool:
     """Start a helper for the jobs below the kcl folder if none is alive; return False if none can be started.
 
-    A helper is started at most once a second, since a new one needs a moment to hold its lock.
+    The helper inherits the lock that this process takes: no moment is without a holder.
     """
     queue = queue_of(folder)
-    if _started_lately(queue) or queue.has_helper() or queue.is_empty():
+    if queue.has_helper() or queue.is_empty():
         return True
     command = _command(os.path.abspath(folder))
     if command is None or not _state().starts:
         return False
-    _state().last_starts[queue.folder] = time.monotonic()
-    _spawn(command)
+    lock = queue.lock()
+    if lock is not None:  # else another process was faster
+        _state().locks.add(lock)
+        try:
+            _spawn([*command, str(lock)], lock)
+        finally:
+            _state().locks.discard(lock)
+            os.close(lock)
     return True
 
 
@@ -164,10 +170,6 @@ def _directory() -> str:
         return "/"
 
 
-def _started_lately(queue: JobQueue) -> bool:
-    return time.monotonic() - _state().last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
-
-
 def _command(folder: str) -> list[str] | None:
     """Return the helper's command line; None if this interpreter cannot be started again.
 
@@ -178,12 +180,12 @@ def _command(folder: str) -> list[str] | None:
         return None  # an application with Python inside
     home = os.path.dirname(settings.PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
-    rank = [str(os.getpid())] if settings.batch() else []
-    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder(), *rank]
+    rank = str(os.getpid()) if settings.batch() else ""
+    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder(), rank]
 
 
-def _spawn(command: list[str]) -> None:
-    """Start a process that no launcher waits for: no stream, no other descriptor, a session of its own."""
+def _spawn(command: list[str], descriptor: int) -> None:
+    """Start a process that no launcher waits for: no stream, no descriptor but one, a session of its own."""
     import subprocess
 
     null = subprocess.DEVNULL
@@ -195,7 +197,7 @@ def _spawn(command: list[str]) -> None:
         stdin=null,
         stdout=null,
         stderr=null,
-        close_fds=True,
+        pass_fds=(descriptor,),
         start_new_session=True,
         cwd="/",
         env=settings.environment_alone(),

@@ -42,12 +42,16 @@ _FINE, _LACKS_DEVICE = 0, 3  # the statuses of a worker
 
 
 class Helper:
-    """The one helper of a host. `rank` is the process that started it under an MPI launcher or a batch scheduler."""
+    """The one helper of a host.
 
-    def __init__(self, folder: str, pyopencl: str, rank: int) -> None:
+    `rank` is the process that started it under an MPI launcher or a batch scheduler, `lock` the lock that it inherits.
+    """
+
+    def __init__(self, folder: str, pyopencl: str, rank: int, lock: int | None) -> None:
         self._folder = folder
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
+        self._lock = lock
         self._work = self._queue.new_work()
         self._end = time.monotonic() + LIFE_SECONDS
         self._ranks = {rank} if rank else set[int]()
@@ -61,10 +65,11 @@ class Helper:
 
     def _hold(self) -> bool:
         """Work while this process holds the lock; return True if jobs came as it was released."""
-        lock = self._queue.lock()
+        lock, self._lock = self._lock or self._queue.lock(), None
         if lock is None:
             return False
         try:
+            self._queue.sign(lock)
             self._queue.sweep()
             self._work_on(lock)
         finally:  # a process that sees the lock released may remove the cache
@@ -218,14 +223,14 @@ class Helper:
 def main(arguments: list[str]) -> None:
     """Work on the jobs of a kcl folder, then end this process.
 
-    Arguments: the folder, and optionally pyopencl's directory, and the process of an MPI launcher or a batch scheduler
-    that started it.
+    Arguments: the folder, and optionally pyopencl's directory, the process of an MPI launcher or a batch scheduler that
+    started it, and the descriptor that holds the lock.
     """
     with suppress(BaseException):
-        folder, pyopencl, rank, *_ = [*arguments, "", ""]
+        folder, pyopencl, rank, lock, *_ = [*arguments, "", "", ""]
         _be_modest(bool(rank))
         if trust.check(JobQueue(folder).folder):
-            Helper(folder, pyopencl or pyopencl_folder(), int(rank or 0)).run()
+            Helper(folder, pyopencl or pyopencl_folder(), int(rank or 0), int(lock) if lock else None).run()
     os._exit(0)
 
 

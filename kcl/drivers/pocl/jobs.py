@@ -170,7 +170,7 @@ class JobQueue:
     # the helper
 
     def lock(self) -> int | None:
-        """Become the helper of this host; return the descriptor that holds the lock, None if there is a helper.
+        """Take the lock of this host's helper; return the descriptor that holds it, None if there is a helper.
 
         A process that asks whether a helper is alive holds the lock for an instant: a few tries pass it.
         """
@@ -178,12 +178,15 @@ class JobQueue:
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
                 if self.is_locked_by(descriptor):
-                    with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
-                        os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
                     return descriptor
                 os.close(descriptor)
             time.sleep(0.01)
         return None
+
+    def sign(self, descriptor: int) -> None:
+        """Write the id of this process into the lock."""
+        with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
+            os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
 
     def is_locked_by(self, descriptor: int) -> bool:
         """Return True if that descriptor's lock is the queue's: the folder may have been removed and made again."""
@@ -255,6 +258,46 @@ class JobQueue:
             os.close(descriptor)
             raise
         return descriptor
+
+
+class OpenJobs(NamedTuple):
+    """The jobs below a kcl folder, by their number: those for this host, and those for the devices that it lacks.
+
+    `since` is the time of the oldest, in seconds since the epoch, 0 without one. `crashed` are on their second try.
+    """
+
+    here: int
+    elsewhere: dict[str, int]
+    crashed: int
+    since: float
+    helper: bool
+
+    def described(self) -> list[str]:
+        """Return what is open, in sentences that say what completes it."""
+        said = []
+        if self.here:
+            programs = "1 program waits" if self.here == 1 else f"{self.here} programs wait"
+            said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
+        for device, count in self.elsewhere.items():
+            jobs = "1 job is" if count == 1 else f"{count} jobs are"
+            said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+        return said
+
+
+def open_jobs(folder: str) -> OpenJobs:
+    """Count the jobs below a kcl folder; those of programs that still run are left out. Raises a store's errors."""
+    queue = JobQueue(folder)
+    if not os.path.isdir(queue.folder):
+        return OpenJobs(0, {}, 0, 0.0, False)
+    jobs = [job for job in queue.jobs() if not queue.is_early(job)]
+    elsewhere: dict[str, int] = {}
+    for job in jobs:
+        if queue.is_lacking(job.setting) and (entry := queue.read(job)) is not None:
+            device = str(dict(entry.metadata.get("device") or {}).get("name", "unknown"))
+            elsewhere[device] = elsewhere.get(device, 0) + 1
+    since = jobs[0].written if jobs else 0.0
+    here = len(jobs) - sum(elsewhere.values())
+    return OpenJobs(here, elsewhere, sum(job.crashed for job in jobs), since, queue.has_helper())
 
 
 def setting_of(job: Entry) -> str:

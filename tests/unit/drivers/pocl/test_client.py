@@ -24,7 +24,7 @@ class TestInit:
             pytest.skip("needs a namespace of process ids")
         code = (
             "import os, sys, time; from kcl.drivers.pocl import client; assert os.getpid() == 1\n"
-            "for _ in range(3): client._spawn([sys.executable, '-c', 'pass'])\n"
+            "for _ in range(3): client._spawn([sys.executable, '-c', 'pass'], 0)\n"
             "def states():\n"
             "    others = [name for name in os.listdir('/proc') if name.isdigit() and name != '1']\n"
             "    return [open(f'/proc/{name}/stat').read().rpartition(')')[2].split()[0] for name in others]\n"

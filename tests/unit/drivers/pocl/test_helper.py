@@ -293,7 +293,6 @@ class TestFaults:
             assert bench.entry(1) is not None
             shutil.rmtree(bench.folder, ignore_errors=True)  # under the helper, which waits for more jobs by now
             shutil.rmtree(bench.store.location)
-            client._state().last_starts.clear()
 
     def test_damaged_job(self, bench: Bench) -> None:
         """Jobs that are damaged, or lack what a job has, are dropped; the others are done."""
