@@ -98,6 +98,8 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("programs", "integer", "how many wait to be completed"),
                 Field("since", "number", "when the first of them was asked for; 0 where none waits"),
                 Field("helper", "boolean", "whether a helper process is at it"),
+                Field("elsewhere", "object", "how many wait for a device that this machine lacks, by its name"),
+                Field("words", "list of strings", "the same as sentences, with what completes them"),
             ),
             late=(
                 Field("time", "number", "when that was found last"),

@@ -93,7 +93,7 @@ class Driver:
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 
-    def awaited(self, _slot: ProgramSlot, _kernel: str, _is_there: bool = False) -> bool:
+    def awaited(self, _slot: ProgramSlot, _is_there: bool = False) -> bool:
         """Wait for the process that completes a slot's entry; return False where none does, or that takes too long.
 
         An entry that `is_there` may lack the code of later launches.

@@ -257,7 +257,7 @@ class Build(Stage[BuildRequest]):
         for slot in slots:
             found = yield slot
             is_there = found.entry is not None
-            if (is_there or found.outcome == "miss") and self.driver.awaited(slot, wanted.text.kernel, is_there):
+            if (is_there or found.outcome == "miss") and self.driver.awaited(slot, is_there):
                 found = yield slot
                 reason = reason or "waited for the helper that completes it"
             if found.entry is not None:

@@ -22,7 +22,7 @@ DICTIONARY = "pdict-v5-"  # the beginning of the name of a PersistentDict; its i
 DATABASE = ".sqlite"  # the end of the name of a PersistentDict, after the version of Python
 
 FLIGHT = "flight"  # lock files of the keys whose entries are being made, each with a process id
-PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each machine
+PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each setting
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 HEADERS = "headers"  # the files that long program texts ask for
@@ -47,8 +47,7 @@ SORTS = (
     "tuning",
 )
 
-DISMISSED = "dismissed"  # in a machine's folder of jobs: the helper ends as soon as no job waits
-HELPER_WORK = "work-"  # in a machine's folder of jobs: the beginning of the name of the helper's own PoCL cache
+HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 
 TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there
 ASIDE = ".damaged-1"  # the end of the name of a database that was found damaged

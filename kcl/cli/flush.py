@@ -6,11 +6,10 @@ import os
 
 import click
 
-from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.cli import output
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import JobQueue
+from kcl.drivers.pocl.jobs import open_jobs
 from kcl.inspect import report
 
 
@@ -32,8 +31,8 @@ def flush(timeout: float) -> None:
     Exits with 0; with 1 where programs are left.
     """
     done = report.flush(timeout)
-    click.echo(_said(_left()))
-    raise SystemExit(output.FINE if done else output.FOUND)
+    left = _said()
+    raise SystemExit(left if done else output.FOUND)
 
 
 @click.command(short_help="Wait until helpers have completed the entries.")
@@ -45,22 +44,14 @@ def wait(timeout: float) -> None:
 
     Exits with 0 where every entry is complete; with 1 where programs are left.
     """
-    left = _left()
-    if left:
+    if os.path.isdir(places.own(places.PENDING)):
         client.idle(places.own(), timeout)
-        left = _left()
-    has_helper = not left or JobQueue(places.own()).has_helper()
-    click.echo(_said(left) + ("" if has_helper else " (kcl flush starts a helper)"))
-    raise SystemExit(output.FOUND if left else output.FINE)
+    raise SystemExit(_said())
 
 
-def _said(left: int) -> str:
-    """Say how many programs are left."""
-    return f"{counted(left, 'program is', 'programs are')} still being completed" if left else "every entry is complete"
-
-
-def _left() -> int:
-    """Count the programs that wait for a helper on this machine, or that it works on."""
-    if not os.path.isdir(places.own(places.PENDING)):
-        return 0
-    return len(JobQueue(places.own()).jobs())
+def _said() -> int:
+    """Say which programs are left, and return the status."""
+    found = open_jobs(places.own())
+    for line in found.described() or ["every entry is complete"]:
+        click.echo(line)
+    return output.FOUND if found.here else output.FINE

@@ -16,7 +16,7 @@ from kcl.cache import layers, places
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
-from kcl.drivers.pocl.jobs import JobQueue
+from kcl.drivers.pocl.jobs import OpenJobs, open_jobs
 from kcl.errors import CacheFault
 from kcl.inspect import pins
 from kcl.inspect.history import journal
@@ -127,13 +127,13 @@ def _fault(directory: str) -> str:
 
 
 def _pending() -> dict[str, Any]:
-    """Count the programs that wait for a helper to complete their entry, since when, and tell whether a helper runs."""
-    queue = JobQueue(places.own())
+    """Count the programs that wait for a helper to complete their entry, since when, and say whether a helper runs."""
     try:
-        jobs = queue.jobs()
-        return {"programs": len(jobs), "since": jobs[0].written if jobs else 0.0, "helper": queue.has_helper()}
+        found = open_jobs(places.own())
     except (OSError, CacheFault):
-        return {"programs": 0, "since": 0.0, "helper": False}
+        found = OpenJobs(0, {}, 0, 0.0, False)
+    about = {"programs": found.here, "since": found.since, "helper": found.helper, "elsewhere": found.elsewhere}
+    return {**about, "words": found.described()}
 
 
 def _leftovers() -> int:
@@ -184,9 +184,6 @@ def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
     for row in rows:
         said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
         remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]
-    if pending["programs"]:
-        who = "a helper is at it" if pending["helper"] else "the next run starts a helper"
-        since = output.ago(pending["since"])
-        programs = counted(pending["programs"], "program is", "programs are")
-        remarks.append(f"{programs} still being completed, the first asked for {since}: {who}")
+    since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
+    remarks += [f"{words}{since}" for words in pending["words"]]
     return remarks

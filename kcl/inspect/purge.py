@@ -122,8 +122,6 @@ def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
     if found.rows.addresses or any(item.cache in purge_items.own() for item in found.items):
         if not purge_items.quiet(places.own()):
             found.remarks.append("kcl's helper process still works: what it makes may reappear")
-        for machine in purge_items.elsewhere():
-            found.remarks.append(f"jobs of the machine {machine} are removed; its helper may still write what it makes")
         found = plan()._replace(remarks=found.remarks)
     take_away(found)
     purge_items.sweep()

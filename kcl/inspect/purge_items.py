@@ -10,7 +10,6 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import signal
 import sqlite3
 import stat
 import sys
@@ -27,7 +26,7 @@ from kcl.cache.stores import busy
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl.jobs import STATES, JobQueue, node
+from kcl.drivers.pocl.jobs import JobQueue
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
@@ -35,7 +34,6 @@ from kcl.inspect.history import journal
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _PATIENCE = 60.0
-_START_SECONDS = 1.0
 _AT_ONCE = 100  # rows or pages of a database
 _INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
@@ -202,58 +200,23 @@ def sweep() -> None:
 
 
 def quiet(folder: str, patience: float = _PATIENCE) -> bool:
-    """End the background work in a kcl folder: drop the jobs of this machine, end the helper, wait until it is gone.
+    """End the background work in a kcl folder: drop the jobs, end the helper of this host, wait until it is gone.
 
-    Returns False where the helper still runs after `patience` seconds: the entries of its job may reappear.
+    Returns False if the helper still runs after `patience` seconds: the entries of its job may reappear.
     """
     queue = JobQueue(folder)
     end = time.monotonic() + patience
-    started = 0.0
-    while True:
+    while time.monotonic() < end:
         with suppress(OSError, CacheFault):
             for job in queue.jobs():
                 queue.drop(job)
-                started = time.monotonic()  # the helper of the job may be just starting
-        if _has_helper(queue):
-            _end(queue)
-        elif time.monotonic() - started > _START_SECONDS:
+        with suppress(OSError):  # the lock of another user is no lock of this user's helper
+            if not queue.end_helper(end - time.monotonic()):
+                return False
+        if not queue.jobs():
             return True
-        if time.monotonic() > end:
-            return False
         time.sleep(0.02)
-
-
-def elsewhere() -> list[str]:
-    """Return the other machines with jobs in this directory; their helpers cannot be ended from this machine."""
-    pending = places.own(places.PENDING)
-    found = []
-    for name in _names(pending):
-        if name != node() and any(_names(os.path.join(pending, name, state)) for state in STATES):
-            found.append(name)
-    return found
-
-
-def _has_helper(queue: JobQueue) -> bool:
-    try:
-        return queue.has_helper()
-    except OSError:  # the file of another user, hence not the lock of this user's helper
-        return False
-
-
-def _end(queue: JobQueue) -> None:
-    """Ask the holder of the queue to end, if it surely is the helper: it puts its job back, and the caller drops it."""
-    process = queue.holder()
-    if process is None:
-        return
-    try:
-        with open(f"/proc/{process}/cmdline", "rb") as stream:
-            command = stream.read()
-    except OSError:  # no /proc here: the helper ends by itself when it has no jobs
-        return
-    folder = queue.folder.rpartition(f"/{places.PENDING}/")[0]
-    if b"kcl.drivers.pocl.helper" in command and os.fsencode(folder) in command:
-        with suppress(OSError):
-            os.kill(process, signal.SIGTERM)
+    return False
 
 
 def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:

@@ -217,8 +217,7 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     Returns True when nothing is left: the helper has ended, and a cache directory of your own may be removed. `seconds`
     bounds the waiting; `progress` is called with the numbers of programs that are done and of all, and where none is
     given and stderr is a terminal a line says them there. Call it in one process after the launches where
-    `KCL_PROMOTE=off`, which is the default under MPI launchers and batch schedulers, and before `os._exit`. Any fault
-    of the cache is said once, as elsewhere. Thread-safe.
+    `KCL_PROMOTE=off`, and before `os._exit`. Any fault of the cache is said once, as elsewhere. Thread-safe.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> kcl.flush()

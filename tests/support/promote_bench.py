@@ -23,7 +23,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import STATES, JobQueue
+from kcl.drivers.pocl.jobs import JobQueue
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADER = b"#define PART 5\n"
@@ -124,14 +124,13 @@ class Bench:
         return Entry(self.key(number), {**facts, **places, **self.user.facts, **metadata}, parts)
 
     def request(self, number: int, **metadata: Any) -> None:
-        """Ask as a process would."""
-        job = self.job(number, **metadata)
-        client.request(self.folder, self.address(number), job)
+        """Ask as a process would, and start a helper."""
+        self.queued(number, **metadata)
+        client.start(self.folder)
 
-    def queued(self, number: int, **metadata: Any) -> None:
-        """Write a job while no helper can start."""
-        with self.locked():
-            self.request(number, **metadata)
+    def queued(self, number: int, unseen: bool = False, **metadata: Any) -> None:
+        """Write a job."""
+        client.request(self.folder, self.address(number), self.job(number, **metadata), unseen)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -145,10 +144,18 @@ class Bench:
             os.close(held)
 
     def helper(self, **options: Any) -> subprocess.Popen[bytes]:
-        """Start a helper as a child of this process; it is less patient than others."""
+        """Start a helper as a child of this process, after some `code`; it is less patient than others."""
+        before = textwrap.dedent(options.pop("code", ""))
         environment = {**settings.environment(), "PYTHONPATH": str(ROOT), **options.pop("variables", {})}
-        code = "import sys; from kcl.drivers.pocl import helper; helper.IDLE_SECONDS = 0.1; helper.main(sys.argv[1:])"
-        return subprocess.Popen([sys.executable, "-c", code, self.folder], env=environment, cwd=self.root, **options)
+        code = "import sys, kcl.drivers.pocl.helper as helper\nhelper.IDLE_SECONDS = 0.1\n"
+        command = [
+            sys.executable,
+            "-c",
+            f"{code}{before}\nhelper.main(sys.argv[1:])",
+            self.folder,
+            *options.pop("arguments", ()),
+        ]
+        return subprocess.Popen(command, env=environment, cwd=self.root, **options)
 
     def work(self, **options: Any) -> None:
         """Let a helper live from beginning to end."""
@@ -171,12 +178,9 @@ class Bench:
         return run(path / "pocl", programs, self.user.options)
 
     def left(self) -> list[str]:
-        """Name what is in the pending folder beside the lock and the folders of the states."""
-        found = []
-        for place, folders, files in os.walk(self.queue.folder):
-            found += [os.path.join(place, name) for name in files if name != "lock"]
-            found += [os.path.join(place, name) for name in folders if name not in STATES]
-        return found
+        """Name what is in the pending folder beside the lock."""
+        found = pathlib.Path(self.queue.folder).rglob("*")
+        return [str(path) for path in found if path.suffix != ".lock"]
 
 
 def run(pocl: pathlib.Path, programs: Any, options: list[str]) -> dict[str, Any]:
@@ -223,5 +227,11 @@ def works(bench: Bench) -> list[str]:
     return [name for name in names if name.startswith(places.HELPER_WORK)]
 
 
-def states(bench: Bench) -> list[str]:
-    return sorted(job.state for job in bench.queue.jobs())
+def begun(bench: Bench) -> bool:
+    """Return True if the worker of a helper has built something in its private directory."""
+    return any(any((pathlib.Path(bench.queue.folder) / name).iterdir()) for name in works(bench))
+
+
+def crashes(bench: Bench) -> list[bool]:
+    """Tell for each job whether a worker crashed at it."""
+    return [job.crashed for job in bench.queue.jobs()]

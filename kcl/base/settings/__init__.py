@@ -30,6 +30,11 @@ _BATCH = (
     *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
     *("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "PE_HOSTFILE"),
 )
+# The beginnings of the names of all their variables.
+_LAUNCHERS = (
+    *("OMPI_", "OPAL_", "PRTE_", "PMI_", "PMIX_", "MPI_", "MPIR_", "HYDRA_", "HYDI_", "MV2_", "I_MPI_"),
+    *("SLURM_", "PBS_", "LSB_", "FLUX_", "COBALT_", "SGE_", "PE_"),
+)
 
 
 class Setting(NamedTuple):
@@ -90,9 +95,9 @@ SETTINGS = (
     Setting(
         "KCL_PROMOTE",
         "`background`, `exit` or `off`",
-        "background; off under an MPI launcher or a batch scheduler",
+        "background",
         "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
-        "after the first launches, `exit` as the process ends; `off` leaves it to `kcl.flush()`.",
+        "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
     ),
     Setting(
         "KCL_REPORT",
@@ -208,6 +213,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def environment_alone() -> dict[str, str]:
+    """Return a copy of the environment for a process that an MPI launcher or a batch scheduler must not know."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
+
+
 def export(variables: Mapping[str, str]) -> None:
     """Set variables of the environment, for this process and its children."""
     os.environ.update(variables)
@@ -287,6 +297,7 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
 # The content of a settings file: the text of each setting, the token of each checkout, and the faults of the file.
 _Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
 
+SITE_FILE = "/etc/kcl/config.toml"  # root's settings for all users, read below the user's own
 _DEPTH = 64
 
 
@@ -306,16 +317,20 @@ def _key(variable: str) -> str:
 
 
 def _file() -> _Says:
-    """Return the content of the settings file; a missing file costs one system call, once in a process."""
+    """Return the content of root's and the user's files; a missing file costs one system call, once in a process."""
     state = _state()
     if state.loaded is None:
-        path = settings_file()
-        if not os.path.lexists(path):
-            state.loaded = {}, {}, ()
-        else:
-            from kcl.base.settings.file import load
+        values: dict[str, str] = {}
+        checkouts: dict[str, str] = {}
+        faults: tuple[str, ...] = ()
+        for path in (SITE_FILE, settings_file()):
+            if os.path.lexists(path):
+                from kcl.base.settings.file import load
 
-            state.loaded = load(path, [setting.key for setting in SETTINGS])
+                found = load(path, [setting.key for setting in SETTINGS], of_root=path == SITE_FILE)
+                values |= found.values
+                checkouts, faults = found.checkouts, faults + found.faults
+        state.loaded = values, checkouts, faults
     return state.loaded
 
 
@@ -421,7 +436,7 @@ def _promotion(variable: str, rejected: list[str]) -> str:
         return value
     if value:
         rejected.append(f"{_named(variable)}={value!r} is not one of background, exit, off; 'off' is used")
-    return "off" if value or batch() else "background"
+    return "off" if value else "background"
 
 
 def _switch(variable: str, default: bool, rejected: list[str]) -> bool:

@@ -34,11 +34,17 @@ class SettingsText(NamedTuple):
 NOTHING = SettingsText({}, {}, ())
 
 
-def load(path: str, keys: Iterable[str]) -> SettingsText:
-    """Read a settings file with settings named `keys`; an unusable file is a fault, and gives no setting."""
+def load(path: str, keys: Iterable[str], of_root: bool = False) -> SettingsText:
+    """Read a settings file with settings named `keys`; an unusable file is a fault, and gives no setting.
+
+    A file `of_root` is for all users, and records no checkout.
+    """
     try:
-        text = _trusted_text(path)
-        return NOTHING if text is None else _understood(path, _parsed(text), frozenset(keys))
+        text = _trusted_text(path, of_root)
+        if text is None:
+            return NOTHING
+        found = _understood(path, _parsed(text), frozenset(keys))
+        return found._replace(checkouts={}) if of_root else found
     except (OSError, ValueError, ImportError, RecursionError) as error:
         return SettingsText({}, {}, (f"the settings file {path} is ignored: {error}",))
 
@@ -77,14 +83,14 @@ def token_fault(folder: str, token: str) -> str:
         return fault or ("" if stream.read(SIZE_LIMIT).strip() == token.encode() else "its token is another")
 
 
-def _trusted_text(path: str) -> str | None:
-    """Return the text of a file that only its user can write; None for a missing file."""
+def _trusted_text(path: str, of_root: bool = False) -> str | None:
+    """Return the text of a file that only its user, or root, can write; None for a missing file."""
     try:
         descriptor = os.open(path, trust.READ & ~getattr(os, "O_NOFOLLOW", 0))
     except (FileNotFoundError, NotADirectoryError):
         return None
     with open(descriptor, "rb") as stream:
-        fault = _fault(os.fstat(descriptor))
+        fault = (_fault_of_roots if of_root else _fault)(os.fstat(descriptor))
         if fault:
             raise ValueError(fault)
         blob = stream.read(SIZE_LIMIT + 1)
@@ -99,6 +105,13 @@ def _fault(status: os.stat_result) -> str | None:
     if fault and loose == stat.S_IWGRP and trust.is_private_group(status.st_gid, status.st_uid):
         return trust.file_fault(os.stat_result((status.st_mode & ~stat.S_IWGRP, *status[1:])))
     return f"{fault}; run chmod go-w on it" if fault and loose else fault
+
+
+def _fault_of_roots(status: os.stat_result) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
+        return "it is no regular file"
+    is_roots = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return None if is_roots else "it is not root's, or others can write it; run chown root and chmod go-w on it"
 
 
 def _parsed(text: str) -> dict[str, Any]:

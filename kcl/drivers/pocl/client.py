@@ -1,8 +1,8 @@
 """Complete entries for drivers that are slow to give out a binary: a helper process makes them (PoCL).
 
-The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and
-deletes the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`).
-Correct results need none of this: without a helper programs are built from source as usual.
+The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and deletes
+the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`). Correct results
+need none of this: without a helper programs are built from source as usual.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from kcl.base import process, settings
-from kcl.cache import entry
 from kcl.cache.entry import Entry
-from kcl.cache.patience import Patience, Signs, signs_of
-from kcl.drivers.pocl.jobs import JobQueue
+from kcl.cache.patience import signs_of
+from kcl.drivers.pocl.jobs import JobQueue, host
 
-# a helper that was started takes a moment to hold its lock
-_START_SECONDS = 1.0
 _END_SECONDS = 2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
 _IGNORED = frozenset(
     {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
@@ -29,131 +26,121 @@ _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 class State:
-    """The wait that ended without a result, whether helpers are started, the time of each start, and the queues."""
+    """Whether this process starts helpers, the locks that it is about to hand over, and the queues, by folder."""
 
     def __init__(self) -> None:
-        self.gave_up = False
         self.starts = True
-        self.last_starts: dict[str, float] = {}
+        self.locks: set[int] = set()
         self.queues: dict[str, JobQueue] = {}  # each remembers that its directory was checked
+
+    def after_fork(self) -> None:
+        """Close the copies of the parent's locks."""
+        while self.locks:
+            os.close(self.locks.pop())
 
 
 _state = process.own(State)
 
 
-def request(folder: str, address: str, job: Entry) -> None:
-    """Ask for the binary of a program: write the job below the kcl folder, and make sure that a helper runs.
+def request(folder: str, address: str, job: Entry, unseen: bool = False) -> None:
+    """Ask for the binary of a program: write a job below the kcl folder.
 
     `address` is the place of the entry in the binary store. `job` is the entry without its binary; its metadata
-    also names "platform", "device", "kernels", "options", "binaries" (the store's
-    directory), "pocl_cache" (PoCL's cache directory or ``None``) and "build_options", the exact text handed to
-    clBuildProgram. Raises a store's errors (`OSError`, `CacheFault`); thread-safe; about a millisecond.
+    also names "platform", "device", "kernels", "options", "binaries" (the store's directory), "pocl_cache" (PoCL's
+    cache directory or None) and "build_options", the exact text handed to clBuildProgram. The launches of a program may
+    be `unseen`: a helper then waits for the end of this process. Raises a store's errors (`OSError`, `CacheFault`);
+    thread-safe; about a millisecond.
     """
-    queue = _queue(folder)
     asked = {
         "address": address,
         "directory": _directory(),
         "environment": driver_variables(settings.environment()),
+        "host": host(),
         "process": os.getpid(),
+        "unseen": unseen,
     }
-    queue.add(Entry(job.key, {**job.metadata, **asked}, job.parts))
-    _start(queue, folder)
+    queue_of(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
 
 
-def pending(folder: str, digest: str) -> bool:
-    """Tell whether a job of this key digest waits or a helper works on it."""
-    return _queue(folder).state(digest) is not None
+def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float:
+    """Wait until the job of a key digest has gone; return the seconds without progress of the helper.
 
-
-def recorded_seconds(folder: str, digest: str) -> float | None:
-    """Return the seconds that the program of a job took to build; None where they are unknown."""
-    job = _queue(folder).find(digest)
-    return entry.recorded_seconds(job) or None if job is not None else None
-
-
-def wait(folder: str, digest: str, seconds: float, what: str = "") -> bool:
-    """Wait until a job has gone; return `False` when time is over, or at once where no helper will do it soon.
-
-    No helper will do it soon where the job killed the last helper, or none is alive and none can be started. A helper
-    that is stopped or idle is left behind (`kcl.cache.patience`). After a wait without a result this process waits for
-    no helper. A long wait is shown on the terminal; `what` names the job there.
+    The wait ends after `seconds` without progress, and at once if no helper will do the job soon: its helper crashed
+    or is stopped, this host lacks the device, or none is alive and none can be started. With `starts` this process may
+    start one.
     """
-    queue, end, pause = _queue(folder), time.monotonic() + seconds, 0.005
-    with Patience(what) as patience:
-        while (state := queue.state(digest)) is not None:
-            if state == "again" or _state().gave_up:
-                return False
-            signs = _signs(queue, digest, folder)
-            if signs is None or patience.is_over(str(queue.holder()), signs) or time.monotonic() + pause > end:
-                _state().gave_up = queue.state(digest) is not None
-                return not _state().gave_up
-            time.sleep(pause)
-            pause = min(pause * 1.2, 0.02)
-    return True
+    queue, idle, pause, progress = queue_of(folder), 0.0, 0.005, 0
+    before = time.monotonic()
+    while idle < seconds and (job := queue.find(digest)) is not None:
+        if job.crashed or queue.is_lacking(job.setting) or queue.is_early(job):
+            break
+        if queue.has_helper():
+            if signs_of(str(queue.holder())).is_stopped:
+                break
+        elif not (starts and start(folder)):
+            break
+        time.sleep(pause)
+        now, found = time.monotonic(), queue.progress()
+        idle += now - before if found == progress else 0.0
+        before, progress, pause = now, found, min(pause * 1.2, 0.02)
+    return idle
 
 
 def dismiss(folder: str) -> None:
-    """Let an idle helper end, and wait for its end: then no process writes below the folder."""
-    queue, end = _queue(folder), time.monotonic() + _END_SECONDS
-    if not queue.has_helper():
-        return
-    queue.dismiss()
-    while queue.has_helper() and queue.is_empty() and time.monotonic() < end:
-        time.sleep(0.005)
-    _state().last_starts.pop(queue.folder, None)
+    """End a helper that has nothing to do, and wait for its end: then no process writes below the folder."""
+    queue = queue_of(folder)
+    if queue.is_empty():
+        queue.end_helper(_END_SECONDS)
 
 
 def idle(
     folder: str, seconds: float, progress: Callable[[int, int], object] | None = None, starts: bool = False
 ) -> bool:
-    """Wait until no job is pending; return `False` when time is over, or where jobs of a second's age have no helper.
+    """Wait until this host has no job; return False when time is over, or if no helper works on the jobs.
 
     `progress` is called with two numbers: the jobs that have gone since the call, and all jobs. With `starts` a
-    helper is started once where none lives: another process may have dismissed the last one.
+    helper is started once if none lives: another process may have dismissed the last one.
     """
-    queue = _queue(folder)
-    end = time.monotonic() + seconds
-    alone = time.monotonic() + _START_SECONDS
-    tell = _Progress(queue, progress)
-    while not tell.is_done():
-        now = time.monotonic()
-        if queue.has_helper():
-            alone = now + _START_SECONDS
-        if alone < now < end and starts:
+    queue, end = queue_of(folder), time.monotonic() + seconds
+    total, shown = 0, -1
+    while left := len(queue.due()):
+        total = max(total, left)
+        if progress is not None and left != shown:
+            progress(total - left, total)
+            shown = left
+        if time.monotonic() > end:
+            return False
+        if not queue.has_helper():
+            if not starts:
+                return queue.is_empty()
+            starts = False
             start(folder)
-            alone, starts = now + _START_SECONDS, False
-        if now > min(alone, end):
-            return tell.is_done()
         time.sleep(0.02)
+    if progress is not None and total:
+        progress(total, total)
     return True
 
 
-class _Progress:
-    """The count of finished jobs; each change of it is reported."""
+def start(folder: str) -> bool:
+    """Start a helper for the jobs below the kcl folder if none is alive; return False if none can be started.
 
-    def __init__(self, queue: JobQueue, tell: Callable[[int, int], object] | None) -> None:
-        self._queue = queue
-        self._tell = tell
-        self._total = 0
-        self._left = -1
-
-    def is_done(self) -> bool:
-        """Tell whether no job is pending, and report the counts to the caller's `progress`."""
-        if self._tell is None:
-            return self._queue.is_empty()
-        left = len(self._queue.jobs())
-        self._total = max(self._total, left)
-        if left != self._left and self._total:
-            self._left = left
-            self._tell(self._total - left, self._total)
-        return not left and self._queue.is_empty()
-
-
-def start(folder: str) -> None:
-    """Make sure that a helper works on the jobs below the kcl folder, if it has any."""
-    queue = _queue(folder)
-    if not queue.is_empty():
-        _start(queue, folder)
+    The helper inherits the lock that this process takes: no moment is without a holder.
+    """
+    queue = queue_of(folder)
+    if queue.has_helper() or queue.is_empty():
+        return True
+    command = _command(os.path.abspath(folder))
+    if command is None or not _state().starts:
+        return False
+    lock = queue.lock()
+    if lock is not None:  # else another process was faster
+        _state().locks.add(lock)
+        try:
+            _spawn([*command, str(lock)], lock)
+        finally:
+            _state().locks.discard(lock)
+            os.close(lock)
+    return True
 
 
 def leave_starting() -> None:
@@ -170,15 +157,10 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _signs(queue: JobQueue, digest: str, folder: str) -> Signs | None:
-    """Return the helper's signs of life; a just started one counts as working; None where no helper lives."""
-    if queue.has_helper():
-        return signs_of(str(queue.holder()))
-    if queue.age(digest) > _START_SECONDS:
-        _start(queue, folder)
-        if not _started_lately(queue):
-            return None
-    return Signs(runs=True, spent=(b"starts",))
+def queue_of(folder: str) -> JobQueue:
+    """Return the queue below a kcl folder."""
+    queues = _state().queues
+    return queues.get(folder) or queues.setdefault(folder, JobQueue(folder))
 
 
 def _directory() -> str:
@@ -188,27 +170,8 @@ def _directory() -> str:
         return "/"
 
 
-def _queue(folder: str) -> JobQueue:
-    queues = _state().queues
-    return queues.get(folder) or queues.setdefault(folder, JobQueue(folder))
-
-
-def _start(queue: JobQueue, folder: str) -> None:
-    """Start a helper unless one is alive; at most once a second, since a new one needs a moment to hold its lock."""
-    if not _state().starts or _started_lately(queue) or queue.has_helper():
-        return
-    _state().last_starts[queue.folder] = time.monotonic()
-    command = _command(os.path.abspath(folder))
-    if command is not None:
-        _spawn(command)
-
-
-def _started_lately(queue: JobQueue) -> bool:
-    return time.monotonic() - _state().last_starts.get(queue.folder, -_START_SECONDS) < _START_SECONDS
-
-
 def _command(folder: str) -> list[str] | None:
-    """Return the helper's command line; ``None`` where this interpreter cannot be started again.
+    """Return the helper's command line; None if this interpreter cannot be started again.
 
     The helper needs kcl and the standard library only; isolated mode keeps out the modules of the user's directories.
     """
@@ -217,25 +180,27 @@ def _command(folder: str) -> list[str] | None:
         return None  # an application with Python inside
     home = os.path.dirname(settings.PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
-    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder()]
+    rank = str(os.getpid()) if settings.batch() else ""
+    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder(), rank]
 
 
-def _spawn(command: list[str]) -> None:
+def _spawn(command: list[str], descriptor: int) -> None:
+    """Start a process that no launcher waits for: no stream, no descriptor but one, a session of its own."""
     import subprocess
 
     null = subprocess.DEVNULL
-    # The shell leaves the helper to init, so the user's process never has a child it does not know. Where this
-    # process is init, as in a container, no other process would reap the helper.
+    # The shell leaves the helper to init, so the user's process never has a child it does not know. If this process is
+    # init, as in a container, no other process would reap the helper.
     is_init = os.getpid() == 1
     started = subprocess.Popen(
         command if is_init else ["/bin/sh", "-c", '"$0" "$@" &', *command],
         stdin=null,
         stdout=null,
         stderr=null,
-        close_fds=True,
+        pass_fds=(descriptor,),
         start_new_session=True,
         cwd="/",
-        env=settings.environment(),
+        env=settings.environment_alone(),
     )
     if is_init:
         import threading

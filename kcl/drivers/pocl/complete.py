@@ -22,13 +22,14 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.damage import BITCODE
+from kcl.drivers.pocl.jobs import host, lives
 from kcl.drivers.pocl.opencl import Device, Library, Program, RefusedCall
 from kcl.drivers.pocl.private import WorkCache, sizes_by_kernel, specialised_files, specialised_paths
 from kcl.errors import DamagedEntry, UnknownInput
 
 # the facts in a job that only the helper reads: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(
-    {"address", "binaries", "build_options", "directory", "environment", "pocl_cache", "process"}
+    {"address", "binaries", "build_options", "directory", "environment", "host", "pocl_cache", "process", "unseen"}
 )
 _LAUNCH_SECONDS = 2.0  # after that the code of a launched kernel should be there
 _COMPILE_SECONDS = 20.0  # while the process lives and no code is there yet
@@ -73,7 +74,7 @@ class Workshop:
     def __init__(self, library: Library, cache: WorkCache) -> None:
         self._library = library
         self._cache = cache
-        self._devices: dict[str, Device] = {}
+        self._devices: dict[str, Device | None] = {}
 
     def is_ready(self, task: CompletionTask) -> bool:
         """Tell whether the code of every launched kernel is there, or its wait is over."""
@@ -82,12 +83,12 @@ class Workshop:
         there = sizes_by_kernel(specialised_paths(task.user_cache, task.place))
         age = time.time() - task.written
         process = task.entry.metadata.get("process")
-        lives = isinstance(process, int) and _lives(process)
-        if all(kernel in there for kernel in task.launched) or age < 0 or (process and not lives):
+        is_alive = task.entry.metadata.get("host") == host() and lives(process)
+        if all(kernel in there for kernel in task.launched) or age < 0 or (process and not is_alive):
             return True  # a process that has ended compiles no more code
         # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
         built = os.path.exists(f"{task.user_cache}/{task.place}/{BITCODE}")
-        return age > (_COMPILE_SECONDS if lives and built and not there else _LAUNCH_SECONDS)
+        return age > (_COMPILE_SECONDS if is_alive and built and not there else _LAUNCH_SECONDS)
 
     def make(self, task: CompletionTask, short_cut: bool = True) -> CompletionTask | None:
         """Publish the entry and return ``None``; or return the task with its place to be tried again later.
@@ -100,7 +101,9 @@ class Workshop:
             return None
         if before is not None and task.place is None:  # its bitcode need not be looked for, nor made again
             task = task._replace(place=before.metadata.get("place"))
-        device = self._device(task.entry)
+        device = self.device(task.entry)
+        if device is None:
+            raise HopelessJob("this host lacks the device")
         with _with_its_headers(task):
             try:
                 made = self._make(device, task, before, short_cut)
@@ -141,14 +144,12 @@ class Workshop:
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
 
-    def _device(self, entry: Entry) -> Device:
+    def device(self, entry: Entry) -> Device | None:
+        """Return the device of a job; None if this host lacks it."""
         platform, device = entry.metadata["platform"], entry.metadata["device"]
         name = repr((sorted(platform.items()), sorted(device.items())))
         if name not in self._devices:
-            found = self._library.device(platform, device)
-            if found is None:
-                raise HopelessJob(f"there is no device {device} here")
-            self._devices[name] = found
+            self._devices[name] = self._library.device(platform, device)
         return self._devices[name]
 
     def _build(self, device: Device, task: CompletionTask, short_cut: bool) -> Program:
@@ -263,11 +264,3 @@ def _publish(layer: Layer, job: Entry, before: Entry | None, blob: bytes, place:
     layer.publish(str(job.metadata["address"]), entry, faults)
     if faults:
         raise faults[0]
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True

@@ -1,8 +1,9 @@
 """Completing entries: when programs are handed to a helper, for drivers that are slow to give out a binary (PoCL).
 
-`KCL_PROMOTE` sets the time: `background` after their first launch, `exit` as the process ends, `off` never by itself.
-`flush` does it now, whatever the variable says. Entries that were found are checked too: where the driver compiled for
-a launch size that the entry lacks, the hit was partial, and the entry is completed in the same way.
+A process writes the job of a program at its first launch. `KCL_PROMOTE` says when a helper is started: `background`
+with the first job, `exit` as the process ends, `off` never by itself. `flush` starts one now, whatever the variable
+says. Entries that were found are checked too: if the driver compiled for a launch size that the entry lacks, the hit
+was partial, and the entry is completed in the same way.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from kcl import caches
@@ -47,22 +48,16 @@ class State:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.promises: dict[str, Promise] = {}
-        self.requested: dict[str, Promise] = {}  # a helper has these jobs; later launches may have had other sizes
+        self.unseen: dict[str, Promise] = {}
+        self.requested: dict[str, Promise] = {}  # a helper may have these; later launches may have had other sizes
         self.loaded: dict[str, LoadedProgram] = {}
 
-    def take(self) -> tuple[tuple[Promise, ...], tuple[Promise, ...], tuple[LoadedProgram, ...]]:
-        """Return the promised, the requested and the loaded entries; the promised ones become requested."""
-        with self.lock:
-            found = tuple(self.promises.values()), tuple(self.requested.values()), tuple(self.loaded.values())
-            self.requested.update(self.promises)
-            self.promises.clear()
-        return found
-
     def at_exit(self) -> None:
-        """Hand over the remaining entries."""
-        if layers.binary().promote != "off":
+        """Have a helper do what is left."""
+        if layers.binary().promote != "off" and (self.unseen or self.requested or self.loaded):
             _hand_over(self)
+            if self.requested:
+                start()
 
     before_change = at_exit
 
@@ -72,17 +67,17 @@ _state = process.own(State)
 
 def launched(jobs: tuple[Promise, ...]) -> None:
     """Take the jobs of a launched program: the driver will have compiled its code for the launch."""
-    if layers.binary().promote == "background":
+    if jobs:
         _request(jobs)
         _keep(_state().requested, jobs)
-    elif jobs:
-        _keep(_state().promises, jobs)
+        if layers.binary().promote == "background":
+            start()
 
 
 def unseen(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a program whose launches kcl does not see, for the end of the process."""
-    if jobs:
-        _keep(_state().promises, jobs)
+    """Take the jobs of a program whose launches kcl does not see; a helper does them after the end of the process."""
+    _request(jobs, unseen=True)
+    _keep(_state().unseen, jobs)
 
 
 def loaded(address: str, entry: Entry, options: str) -> None:
@@ -109,7 +104,7 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
         with ProgressLine() as line:
             told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
             if state.requested:  # a job in work may lack the size of a later launch
-                client.idle(folder, seconds, told)
+                client.idle(folder, seconds, told, starts=True)
             _hand_over(state)
             client.start(folder)
             done = client.idle(folder, seconds, told, starts=True)
@@ -121,7 +116,7 @@ def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
 
 
 def start() -> None:
-    """Make sure that a helper works on the jobs that other processes left, if any; raises nothing."""
+    """Make sure that a helper works on the jobs, if there are any; raises nothing."""
     try:
         from kcl.drivers.pocl import client
 
@@ -130,35 +125,36 @@ def start() -> None:
         layers.binary().fault("start the helper", error)
 
 
-def promised() -> list[Entry]:
-    """Return the entries, without their binaries, that were not yet handed to a helper."""
-    return [one.entry for one in list(_state().promises.values())]
-
-
 def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
     with _state().lock:
         kept.update({one.address: one for one in new})
 
 
 def _hand_over(state: State) -> None:
-    promises, requested, programs = state.take()
+    """Write jobs for the code that PoCL compiled and no entry has: of unseen programs, and of later launches."""
+    with state.lock:
+        unseen, requested, programs = [*state.unseen.values()], [*state.requested.values()], [*state.loaded.values()]
+        state.requested.update(state.unseen)
+        state.unseen.clear()
     try:
-        _request(promises + _partial(programs, _PARTIAL) + _partial(_completed(requested), "launched later"))
+        lacking = _partial(programs, _PARTIAL) + _partial(_completed(requested), "launched later")
+        _request((*unseen, *lacking))
+        _keep(state.requested, lacking)
     except (OSError, ImportError, CacheFault, ValueError) as error:
         layers.binary().fault("complete entries", error)
 
 
-def _request(jobs: tuple[Promise, ...]) -> None:
+def _request(jobs: tuple[Promise, ...], unseen: bool = False) -> None:
     for job in jobs:
         try:
             from kcl.drivers.pocl import client
 
-            client.request(option.folder("kcl"), job.address, job.entry)
+            client.request(option.folder("kcl"), job.address, job.entry, unseen)
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 
 
-def _completed(requested: tuple[Promise, ...]) -> tuple[LoadedProgram, ...]:
+def _completed(requested: Iterable[Promise]) -> list[LoadedProgram]:
     """Return the entries that a helper has completed since: they cover the launch sizes until then."""
     found = []
     for job in requested:
@@ -166,10 +162,10 @@ def _completed(requested: tuple[Promise, ...]) -> tuple[LoadedProgram, ...]:
         loaded = _loaded(job.address, entry, job.entry.metadata["build_options"]) if entry is not None else None
         if loaded is not None:
             found.append(loaded)
-    return tuple(found)
+    return found
 
 
-def _partial(programs: tuple[LoadedProgram, ...], words: str) -> tuple[Promise, ...]:
+def _partial(programs: list[LoadedProgram], words: str) -> tuple[Promise, ...]:
     """Return the jobs of programs for which the driver compiled code that their entry lacks."""
     if not programs or not caches.state("pocl").on:
         return ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,19 +24,17 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
 
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
-# How long a process waits for an entry that a helper is still completing, before it builds the program itself: the
-# limit for one entry, and the limit for all, which is the build time of the entries waited for, plus a second. Where
-# only a hit will do, the process can only wait.
+# How long a process waits in all for entries that a helper still completes, beyond the helper's progress, before it
+# builds the programs itself. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
-_GRACE = 1.0
 _STRICT_PATIENCE = 60.0
 
 
 class State:
-    """The seconds that this process may wait for entries that a helper completes, and the jobs that it found."""
+    """The seconds that this process may still wait for a helper, and the jobs that it found."""
 
     def __init__(self) -> None:
-        self.left = _GRACE
+        self.left = _PATIENCE
         self.found: frozenset[str] | None = None
 
     def on_change(self) -> None:
@@ -45,7 +42,7 @@ class State:
         self.found = None
 
     def waits(self, digest: str) -> bool:
-        """Tell whether a job of this key digest waited as the process began to look up.
+        """Return True if a job of this key digest waited as the process began to look up.
 
         An earlier run then launched code that the entry lacks. Most runs find no job, and ask no queue.
         """
@@ -53,8 +50,8 @@ class State:
         if found is None:
             found = frozenset()  # a folder that cannot be read holds no job
             with suppress(OSError):
-                jobs = Path(option.folder("kcl"), places.PENDING).glob("*/*/*")
-                found = frozenset([job.name for job in jobs])
+                jobs = Path(option.folder("kcl"), places.PENDING).glob("*/*")
+                found = frozenset([job.name[-64:] for job in jobs])
             self.found = found
         return digest in found
 
@@ -89,11 +86,11 @@ class Pocl(Driver):
         return (96 << 10) + 2 * (binary_bytes or 48 << 10)
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
-        """Hand the entries to the helper, at the time that `KCL_PROMOTE` sets."""
+        """Write jobs for the helper, and start it at the time that `KCL_PROMOTE` sets."""
         completion.launched(promises)
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
-        """Hand the entries to the helper as the process ends."""
+        """Write jobs for the helper, which does them after the end of the process."""
         completion.unseen(promises)
 
     def loading(self, entry: Entry) -> None:
@@ -104,26 +101,23 @@ class Pocl(Driver):
         """Remember the entry, to check at the end whether it lacked any code."""
         completion.loaded(slot.address, entry, slot.options.text)
 
-    def awaited(self, slot: ProgramSlot, kernel: str, is_there: bool = False) -> bool:
-        """Wait for the helper that completes the entry; return False where none does, or it takes too long."""
-        state = _state()
-        if is_there and not state.waits(slot.key.digest):
+    def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
+        """Wait for the helper that completes the entry; return False if none does, or if it takes too long."""
+        state, layer, digest = _state(), layers.binary(), slot.key.digest
+        if is_there and not state.waits(digest):
             return False
-        layer, folder, digest = layers.binary(), option.folder("kcl"), slot.key.digest
-        started = time.monotonic()
         try:
             from kcl.drivers.pocl import client
 
-            if not client.pending(folder, digest):
-                return False
-            state.left += client.recorded_seconds(folder, digest) or _PATIENCE - _GRACE
-            patience = _STRICT_PATIENCE if "hit" in layer.strict else min(_PATIENCE, state.left)
-            return client.wait(folder, digest, patience, kernel)
+            folder = option.folder("kcl")
+            if client.queue_of(folder).find(digest) is None:
+                return state.waits(digest)  # the helper was faster
+            bound = _STRICT_PATIENCE if "hit" in layer.strict else state.left
+            state.left -= client.wait(folder, digest, bound, layer.promote != "off")
+            return client.queue_of(folder).find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
-        finally:
-            state.left -= time.monotonic() - started
 
     def prebuilt(self, holder: ContextHolder, slots: list[ProgramSlot]) -> ProgramAhead | None:
         """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""

@@ -1,13 +1,19 @@
 """The helper process: ``python -m kcl.drivers.pocl.helper <kcl folder>`` works on the folder's jobs and ends by itself.
 
-One helper lives per folder and node. It imports the standard library and kcl only, has a PoCL cache of its own, and
-reads the user's. It reports no fault: a job that fails is dropped, and the user's programs are built from source as
-usual.
+One helper lives per folder and host. It holds the lock, loads no driver, and forks a worker for the jobs of one
+setting: a driver reads its variables once, and a damaged program may end the process that loads it. The worker names
+each job before it begins. A job counts as tried only if its worker crashed; the job of a worker that was ended is as
+new.
+
+Both import the standard library and kcl only. The worker has a PoCL cache of its own, and reads the user's. They report
+no fault: a job that fails is dropped, and the user's programs are built from source as usual.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import select
 import shutil
 import signal
 import sys
@@ -16,64 +22,157 @@ from contextlib import suppress
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
-from kcl.cache import growth, places
+from kcl.cache import growth
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import CompletionTask, Workshop
-from kcl.drivers.pocl.jobs import AGAIN, NEW, TRYING, Job, JobQueue
+from kcl.drivers.pocl.jobs import Job, JobQueue, lives
 from kcl.drivers.pocl.opencl import Library
 from kcl.drivers.pocl.private import WorkCache
 
 LIFE_SECONDS = 600.0
-IDLE_SECONDS = 1.5
-STARTS_OVER = 20
+IDLE_SECONDS = 1.0
+STUCK_SECONDS = 60.0  # a job that takes longer is left to a later helper
+AFTER_RANKS_SECONDS = 5.0
 _PAUSE = 0.02
-# The helper runs after the user's work, but not so late that the next run waits for a machine to become idle.
-_NICENESS = 5
+# The helper runs after the user's work, but not so late that the next run waits for a machine to become idle. Beside
+# ranks it takes what they leave.
+_NICENESS, _NICENESS_BESIDE_RANKS = 5, 19
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
+_FINE, _LACKS_DEVICE = 0, 3  # the statuses of a worker
 
 
 class Helper:
-    """The one helper of a queue, while it holds the lock."""
+    """The one helper of a host.
 
-    def __init__(self, folder: str, queue: JobQueue, pyopencl: str, until: float) -> None:
+    `rank` is the process that started it under an MPI launcher or a batch scheduler, `lock` the lock that it inherits.
+    """
+
+    def __init__(self, folder: str, pyopencl: str, rank: int, lock: int | None) -> None:
         self._folder = folder
-        self._queue = queue
         self._pyopencl = pyopencl
-        self._until = until
-        self._lock: int | None = None
-        self._variables = driver_variables(settings.environment())
-        self._tasks: dict[str, CompletionTask] = {}
-        self._beyond: set[tuple[str, float]] = set()
-        self._elsewhere: dict[str, str] | None = None
-        self._work = os.path.join(queue.folder, places.HELPER_WORK + os.urandom(8).hex())
+        self._queue = JobQueue(folder)
+        self._lock = lock
+        self._work = self._queue.new_work()
+        self._end = time.monotonic() + LIFE_SECONDS
+        self._ranks = {rank} if rank else set[int]()
+        self._with_ranks = time.monotonic()
+        self._left: set[Job] = set()
 
-    def run(self) -> dict[str, str] | None:
-        """Work until no job is left, and leave no trace.
+    def run(self) -> None:
+        """Work until no job is left, and leave no trace."""
+        while self._hold():  # a process that wrote a job while this one still held the lock relies on it
+            continue
 
-        Returns the drivers' variables under which a new helper is to work, None where no job is left. Drivers read
-        their variables once, and a job that was written while this helper still held the lock relies on it.
-        """
-        self._lock = self._queue.lock()
-        if self._lock is None:
-            return None
+    def _hold(self) -> bool:
+        """Work while this process holds the lock; return True if jobs came as it was released."""
+        lock, self._lock = self._lock or self._queue.lock(), None
+        if lock is None:
+            return False
         try:
-            workshop = self._open()
-            self._take_up()
-            self._work_on(workshop)
+            self._queue.sign(lock)
+            self._queue.sweep()
+            self._work_on(lock)
         finally:  # a process that sees the lock released may remove the cache
-            if self._is_at_home():
-                growth.write(self._folder)
-                self._queue.dismiss(False)
+            is_at_home = self._queue.is_locked_by(lock)
             shutil.rmtree(self._work, ignore_errors=True)
-            spans.write()
-            os.close(self._lock)
-        if self._elsewhere is not None:
-            return self._elsewhere
-        return self._variables if time.time() < self._until and self._listed() else None
+            os.close(lock)
+        return is_at_home and self._is_in_time() and bool(self._due())
 
-    def _open(self) -> Workshop:
-        """Start OpenCL with a private PoCL cache; remove the leftovers of killed helpers."""
-        self._queue.dismiss(False)
+    def _work_on(self, lock: int) -> None:
+        seen = time.monotonic()
+        while self._may_go_on(lock) and time.monotonic() - seen < IDLE_SECONDS:
+            due = self._due()
+            if due:
+                self._do(due[0].setting, lock)
+                seen = time.monotonic()
+            else:
+                time.sleep(_PAUSE)
+
+    def _due(self) -> list[Job]:
+        due = [job for job in self._queue.due() if job not in self._left]
+        if self._ranks:
+            self._ranks.update(self._queue.process(job)[0] for job in due)
+        return due
+
+    def _may_go_on(self, lock: int) -> bool:
+        """Return False if time is over, or if the folder was removed."""
+        return self._is_in_time() and self._queue.is_locked_by(lock)
+
+    def _is_in_time(self) -> bool:
+        """Return False if this process is too old, or the last rank ended some seconds ago."""
+        now = time.monotonic()
+        if not self._ranks or any(map(lives, self._ranks)):
+            self._with_ranks = now
+        return now < self._end and now - self._with_ranks < AFTER_RANKS_SECONDS
+
+    def _do(self, setting: str, lock: int) -> None:
+        """Have a worker do the jobs of a setting, and note how it ended."""
+        before = [job for job in self._queue.jobs() if job.setting == setting]
+        shutil.rmtree(self._work, ignore_errors=True)
         os.mkdir(self._work, 0o700)
+        reading, writing = os.pipe()
+        worker = os.fork()
+        if not worker:
+            os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
+            os._exit(self._be_worker(setting, writing))
+        os.close(writing)
+        is_over = False
+        try:
+            address, is_over = self._followed(reading, lock)
+        finally:  # this process may be asked to end
+            os.close(reading)
+            if not is_over:
+                os.kill(worker, signal.SIGKILL)
+            status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+        if status in (_FINE, _LACKS_DEVICE):
+            self._queue.note_device(setting, status == _FINE)
+        job = next((one for one in self._queue.jobs() if one.address == address), None)
+        if -status in _CRASHES and job is not None:
+            self._queue.note_crash(job)
+        elif status < 0 and job is not None:
+            self._left.add(job)
+        else:
+            self._left.update(before)  # those that are still there cannot be done now
+
+    def _followed(self, stream: int, lock: int) -> tuple[str, bool]:
+        """Read which jobs the worker begins; return the address of the last one, and True if the worker has ended."""
+        begun, text, has_ended = time.monotonic(), b"", False
+        while not has_ended and self._may_go_on(lock) and time.monotonic() - begun < STUCK_SECONDS:
+            if select.select([stream], [], [], 0.1)[0]:
+                more = os.read(stream, 1 << 12)
+                has_ended = not more
+                begun, text = time.monotonic(), (text + more)[-1024:]
+                self._queue.note_progress(lock)
+        return text.decode("ascii", "replace").rstrip("\n").rpartition("\n")[2], has_ended
+
+    # the worker
+
+    def _be_worker(self, setting: str, stream: int) -> int:
+        """Do the due jobs of a setting until none has come for a second; return the status of this process."""
+        try:
+            _die_with_parent()
+            for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(name, signal.SIG_DFL)
+            spans.begin()
+            entry = next(filter(None, [self._queue.read(job) for job in self._due() if job.setting == setting][:1]))
+            workshop = Workshop(self._library(entry.metadata.get("environment")), WorkCache(self._work))
+            if workshop.device(entry) is None:
+                return _LACKS_DEVICE
+            self._do_all(setting, workshop, stream)
+            return _FINE
+        except BaseException:
+            return 1
+        finally:
+            with suppress(Exception):
+                growth.write(self._folder)
+                spans.write()
+
+    def _library(self, variables: object) -> Library:
+        """Start OpenCL under a job's variables, with a PoCL cache of this process."""
+        for name in driver_variables(settings.environment()):
+            os.unsetenv(name)
+        for name, value in (dict(variables) if isinstance(variables, dict) else {}).items():
+            os.putenv(name, value)
         # The drivers read C's environment, at the first query for platforms.
         os.putenv("POCL_CACHE_DIR", self._work)
         os.putenv("POCL_KERNEL_CACHE", "1")
@@ -81,153 +180,80 @@ class Helper:
         os.putenv("PYOPENCL_HOME", self._pyopencl)
         for name in ("POCL_DEBUG", "POCL_TRACING", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES"):
             os.unsetenv(name)
-        library = Library(self._pyopencl)
-        library.warm_up()
-        self._sweep()
-        return Workshop(library, WorkCache(self._work))
+        return Library(self._pyopencl)
 
-    def _sweep(self) -> None:
-        own = os.path.basename(self._work)
-        for name in os.listdir(self._queue.folder):
-            if name.startswith(places.HELPER_WORK) and name != own:
-                shutil.rmtree(os.path.join(self._queue.folder, name), ignore_errors=True)
-        self._queue.sweep()
-
-    def _take_up(self) -> None:
-        """Try the last helper's job, at which it died, once more without short cuts, then give it up."""
-        for job in self._queue.jobs():
-            with suppress(OSError):
-                if job.state == TRYING:
-                    self._queue.move(job, AGAIN)
-                elif job.state == AGAIN:
-                    self._queue.drop(job)
-
-    def _is_at_home(self) -> bool:
-        """Tell whether this helper still has its lock and directory: the cache may be removed and made again."""
-        return self._lock is not None and self._queue.is_locked_by(self._lock) and os.path.isdir(self._work)
-
-    def _listed(self) -> list[Job]:
-        return [job for job in self._queue.jobs() if (job.digest, job.written) not in self._beyond]
-
-    def _work_on(self, workshop: Workshop) -> None:
+    def _do_all(self, setting: str, workshop: Workshop, stream: int) -> None:
+        tasks: dict[Job, CompletionTask] = {}
         seen = time.monotonic()
-        while time.time() < self._until and time.monotonic() - seen < IDLE_SECONDS and self._is_at_home():
-            is_dismissed = self._queue.is_dismissed()
-            listed = self._listed()
-            if listed:
+        while time.monotonic() - seen < IDLE_SECONDS:
+            due = self._due()
+            mine = [job for job in due if job.setting == setting]
+            if due and not mine:
+                return
+            if not any(self._try(workshop, tasks, job, stream) for job in mine):
+                time.sleep(_PAUSE)
+            if mine:
                 seen = time.monotonic()
-            elif is_dismissed:
-                return
-            if self._do_first(workshop, listed):
-                continue
-            if self._elsewhere is not None and not self._tasks:
-                return
-            time.sleep(_PAUSE)
 
-    def _do_first(self, workshop: Workshop, listed: list[Job]) -> bool:
-        """Do the first job that can be done now; tell whether there was one."""
-        self._elsewhere = None
-        return any(self._try(workshop, job) for job in listed)
-
-    def _try(self, workshop: Workshop, job: Job) -> bool:
-        """Do a job if it can be done now; tell whether there was work to do."""
-        task = self._task(job)
-        if task is None or not workshop.is_ready(task):
-            return False
-        try:
-            self._do(workshop, job, task)
-        except OSError:  # it cannot be renamed or dropped: leave it
-            self._beyond.add((job.digest, job.written))
-        return True
-
-    def _task(self, job: Job) -> CompletionTask | None:
-        """Return a job's task; ``None`` for one that is gone, damaged, or of other variables than this helper's."""
-        known = self._tasks.get(job.digest)
-        if known is not None and known.written == job.written:
-            return known
-        try:
+    def _try(self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job, stream: int) -> bool:
+        """Do a job if it can be done now; return True if there was work to do."""
+        if job not in tasks:
             entry = self._queue.read(job)
-        except Exception:  # it cannot be read or dropped: leave it
-            self._beyond.add((job.digest, job.written))
-            return None
-        if entry is None:
-            return None
-        variables = entry.metadata.get("environment")
-        if isinstance(variables, dict) and variables != self._variables:
-            self._elsewhere = variables
-            return None
-        return CompletionTask(entry, job.written)
-
-    def _do(self, workshop: Workshop, job: Job, task: CompletionTask) -> None:
-        self._tasks.pop(job.digest, None)
-        short_cut = job.state == NEW
-        if short_cut:
-            job = self._queue.move(job, TRYING)
+            if entry is None:
+                return False
+            tasks[job] = CompletionTask(entry, job.written)
+        task = tasks[job]
+        if not workshop.is_ready(task):
+            return False
+        os.write(stream, job.address.encode() + b"\n")
+        later: CompletionTask | None = None
+        with suppress(Exception), spans.span("complete", str(task.entry.metadata.get("kernel", "")), settings.BINARY):
+            later = workshop.make(task, not job.crashed)
+        if later is not None:
+            tasks[job] = later
+            return True
         try:
-            with spans.span("complete", str(task.entry.metadata.get("kernel", "")), settings.BINARY):
-                later = workshop.make(task, short_cut)
-        except SystemExit:  # asked to end: the next helper does the job as a new one
-            self._queue.move(job, NEW)
-            raise
-        except Exception:
-            if not self._is_at_home():
-                sys.exit()  # the job belongs to another helper
-            later = None
-        if later is None:
-            self._queue.drop(job)
-            return
-        self._tasks[job.digest] = later
-        self._queue.move(job, NEW)
+            if job in self._queue.jobs():  # else it was replaced meanwhile
+                self._queue.drop(job)
+        except OSError:
+            self._left.add(job)
+        return True
 
 
 def main(arguments: list[str]) -> None:
     """Work on the jobs of a kcl folder, then end this process.
 
-    Arguments: the folder, and optionally pyopencl's directory, the time to end at, and the number of restarts that are
-    left.
+    Arguments: the folder, and optionally pyopencl's directory, the process of an MPI launcher or a batch scheduler that
+    started it, and the descriptor that holds the lock.
     """
-    try:
-        folder, pyopencl, until, lives, *_ = [*arguments, "", "", ""]
-        end = min(float(until or "inf"), time.time() + LIFE_SECONDS)
-        variables = _run(folder, pyopencl, end)
-        if variables is not None and int(lives or STARTS_OVER) > 0:
-            _start_over(len(arguments), variables, [folder, pyopencl, repr(end), str(int(lives or STARTS_OVER) - 1)])
-    except BaseException:
-        pass
-    os._exit(0)  # without the drivers' exit handlers
+    with suppress(BaseException):
+        folder, pyopencl, rank, lock, *_ = [*arguments, "", "", ""]
+        _be_modest(bool(rank))
+        if trust.check(JobQueue(folder).folder):
+            Helper(folder, pyopencl or pyopencl_folder(), int(rank or 0), int(lock) if lock else None).run()
+    os._exit(0)
 
 
-def _run(folder: str, pyopencl: str, until: float) -> dict[str, str] | None:
-    _be_modest(until)
-    queue = JobQueue(folder)
-    if not trust.check(queue.folder):
-        return None
-    spans.begin()
-    return Helper(folder, queue, pyopencl or pyopencl_folder(), until).run()
-
-
-def _be_modest(until: float) -> None:
-    """Yield the processor to other processes, leave no core file, end when told, and at the latest at `until`."""
-    os.nice(_NICENESS)
-    with suppress(OSError), open("/proc/self/autogroup", "w") as stream:
-        stream.write(str(_NICENESS))  # a session of its own would weigh as much as the user's whole session
+def _be_modest(beside_ranks: bool) -> None:
+    """Yield processor and memory to other processes, leave no core file, and end when told."""
+    niceness = _NICENESS_BESIDE_RANKS if beside_ranks else _NICENESS
+    os.nice(niceness)
+    # a session of its own would weigh as much as the user's whole session
+    for path, text in (("/proc/self/autogroup", str(niceness)), ("/proc/self/oom_score_adj", "1000")):
+        with suppress(OSError), open(path, "w") as stream:
+            stream.write(text)
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, lambda *_: sys.exit())
-    signal.alarm(max(1, int(until - time.time()) + 30))
 
 
-def _start_over(count: int, variables: dict[str, str], arguments: list[str]) -> None:
-    """Become a new helper under other variables of the drivers; this one holds no lock and no directory now."""
-    environment = settings.environment()
-    for name in driver_variables(environment):
-        del environment[name]
-    environment.update(variables)
-    own = sys.orig_argv[: len(sys.orig_argv) - count]
-    os.execve(sys.executable, [*own, *arguments], environment)
+def _die_with_parent() -> None:
+    """Have the system end this process with its parent, on Linux; elsewhere it ends after the job that it is at."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 if __name__ == "__main__":

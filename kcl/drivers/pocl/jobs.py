@@ -1,22 +1,25 @@
 """The pending queue on disk, and the lock that says whether a helper is alive.
 
-    <folder>/pending/<node>/new/<digest>       waits for a helper
-    <folder>/pending/<node>/trying/<digest>    a helper works on it; found by a new helper: the last one was killed
-    <folder>/pending/<node>/again/<digest>     the second and last try, without short cuts
-    <folder>/pending/<node>/lock               held (flock) by the one helper of this node, whose process id it says
-    <folder>/pending/<node>/work-*             that helper's own PoCL cache
-    <folder>/pending/<node>/dismissed          that helper ends as soon as no job waits, without waiting for more
+    <folder>/pending/<setting>/<digest>          a job: an entry without its binary
+    <folder>/pending/<setting>/again-<digest>    a job whose helper crashed: the second and last try, without short cuts
+    <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
+    <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
+    <folder>/pending/work-<letters>-<host>        that helper's own PoCL cache
 
-A job is an entry without its binary, written and verified as every entry is. It moves by renaming. Nodes that share
-a home directory have different devices, hence queues of their own.
+A setting is a digest of the drivers' variables, the platform and the device: a helper can do all jobs of one setting.
+A job is written and verified as every entry is. Hosts that share a home directory share the jobs, and each has a lock
+of its own: a lock on a network file system may span hosts or fail.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -31,99 +34,143 @@ from kcl.errors import DamagedEntry
 if sys.platform != "win32":  # no flock, no helper
     import fcntl
 
-NEW, TRYING, AGAIN = STATES = ("new", "trying", "again")
-LONGEST_AGE = 86400.0
+LONGEST_AGE = 30 * 86400.0
+_AGAIN = "again-"
+_LACKS = ".lacks-"
+_LOCK_AGE = 86400.0
 
 
 class Job(NamedTuple):
-    """A job as the queue lists it, before it is read."""
+    """A job as the queue lists it, before it is read; `written` is a time in seconds since the epoch."""
 
+    setting: str
     digest: str
-    state: str
+    crashed: bool
     written: float
+
+    @property
+    def address(self) -> str:
+        """The address of the job in the queue."""
+        return f"{self.setting}/{_AGAIN if self.crashed else ''}{self.digest}"
 
 
 class JobQueue:
-    """The jobs of this node below one kcl folder."""
+    """The jobs below one kcl folder."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = os.path.join(os.path.abspath(folder), places.PENDING, node())
+        self.folder = os.path.join(os.path.abspath(folder), places.PENDING)
         self._files = Directory(self.folder)
+        self._processes: dict[Job, tuple[int, bool]] = {}
+        self._lock_path = f"{self.folder}/{host()}.lock"
 
     def add(self, entry: Entry) -> None:
         """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
-        self._files.put(f"{NEW}/{entry.key.digest}", entry.pack())
+        self._files.put(f"{setting_of(entry)}/{entry.key.digest}", entry.pack())
 
     def jobs(self) -> list[Job]:
-        """Return the jobs in all states, oldest first."""
+        """Return all jobs, oldest first."""
         found = []
-        for address in self._files.scan():
-            state, _, digest = address.partition("/")
-            if state in STATES and digest:
-                with suppress(OSError):
-                    found.append(Job(digest, state, os.stat(f"{self.folder}/{address}").st_mtime))
+        for address, item in self._files.items():
+            setting, _, name = address.partition("/")
+            with suppress(OSError):
+                if name:
+                    written = item.stat(follow_symlinks=False).st_mtime
+                    found.append(Job(setting, name[-64:], name.startswith(_AGAIN), written))
         return sorted(found, key=lambda job: job.written)
 
+    def due(self) -> list[Job]:
+        """Return the jobs that a helper of this host can do now, oldest first.
+
+        The others are for a device that this host lacks, or wait for the end of a process whose launches are not seen.
+        """
+        jobs = self.jobs()
+        lacking = {setting for setting in {job.setting for job in jobs} if self.is_lacking(setting)}
+        return [job for job in jobs if job.setting not in lacking and not self.is_early(job)]
+
+    def is_early(self, job: Job) -> bool:
+        """Return True if a job waits for the end of its process."""
+        process, waits_for_end = self.process(job)
+        return waits_for_end and lives(process)
+
+    def process(self, job: Job) -> tuple[int, bool]:
+        """Return the process of this host that wrote a job, else 0, and True if the job waits for its end."""
+        if job not in self._processes:
+            entry = self.read(job)
+            about = entry.metadata if entry is not None else {}
+            here = about.get("process") if about.get("host") == host() else 0
+            self._processes[job] = (here if isinstance(here, int) else 0), bool(about.get("unseen"))
+        return self._processes[job]
+
     def read(self, job: Job) -> Entry | None:
-        """Return the entry in a job; ``None`` if it is gone or damaged, and then it is dropped."""
+        """Return the entry in a job; None if it is gone or damaged, and then it is dropped."""
         try:
-            blob = self._files.get(f"{job.state}/{job.digest}")
-            return None if blob is None else entry_at(f"{job.state}/{job.digest}", blob)
+            blob = self._files.get(job.address)
+            return None if blob is None else entry_at(job.address, blob)
         except DamagedEntry:
             self.drop(job)
             return None
 
-    def find(self, digest: str) -> Entry | None:
-        """Return the entry in the job of a digest; ``None`` if it is gone or damaged."""
-        jobs = (self.read(Job(digest, state, 0.0)) for state in STATES)
-        return next((job for job in jobs if job is not None), None)
-
-    def move(self, job: Job, state: str) -> Job:
-        """Move a job to another state; raises `OSError`, as when it is gone."""
-        source, target = f"{self.folder}/{job.state}", f"{self.folder}/{state}"
-        with suppress(FileExistsError):
-            os.mkdir(target, 0o700)
-        os.rename(f"{source}/{job.digest}", f"{target}/{job.digest}")
-        return job._replace(state=state)
-
     def drop(self, job: Job) -> None:
         """Forget a job; it is no error if it is gone."""
-        self._files.delete(f"{job.state}/{job.digest}")
+        self._files.delete(job.address)
+        with suppress(OSError):
+            os.rmdir(f"{self.folder}/{job.setting}")  # stays if it holds anything
 
-    def state(self, digest: str) -> str | None:
-        """Return the state of a job, ``None`` if there is none."""
-        for _ in range(2):  # a job can be put back during the first look: the second one finds it
-            for state in STATES:
-                if os.path.lexists(f"{self.folder}/{state}/{digest}"):
-                    return state
+    def note_crash(self, job: Job) -> None:
+        """Have a job tried once more, without short cuts; drop it if that was its second try."""
+        if job.crashed:
+            self.drop(job)
+        else:
+            os.rename(f"{self.folder}/{job.address}", f"{self.folder}/{job._replace(crashed=True).address}")
+
+    def find(self, digest: str) -> Job | None:
+        """Return the job of a key digest; None if there is none."""
+        for setting in _names(self.folder):
+            for crashed in (False, True):
+                job = Job(setting, digest, crashed, 0.0)
+                with suppress(OSError):
+                    return job._replace(written=os.lstat(f"{self.folder}/{job.address}").st_mtime)
         return None
 
-    def age(self, digest: str) -> float:
-        """Return the age of a job in seconds; 0 if it is gone."""
-        for state in STATES:
-            with suppress(OSError):
-                return time.time() - os.stat(f"{self.folder}/{state}/{digest}").st_mtime
-        return 0.0
+    def is_empty(self) -> bool:
+        """Return True if a helper of this host has nothing to do now."""
+        return not self.due()
+
+    def is_lacking(self, setting: str) -> bool:
+        """Return True if a helper of this host found no device for the jobs of a setting."""
+        return os.path.lexists(f"{self.folder}/{setting}/{_LACKS}{host()}")
+
+    def note_device(self, setting: str, is_there: bool) -> None:
+        """Note whether this host has the device of a setting."""
+        path = f"{self.folder}/{setting}/{_LACKS}{host()}"
+        with suppress(OSError):
+            os.unlink(path) if is_there else os.close(os.open(path, trust.LOCK, 0o600))
 
     def sweep(self) -> None:
-        """Remove abandoned files: queues of nodes that are gone, locks of leaders that were killed."""
-        limit = time.time() - LONGEST_AGE
-        pending = os.path.dirname(self.folder)
+        """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
+        now = time.time()
+        for name in _names(self.folder):
+            path = f"{self.folder}/{name}"
+            if self._is_work(name) or _latest(path) < now - LONGEST_AGE:
+                shutil.rmtree(path, ignore_errors=True)
+        flight = os.path.join(os.path.dirname(self.folder), places.FLIGHT)
         with suppress(OSError):
-            for item in os.scandir(pending):
-                if item.is_dir(follow_symlinks=False) and item.path != self.folder and _latest(item.path) < limit:
-                    shutil.rmtree(item.path, ignore_errors=True)
-        with suppress(OSError):
-            for item in os.scandir(os.path.join(os.path.dirname(pending), places.FLIGHT)):
-                if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < limit:
+            for item in os.scandir(flight):
+                if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
                     os.unlink(item.path)
 
-    def is_empty(self) -> bool:
-        """Tell whether no job waits in any state."""
-        return not any(_holds_any(f"{self.folder}/{state}") for state in STATES)
+    def new_work(self) -> str:
+        """Return the path of a new cache of a helper of this host."""
+        return f"{self.folder}/{places.HELPER_WORK}{os.urandom(8).hex()}-{host()}"
+
+    def _is_work(self, name: str) -> bool:
+        letters = name.removeprefix(places.HELPER_WORK)
+        return letters != name and letters[16:] == f"-{host()}"
+
+    # the helper
 
     def lock(self) -> int | None:
-        """Become the helper of this queue; return the descriptor that holds the lock, ``None`` if there is one.
+        """Take the lock of this host's helper; return the descriptor that holds it, None if there is a helper.
 
         A process that asks whether a helper is alive holds the lock for an instant: a few tries pass it.
         """
@@ -131,23 +178,26 @@ class JobQueue:
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
                 if self.is_locked_by(descriptor):
-                    with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
-                        os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
                     return descriptor
                 os.close(descriptor)
             time.sleep(0.01)
         return None
 
+    def sign(self, descriptor: int) -> None:
+        """Write the id of this process into the lock."""
+        with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
+            os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
+
     def is_locked_by(self, descriptor: int) -> bool:
-        """Tell whether that descriptor's lock is the queue's: the folder may have been removed and made again."""
+        """Return True if that descriptor's lock is the queue's: the folder may have been removed and made again."""
         try:
-            return os.path.samestat(os.fstat(descriptor), os.lstat(f"{self.folder}/lock"))
+            return os.path.samestat(os.fstat(descriptor), os.lstat(self._lock_path))
         except OSError:
             return False
 
     def has_helper(self) -> bool:
-        """Tell whether a helper holds the lock."""
-        if sys.platform == "win32" or not os.path.lexists(f"{self.folder}/lock"):
+        """Return True if a helper of this host holds the lock."""
+        if sys.platform == "win32" or not os.path.lexists(self._lock_path):
             return False
         descriptor = self._locked(exclusive=False)
         if descriptor is None:
@@ -155,30 +205,50 @@ class JobQueue:
         os.close(descriptor)
         return False
 
-    def dismiss(self, is_dismissed: bool = True) -> None:
-        """Ask the helper to end as soon as no job waits, or withdraw that request."""
-        path = f"{self.folder}/{places.DISMISSED}"
-        with suppress(OSError):
-            os.close(os.open(path, trust.LOCK, 0o600)) if is_dismissed else os.unlink(path)
-
-    def is_dismissed(self) -> bool:
-        """Tell whether the helper is asked to end as soon as no job waits."""
-        return os.path.lexists(f"{self.folder}/{places.DISMISSED}")
-
     def holder(self) -> int | None:
-        """Return the process id that the last helper wrote into the lock; it may have ended since."""
+        """Return the process id that the last helper of this host wrote into the lock; it may have ended since."""
         try:
-            descriptor = os.open(f"{self.folder}/lock", trust.LOCK & ~os.O_CREAT)
+            descriptor = os.open(self._lock_path, trust.LOCK & ~os.O_CREAT)
         except OSError:
             return None
         with open(descriptor, "rb") as stream:
             text = stream.read(20).strip()
         return int(text) if text.isdigit() else None
 
+    def note_progress(self, descriptor: int) -> None:
+        """Show the processes that wait that the helper with this lock has done a job."""
+        with suppress(OSError):
+            os.utime(descriptor)
+
+    def progress(self) -> int:
+        """Return a number that changes with each job that the helper of this host has done."""
+        try:
+            return os.lstat(self._lock_path).st_mtime_ns
+        except OSError:
+            return 0
+
+    def end_helper(self, seconds: float) -> bool:
+        """Ask the helper of this host to end, and wait for its end; return False if it lives on after `seconds`.
+
+        The job that it is at stays. A process that is no helper of this folder is not asked.
+        """
+        end = time.monotonic() + seconds
+        while self.has_helper():
+            if time.monotonic() > end:
+                return False
+            process = self.holder()
+            with suppress(OSError):  # without /proc a helper ends by itself soon after its last job
+                with open(f"/proc/{process}/cmdline", "rb") as stream:
+                    command = stream.read()
+                if b"kcl.drivers.pocl.helper" in command and os.fsencode(os.path.dirname(self.folder)) in command:
+                    os.kill(process or 0, signal.SIGTERM)
+            time.sleep(0.01)
+        return True
+
     def _locked(self, exclusive: bool) -> int | None:
         if sys.platform == "win32":
             return None
-        descriptor = os.open(f"{self.folder}/lock", trust.LOCK, 0o600)
+        descriptor = os.open(self._lock_path, trust.LOCK, 0o600)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -190,10 +260,73 @@ class JobQueue:
         return descriptor
 
 
-def node() -> str:
-    """Return this machine's name as a folder's name."""
+class OpenJobs(NamedTuple):
+    """The jobs below a kcl folder, by their number: those for this host, and those for the devices that it lacks.
+
+    `since` is the time of the oldest, in seconds since the epoch, 0 without one. `crashed` are on their second try.
+    """
+
+    here: int
+    elsewhere: dict[str, int]
+    crashed: int
+    since: float
+    helper: bool
+
+    def described(self) -> list[str]:
+        """Return what is open, in sentences that say what completes it."""
+        said = []
+        if self.here:
+            programs = "1 program waits" if self.here == 1 else f"{self.here} programs wait"
+            said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
+        for device, count in self.elsewhere.items():
+            jobs = "1 job is" if count == 1 else f"{count} jobs are"
+            said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+        return said
+
+
+def open_jobs(folder: str) -> OpenJobs:
+    """Count the jobs below a kcl folder; those of programs that still run are left out. Raises a store's errors."""
+    queue = JobQueue(folder)
+    if not os.path.isdir(queue.folder):
+        return OpenJobs(0, {}, 0, 0.0, False)
+    jobs = [job for job in queue.jobs() if not queue.is_early(job)]
+    elsewhere: dict[str, int] = {}
+    for job in jobs:
+        if queue.is_lacking(job.setting) and (entry := queue.read(job)) is not None:
+            device = str(dict(entry.metadata.get("device") or {}).get("name", "unknown"))
+            elsewhere[device] = elsewhere.get(device, 0) + 1
+    since = jobs[0].written if jobs else 0.0
+    here = len(jobs) - sum(elsewhere.values())
+    return OpenJobs(here, elsewhere, sum(job.crashed for job in jobs), since, queue.has_helper())
+
+
+def setting_of(job: Entry) -> str:
+    """Return the name of the setting in which a job can be done: drivers' variables, platform and device."""
+    about = [sorted(dict(job.metadata.get(name) or {}).items()) for name in ("environment", "platform", "device")]
+    return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def host() -> str:
+    """Return this host's name as a file's name."""
     name = os.uname().nodename if hasattr(os, "uname") else "local"
     return safe(name, 80) or "local"
+
+
+def lives(process: object) -> bool:
+    """Return True if a process of this host has not ended, by its number; 0 is none."""
+    if not isinstance(process, int) or process <= 0:
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def _names(folder: str) -> Iterator[str]:
+    with suppress(OSError):
+        with os.scandir(folder) as items:
+            yield from [item.name for item in items if item.is_dir(follow_symlinks=False)]
 
 
 def _latest(path: str) -> float:
@@ -206,11 +339,3 @@ def _latest(path: str) -> float:
             except OSError:
                 return time.time()
     return latest
-
-
-def _holds_any(path: str) -> bool:
-    try:
-        with os.scandir(path) as items:
-            return any(not item.name.startswith(".") for item in items)
-    except OSError:
-        return False

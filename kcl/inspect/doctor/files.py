@@ -17,7 +17,7 @@ from kcl.cache import layers, places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl import damage
-from kcl.drivers.pocl.jobs import AGAIN, JobQueue
+from kcl.drivers.pocl.jobs import open_jobs
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
@@ -158,23 +158,21 @@ def locks() -> Iterator[Finding]:
 
 def pending() -> Iterator[Finding]:
     """Find programs whose entries no helper completes."""
-    if not os.path.isdir(places.own(places.PENDING)):
-        return
-    queue = JobQueue(places.own())
     try:
-        jobs = queue.jobs()
-        old = [job for job in jobs if job.written < time.time() - _OLD]
-        if old and not queue.has_helper():
-            programs = counted(len(old), "program has", "programs have")
-            words = f"{programs} waited for more than an hour to be completed, and no helper runs"
-            yield Finding(NOTE, words, "the next run starts a helper, unless KCL_PROMOTE is off")
-        again = sum(1 for job in jobs if job.state == AGAIN)
-        if again:
-            programs = counted(again, "program", "programs")
-            words = f"the helper died of {programs} once and tries again, the slow way"
-            yield Finding(NOTE, words)
+        found = open_jobs(places.own())
     except (OSError, CacheFault) as error:
         yield Finding(WARNING, f"the queue of programs to complete cannot be read: {error}")
+        return
+    if found.here and not found.helper and found.since < time.time() - _OLD:
+        programs = counted(found.here, "program has", "programs have")
+        cure = "kcl flush; in a batch job put it at the end of the job script"
+        yield Finding(NOTE, f"{programs} waited for more than an hour to be completed, and no helper runs", cure)
+    for device, count in found.elsewhere.items():
+        words = f"{counted(count, 'program waits', 'programs wait')} to be completed for another device, {device}"
+        yield Finding(NOTE, words, "run kcl flush on a machine that has it")
+    if found.crashed:
+        programs = counted(found.crashed, "program", "programs")
+        yield Finding(NOTE, f"the helper crashed at {programs} once and tries again, the slow way")
 
 
 def _elsewhere(name: str) -> str:

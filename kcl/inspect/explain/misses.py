@@ -191,10 +191,8 @@ def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, st
 
 
 def _pending() -> list[Entry]:
-    """Return the entries that a helper still writes, or that this process leaves to a helper at its end."""
-    from kcl.drivers.pocl import completion
-
-    found = completion.promised()
+    """Return the entries that a helper still writes."""
+    found: list[Entry] = []
     if os.path.isdir(places.own(places.PENDING)):
         from kcl.drivers.pocl.jobs import JobQueue
 

@@ -29,12 +29,12 @@ class TestFlush:
 
     def test_left(self, monkeypatch):
         """What nobody completes in time is counted, and the exit status is 1."""
-        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda _command: None)
+        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: None)
         JobQueue(option.folder("kcl")).add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
         started = time.monotonic()
         done = flush("--seconds", "0.5")
         assert done.exit_code == 1, done.output
-        assert done.output == "1 program is still being completed\n"
+        assert done.output == "1 program waits to be completed: run `kcl flush`\n"
         assert time.monotonic() - started < 20
 
     @pytest.mark.one_platform
@@ -66,7 +66,7 @@ class TestWait:
         """Where nobody works it ends soon, starts nobody, and says what does."""
         started = time.monotonic()
         done = run("wait", code=1)
-        assert done.output == "1 program is still being completed (kcl flush starts a helper)\n"
+        assert done.output == "1 program waits to be completed: run `kcl flush`\n"
         assert time.monotonic() - started < 20
         assert len(queue.jobs()) == 1
 
@@ -75,5 +75,14 @@ class TestWait:
         assert queue.lock() is not None  # as a helper holds it
         started = time.monotonic()
         done = run("wait", "--timeout", "0.3", code=1)
-        assert done.output == "1 program is still being completed\n"
+        assert done.output == "1 program waits to be completed: a helper is at it\n"
         assert 0.3 <= time.monotonic() - started < 20
+
+    def test_other_device(self, queue):
+        """A job for a device that this machine lacks is named with that device, and is no failure."""
+        (job,) = queue.jobs()
+        queue.drop(job)
+        queue.add(Entry(Key([("source", "2")]), {"kernel": "add", "device": {"name": "Another CPU"}}, {}))
+        queue.note_device(queue.jobs()[0].setting, False)
+        done = run("wait")
+        assert done.output == "1 job is for another device (Another CPU): run `kcl flush` on a machine that has it\n"

@@ -84,7 +84,8 @@ class TestJson:
         document, rows = said()
         assert rows["binary"]["entries"] == rows["generator"]["entries"] == 0
         assert rows["binary"]["hit_rate"] is None
-        assert document["pending"] == {"programs": 0, "since": 0.0, "helper": False}
+        nothing = {"programs": 0, "since": 0.0, "helper": False, "elsewhere": {}, "words": []}
+        assert document["pending"] == nothing
         assert document["late"] == document["notes"] == []
         assert not (tmp_path / "cache").exists()
 
@@ -126,7 +127,7 @@ class TestText:
         queue = JobQueue(option.folder("kcl"))
         for number in range(2):
             queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
-        assert "2 programs are still being completed" in status()
+        assert "2 programs wait to be completed: run `kcl flush`, the first since" in status()
         document, _rows = said()
         assert document["pending"]["programs"] == 2
         assert document["pending"]["helper"] is False

@@ -307,3 +307,37 @@ class TestRecord:
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.parent.stat().st_mode & 0o777 == 0o700
         assert path.stat().st_mtime <= time.time() + 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a file of root's")
+class TestSite:
+    """Root's file for all users."""
+
+    @pytest.fixture
+    def site(self, tmp_path, monkeypatch):
+        """Return the path of the file in place of the system's."""
+        monkeypatch.setattr("kcl.base.settings.SITE_FILE", str(tmp_path / "site.toml"))
+        return tmp_path / "site.toml"
+
+    def test_below_the_user(self, site):
+        """A setting of root's file counts if neither the user's file nor a variable says otherwise."""
+        site.write_text('promote = "off"\nreport = true\n')
+        write('promote = "exit"\n')
+        chosen = settings.read()
+        assert (chosen.promote, chosen.report) == ("exit", frozenset({"table"}))
+
+    def test_others_can_write(self, site):
+        """A file that others can write, or that is not root's, is ignored with the reason."""
+        site.write_text('promote = "off"\n')
+        for owner, mode in ((0, 0o666), (1234, 0o644)):
+            site.chmod(mode)
+            os.chown(site, owner, 0)
+            process.reset()
+            chosen = settings.read()
+            assert chosen.promote == "background"
+            assert "it is not root's, or others can write it" in chosen.rejected[0]
+
+    def test_no_checkout(self, site):
+        """Root's file records no checkout: the directory of a clone is its user's matter."""
+        site.write_text('[[checkout]]\npath = "/somewhere"\ntoken = "1"\n')
+        assert settings._file()[1] == {}

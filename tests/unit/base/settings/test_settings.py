@@ -84,7 +84,7 @@ class TestRead:
             assert settings.read().ahead is expected
 
     def test_promote(self, monkeypatch):
-        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named; off under a scheduler."""
+        """KCL_PROMOTE is background, exit or off; anything else counts as off and is named."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
         assert settings.read().promote == "off"
         monkeypatch.setenv("KCL_PROMOTE", "sometimes")
@@ -94,7 +94,7 @@ class TestRead:
         monkeypatch.setenv("KCL_PROMOTE", "exit")
         assert settings.read().promote == "exit"
         monkeypatch.delenv("KCL_PROMOTE")
-        assert settings.read().promote == "off"
+        assert settings.read().promote == "background"
 
     def test_report(self, monkeypatch):
         """KCL_REPORT asks for the table, the explanations or both; what is not understood does not, and is named."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 import pytest
 
@@ -31,6 +32,10 @@ SIZES = """
     for size in map(int, sys.argv[1].split(",")):
         event, (x,) = twice()(queue, x=np.ones(64, np.float32), w=np.int32(size))
         assert (x == 2).all()
+"""
+KILL = """
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 FLUSH = """
     shown = []
@@ -75,11 +80,34 @@ class TestWhen:
         pocl.finish()
         assert len(entries(pocl)) == 2
 
-    def test_batch(self, pocl):
-        """By default under a batch scheduler no entry is completed, and no job written."""
-        pocl.run("pair", SLURM_JOB_ID="1")
+    @pytest.mark.parametrize("variable", ["SLURM_JOB_ID", "PMI_SIZE"])
+    def test_batch(self, pocl, variable):
+        """Under a batch scheduler or an MPI launcher entries are completed too: the second run hits in every layer."""
+        pocl.run("pair", **{variable: "1"})
+        pocl.run("pair", warm=True, KCL_STRICT="hit", **{variable: "1"})
+
+    def test_off(self, pocl):
+        """Under `KCL_PROMOTE=off` jobs are written, and no helper is started; a later run has them done."""
+        pocl.run("pair", KCL_PROMOTE="off")
+        queue = JobQueue(str(pocl.child.cache / "kcl"))
+        assert (len(queue.jobs()), queue.has_helper(), entries(pocl)) == (2, False, [])
+        pocl.run("pair", warm=True, KCL_STRICT="hit")
+
+    def test_killed(self, pocl):
+        """A process that is killed after its first launches leaves its jobs; the next run has them done and hits."""
+        killed = pocl.child.run(SIZES + KILL, "16", KCL_PROMOTE="exit", **ON_POCL)
+        assert killed.returncode == -signal.SIGKILL
         assert entries(pocl) == []
-        assert not (pocl.child.cache / "kcl" / "pending").exists()
+        again = pocl.child.run(SIZES, "16", KCL_STRICT="hit", **ON_POCL)
+        assert again.returncode == 0, again.stderr
+
+    def test_killed_unseen(self, pocl):
+        """A process that is killed leaves the jobs of programs whose launches kcl does not see, too."""
+        options = ("-m", "kcl", "run")
+        killed = pocl.child.run(UNCHANGED + KILL, "1", options=options, **ON_POCL)
+        assert killed.returncode == -signal.SIGKILL
+        again = pocl.child.run(UNCHANGED, "1", options=(*options, "--strict", "hit"), **ON_POCL)
+        assert again.returncode == 0, again.stderr
 
     def test_flush(self, pocl):
         """`kcl.flush` completes what was launched though nothing is completed by itself, and says how far it is."""
@@ -124,7 +152,7 @@ class TestPartialHits:
         lock = queue.lock()  # so no helper comes before the next run
         assert child.run(SIZES, "32", **ON_POCL).returncode == 0
         os.close(lock)
-        assert [job.state for job in queue.jobs()] == ["new"]
+        assert len(queue.jobs()) == 1
         # Nothing but a hit will do, so the run has all the patience that there is.
         both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
         assert both.returncode == 0, both.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers.pocl.jobs import AGAIN, LONGEST_AGE, NEW, TRYING, JobQueue, node
+from kcl.drivers.pocl.jobs import LONGEST_AGE, JobQueue, host, setting_of
 
 
 def entry(name: str) -> Entry:
@@ -28,37 +28,61 @@ class TestQueue:
         digest = entry("a").key.digest
         assert queue.jobs() == []
         assert queue.is_empty()
-        assert queue.state(digest) is None
-        assert queue.age(digest) == 0
+        assert queue.find(digest) is None
         assert not queue.has_helper()
         assert not os.path.exists(queue.folder)
 
     def test_oldest_first(self, queue: JobQueue) -> None:
-        """Jobs are listed in the order of their times, in whatever state they are."""
+        """Jobs are listed in the order of their times, those of crashed workers too."""
         for age, name in enumerate("abc"):
             queue.add(entry(name))
-            os.utime(f"{queue.folder}/{NEW}/{entry(name).key.digest}", (1e9 - age, 1e9 - age))
-        queue.move(queue.jobs()[1], TRYING)
+            os.utime(f"{queue.folder}/{setting_of(entry(name))}/{entry(name).key.digest}", (1e9 - age, 1e9 - age))
+        queue.note_crash(queue.jobs()[1])
         assert [queue.read(job).metadata["kernels"] for job in queue.jobs()] == [["c"], ["b"], ["a"]]
+        assert [job.crashed for job in queue.jobs()] == [False, True, False]
 
-    def test_states(self, queue: JobQueue) -> None:
-        """A job is pending in every state, until it is dropped."""
+    def test_crashes(self, queue: JobQueue) -> None:
+        """A job is found after a crash too; the second crash drops it."""
         queue.add(entry("a"))
         (job,) = queue.jobs()
-        assert queue.state(job.digest) == NEW
-        for state in (TRYING, AGAIN, NEW):
-            job = queue.move(job, state)
-            assert queue.state(job.digest) == state
-            assert not queue.is_empty()
-        queue.drop(job)
-        queue.drop(job)
-        assert queue.state(job.digest) is None
+        assert queue.find(job.digest) == job
+        queue.note_crash(job)
+        assert queue.find(job.digest) == job._replace(crashed=True)
+        queue.note_crash(job._replace(crashed=True))
+        assert queue.find(job.digest) is None
         assert queue.is_empty()
+
+    def test_drop(self, queue: JobQueue) -> None:
+        """A dropped job is gone, with its folder; dropping it twice is no error."""
+        queue.add(entry("a"))
+        (job,) = queue.jobs()
+        queue.drop(job)
+        queue.drop(job)
+        assert queue.is_empty()
+        assert os.listdir(queue.folder) == []
+
+    def test_settings(self) -> None:
+        """Jobs under other variables of the driver, or for another device, lie in folders of their own."""
+        kinds = [{}, {"environment": {"POCL_X": "1"}}, {"device": {"name": "d"}}, {"platform": {"name": "p"}}]
+        jobs = [Entry(Key([("name", str(number))]), about, {}) for number, about in enumerate(kinds)]
+        assert len({setting_of(job) for job in jobs}) == 4
+        same = Entry(Key([("name", "other")]), {"kernels": ["k"], "process": 7}, {})
+        assert setting_of(same) == setting_of(jobs[0])
+
+    def test_lacking_device(self, queue: JobQueue) -> None:
+        """Jobs for a device that this host lacks are listed, and count as none to do, until the device is there."""
+        queue.add(entry("a"))
+        (job,) = queue.jobs()
+        queue.note_device(job.setting, False)
+        assert queue.jobs() == [job]
+        assert queue.is_empty()
+        queue.note_device(job.setting, True)
+        assert queue.due() == [job]
 
     def test_written_as_entries_are(self, queue: JobQueue) -> None:
         """Job and folders are for nobody else to read or write."""
         queue.add(entry("a"))
-        (path,) = pathlib.Path(queue.folder, NEW).iterdir()
+        path = pathlib.Path(queue.folder, queue.jobs()[0].address)
         assert path.stat().st_mode & 0o777 == 0o600
         for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
             assert folder.stat().st_mode & 0o777 == 0o700
@@ -67,15 +91,9 @@ class TestQueue:
         """A damaged job is dropped when it is read."""
         queue.add(entry("a"))
         (job,) = queue.jobs()
-        pathlib.Path(queue.folder, NEW, job.digest).write_bytes(b"damage")
+        pathlib.Path(queue.folder, job.address).write_bytes(b"damage")
         assert queue.read(job) is None
         assert queue.is_empty()
-
-    def test_node(self, queue: JobQueue) -> None:
-        """Every node has a queue of its own, in a folder with a harmless name."""
-        assert os.path.basename(queue.folder) == node()
-        assert os.path.basename(os.path.dirname(queue.folder)) == "pending"
-        assert node().strip("._") == node()
 
 
 class TestLock:
@@ -99,26 +117,24 @@ class TestLock:
 
 
 class TestSweep:
-    def test_dead_nodes(self, queue: JobQueue, tmp_path: pathlib.Path) -> None:
-        """What lay untouched for a day goes: other nodes' queues and leaders' locks; our own queue stays."""
-        queue.add(entry("mine"))
-        for name in ("dead", "alive"):
-            other = JobQueue(str(tmp_path / "kcl"))
-            other.folder = f"{tmp_path}/kcl/pending/{name}"
-            other._files.location = other.folder
-            other.add(entry(name))
-        (tmp_path / "kcl" / "flight").mkdir()
+    def test_leftovers(self, queue: JobQueue, tmp_path: pathlib.Path) -> None:
+        """What nobody did for a month goes, and what killed processes left; a queue of today stays."""
+        queue.add(entry("new"))
+        pending = pathlib.Path(queue.folder)
+        for name in ("0" * 32, f"work-{'a' * 16}-{host()}", f"work-{'a' * 16}-{host()}-other"):
+            (pending / name).mkdir()
+            (pending / name / ("0" * 64)).touch()
+        flight = tmp_path / "kcl" / "flight"
+        flight.mkdir()
         for name in ("old", "new"):
-            (tmp_path / "kcl" / "flight" / name).touch()
+            (flight / name).touch()
         then = time.time() - LONGEST_AGE - 60
-        old = [queue.folder, f"{tmp_path}/kcl/pending/dead", f"{tmp_path}/kcl/flight/old"]
-        for path in old:
-            for place in (path, *pathlib.Path(path).rglob("*")):
-                os.utime(place, (then, then))
+        for path in (pending / ("0" * 32), *(pending / ("0" * 32)).iterdir(), flight / "old"):
+            os.utime(path, (then, then))
         queue.sweep()
-        assert sorted(os.listdir(f"{tmp_path}/kcl/pending")) == sorted(["alive", node()])
-        assert os.listdir(f"{tmp_path}/kcl/flight") == ["new"]
-        assert len(queue.jobs()) == 1
+        left = {setting_of(entry("new")), f"work-{'a' * 16}-{host()}-other"}
+        assert set(os.listdir(pending)) == left
+        assert os.listdir(flight) == ["new"]
 
     def test_nothing_there(self, queue: JobQueue) -> None:
         """Without a folder there is nothing to sweep, and none is made."""

@@ -125,6 +125,6 @@ class TestFiles:
         queue = JobQueue(option.folder("kcl"))
         queue.add(Entry(Key([Part("number", "1")]), {}, {}))
         assert list(files.pending()) == []
-        path = os.path.join(queue.folder, "new", Key([Part("number", "1")]).digest)
+        path = os.path.join(queue.folder, queue.jobs()[0].address)
         os.utime(path, (time.time() - 7200,) * 2)
         assert "1 program has waited" in only(files.pending()).words
