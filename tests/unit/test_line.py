@@ -88,7 +88,7 @@ def tick():
         entry="tick",
         arguments=[kcl.Array("out", np.int32, "(1,)", "out")],
         global_size="(1,)",
-        options=["-cl-std=CL2.0"],
+        build_options=["-cl-std=CL2.0"],
     )
 
 
@@ -98,7 +98,7 @@ def counted(kernel, queue=queue):
 
 
 def plain():
-    kernel, out = cl.Program(context, TEXT + "// plain").build(["-cl-std=CL2.0"]).tick, np.zeros(1, np.int32)
+    kernel, out = cl.Program(context, TEXT.replace("counter", "number")).build(["-cl-std=CL2.0"]).tick, np.zeros(1, np.int32)
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
 
     def launch(_queue, out_host):
