@@ -98,7 +98,8 @@ def counted(kernel, queue=queue):
 
 
 def plain():
-    kernel, out = cl.Program(context, TEXT.replace("counter", "number")).build(["-cl-std=CL2.0"]).tick, np.zeros(1, np.int32)
+    kernel = cl.Program(context, TEXT.replace("counter", "number")).build(["-cl-std=CL2.0"]).tick
+    out = np.zeros(1, np.int32)
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
 
     def launch(_queue, out_host):
