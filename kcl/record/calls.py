@@ -44,9 +44,15 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], p
 
 
 def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a call begins from texts or units."""
+    """Return True if a call begins from texts or from units that wait."""
     takes_unit = name in table.TRANSFORMATIONS
-    return not takes_unit or bool(arguments and unmade.is_unit(arguments[0]))
+    return not takes_unit or bool(arguments and _waits(arguments[0]))
+
+
+def _waits(value: Any) -> bool:
+    """Return True if a unit counts by its record: a program that holds parts of a unit may change them at any time."""
+    record = unmade.record_of(value)
+    return record is not None and not record.is_spoiled()
 
 
 def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:

@@ -29,6 +29,13 @@ class WarningFact(NamedTuple):
     line: int
 
 
+class Proof(NamedTuple):
+    """The facts of a call that an earlier run carried out: whether loopy keeps arguments by reference, and warnings."""
+
+    keeps_arguments: bool
+    warned: tuple[WarningFact, ...]
+
+
 _TYPES = [str, str, str, str, int]  # of a warning's fields
 _LOOPY = frozenset({"loopy"})
 
@@ -38,7 +45,7 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.proven: dict[str, tuple[WarningFact, ...]] = {}
+        self.proven: dict[str, Proof] = {}
         self.groups: dict[str, Group] = {}
 
     def on_change(self) -> None:
@@ -66,7 +73,7 @@ class Group:
         self._name = name
         self._key = Key((Part("proofs", name), *beside.parts(True)))
         self._before: dict[str, Any] | None = None
-        self._new: dict[str, tuple[WarningFact, ...]] = {}
+        self._new: dict[str, Proof] = {}
         self.has_new = False  # this process carried out calls that no earlier run proved
 
     def read(self) -> None:
@@ -74,23 +81,21 @@ class Group:
         if self._before is None:
             self._before = self._stored()
             _state().proven.update(
-                {digest: tuple([WarningFact(*one) for one in said]) for digest, said in self._before.items()}
+                {
+                    digest: Proof(keeps, tuple([WarningFact(*one) for one in said]))
+                    for digest, (keeps, said) in self._before.items()
+                }
             )
 
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
         proven = found.metadata.get("proven") if found is not None else None
-        if type(proven) is not dict or not all(
-            type(said) is list and all(type(one) is list and list(map(type, one)) == _TYPES for one in said)
-            for said in proven.values()
-        ):
-            return {}
-        return proven
+        return proven if type(proven) is dict and all(map(_is_proof, proven.values())) else {}
 
-    def add(self, digest: str, warned: tuple[WarningFact, ...]) -> None:
+    def add(self, digest: str, proof: Proof) -> None:
         """Note that a record was carried out."""
         if digest not in (self._before or {}):
-            self._new[digest] = warned
+            self._new[digest] = proof
             self.has_new = True
 
     def write(self) -> None:
@@ -100,10 +105,18 @@ class Group:
         if not new:
             return
         layers.generator().memory.delete(self._key.digest)
-        merged = {**self._stored(), **{digest: [list(one) for one in warned] for digest, warned in new.items()}}
+        merged = {**self._stored(), **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()}}
         self._before = dict(list(merged.items())[-LIMIT:])
         about = {"kernel": self._name, "created": int(time.time()), "proven": self._before}
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
+
+
+def _is_proof(stored: Any) -> bool:
+    return (
+        type(stored) is list
+        and [*map(type, stored)] == [bool, list]
+        and all(type(one) is list and [*map(type, one)] == _TYPES for one in stored[1])
+    )
 
 
 def group(file: str) -> Group:
@@ -112,8 +125,8 @@ def group(file: str) -> Group:
     return groups.get(name) or groups.setdefault(name, Group(name))
 
 
-def find(digest: str, where: Group) -> tuple[WarningFact, ...] | None:
-    """Return the warnings of a record that was carried out without an error; None where no proof says so."""
+def find(digest: str, where: Group) -> Proof | None:
+    """Return the proof that a record was carried out without an error; None if there is none."""
     found = known(digest)
     if found is None:
         where.read()
@@ -121,16 +134,16 @@ def find(digest: str, where: Group) -> tuple[WarningFact, ...] | None:
     return found
 
 
-def known(digest: str) -> tuple[WarningFact, ...] | None:
-    """Return the warnings of a record that this process has a proof of, None for any other record."""
+def known(digest: str) -> Proof | None:
+    """Return the proof that this process has of a record, None for any other record."""
     return _state().proven.get(digest)
 
 
-def add(digest: str, warned: tuple[WarningFact, ...], where: Group) -> None:
+def add(digest: str, proof: Proof, where: Group) -> None:
     """Note that a record was carried out without an error."""
     _unwritten()
-    _state().proven[digest] = warned
-    where.add(digest, warned)
+    _state().proven[digest] = proof
+    where.add(digest, proof)
 
 
 def write() -> None:

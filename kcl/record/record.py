@@ -64,9 +64,12 @@ class Record(StandIn):
         "digest",
         "exposed",
         "function",
+        "given",
         "heard",
+        "held",
         "inputs",
         "keeps",
+        "keeps_arguments",
         "kept",
         "kernels",
         "keywords",
@@ -87,6 +90,10 @@ class Record(StandIn):
         self.inputs = taken.inputs  # the records that the arguments come from, in their order
         self.kept = taken.kept
         self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
+        # The program's own arguments, until the record waits for a call that keeps none of them.
+        self.given: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
+        self.held: list[Any] = []  # their content at the call, if loopy keeps them
+        self.keeps_arguments: bool | None = False  # None if it keeps a container that is not the program's
         self.exposed = False  # whether a program holds parts of the unit and may change them
         self.dependents: list[weakref.ref[Record]] = []
         self.lock = threading.RLock()
@@ -97,10 +104,9 @@ class Record(StandIn):
 
     def _depend(self) -> None:
         """Make this record known to its inputs, once it is whole: another thread may expose an input just then."""
-        shared = [record for record in self.inputs if record.function not in CONSTRUCTORS]
-        for record in shared:
+        for record in self.inputs:
             record.dependents.append(weakref.ref(self, record.dependents.remove))
-        if any(record.exposed for record in shared):
+        if any(record.exposed for record in self.inputs):
             self.exposed = True
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts) -> None:
@@ -141,10 +147,39 @@ class Record(StandIn):
         for record in self.chain():
             with record.lock:
                 if record._made is _NOTHING:
-                    arguments = tuple([texts.real(value) for value in record.arguments])
-                    keywords = {name: texts.real(value) for name, value in record.keywords.items()}
-                    record._made = carry_out(record, arguments, keywords)
+                    record._made = record._carried_out(carry_out)
         return self._made
+
+    def _carried_out(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
+        """Call loopy with the program's own arguments, except those in which something stands for loopy's objects.
+
+        The arguments to which more references lead after the call are kept by loopy.
+        """
+        from kcl.record import keeping
+
+        given = self.given or (self.arguments, self.keywords)
+        passed = texts.mapped(given, texts.real)
+        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed))
+        with keeping.as_of_call(self._held_before()), references:
+            made = carry_out(self, *passed)
+        if references.grown and not self.keeps_arguments:
+            own = {*map(id, keeping.watched(given))}
+            self.held, self.keeps, self.keeps_arguments = held, True, references.grown <= own or None
+            self.exposed = self.exposed or self.keeps_arguments is None
+        return made
+
+    def wait(self, keeps_arguments: bool) -> None:
+        """Wait; loopy is known to keep arguments by reference, or to keep none."""
+        if not keeps_arguments:
+            self.given = None
+            return
+        from kcl.record import keeping
+
+        self.held, self.keeps, self.keeps_arguments = keeping.hold(self.given), True, True
+
+    def _held_before(self) -> list[Any]:
+        """List what loopy keeps of the arguments of the calls that led here."""
+        return [held for record in _ordered(self, _keeping) for held in record.held] if self.keeps else []
 
     def chain(self) -> Iterator[Record]:
         """Yield the records that this one needs and that were not carried out, then itself."""
@@ -158,15 +193,21 @@ class Record(StandIn):
         """
         if self.exposed or not self.keeps:
             return self.exposed
-        keeping = _ordered(self, lambda record: [one for one in record.inputs if one.keeps])
-        return any(texts.current(thing) != text for record in reversed(keeping) for thing, text in record.kept)
+        records = _ordered(self, _keeping)[::-1]
+        return any(held.is_changed() for held in self._held_before()) or any(
+            texts.take(thing, ArgumentParts())[0] != text for record in records for thing, text in record.kept
+        )
+
+    def is_spoiled(self) -> bool:
+        """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
+        return self.exposed or any(held.is_changed(in_place=True) for held in self._held_before())
 
     def is_like(self, other: Record) -> bool:
         """Tell whether two records surely have equal results."""
         return self.digest == other.digest and not (self.exposed or other.exposed)
 
     def expose(self) -> list[Record]:
-        """Note that a program gets parts of this unit. Units made of it, and units before it, share these parts.
+        """Note that a program may change parts of this result, which units made of it and units before it share.
 
         Returns the records among them that wait: they must be carried out before the program changes a part.
         From now on all of them count by their content.
@@ -175,7 +216,7 @@ class Record(StandIn):
         waiting = [self]
         while waiting:
             record = waiting.pop()
-            if record.exposed or record.function in CONSTRUCTORS:
+            if record.exposed or (record.function in CONSTRUCTORS and record is not self):
                 continue
             record.exposed = True
             if not record.is_made:
@@ -216,6 +257,10 @@ class Record(StandIn):
             "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
             "positional": len(positional),
         }
+
+
+def _keeping(record: Record) -> list[Record]:
+    return [one for one in record.inputs if one.keeps]
 
 
 def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:

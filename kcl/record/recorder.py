@@ -24,6 +24,7 @@ from kcl.errors import CacheFault, UnknownInput
 from kcl.record import proofs, table
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
+from kcl.record.table import CONSTRUCTORS
 
 _LOOPY = frozenset({"loopy"})
 
@@ -124,15 +125,16 @@ def begin(record: Record) -> bool:
         proof = _carried_out_unless_proven(record, group)
     if proof is None:
         return False
-    if proof:
+    record.wait(proof.keeps_arguments)
+    if proof.warned:
         from kcl.record import warned
 
-        warned.again(proof, record.place)
+        warned.again(proof.warned, record.place)
     _waiting().records.add(record)
     return True
 
 
-def _proof(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | None:
+def _proof(record: Record, group: Group) -> proofs.Proof | None:
     try:
         return proofs.find(record.digest, group)
     except Exception as error:
@@ -140,7 +142,7 @@ def _proof(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | Non
         return None
 
 
-def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.WarningFact, ...] | None:
+def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | None:
     """Carry a record out, which proves later records; where another thread was first, return its proof instead."""
     from kcl.record import warned
 
@@ -150,8 +152,8 @@ def _carried_out_unless_proven(record: Record, group: Group) -> tuple[proofs.War
             if found is None:
                 record.made(_carry_out)
                 said = warned.kept(record.heard)
-                if said is not None:
-                    proofs.add(record.digest, said, group)
+                if said is not None and record.keeps_arguments is not None:
+                    proofs.add(record.digest, proofs.Proof(record.keeps_arguments, said), group)
             return found
     finally:
         warned.give(record.heard, record.place)
@@ -181,12 +183,18 @@ def _alone() -> Iterator[None]:
 def handed_out(record: Record) -> Any:
     """Return a record's result, for a program that may change it: all units that share parts of it were made before."""
     made = make(record)
+    if record.function not in CONSTRUCTORS:
+        expose(record)
+    return made
+
+
+def expose(record: Record) -> None:
+    """Carry out what shares parts with a record, before a program changes them."""
     for other in record.expose():
         try:
             make(other)
         except Exception:  # the call for it raises the error
             continue
-    return made
 
 
 def settle() -> None:

@@ -111,13 +111,11 @@ CONSTRUCTORS = {
     "ValueArg": "ValueArg",
 }
 DEFERRED = MAKERS | TRANSFORMATIONS | CONSTRUCTORS.keys()
-# Parameters for callables that loopy calls while it generates code, not during the call.
+# Parameters for callables that loopy calls while it generates code alone.
 FOR_GENERATING = {
-    "make_function": frozenset({"preamble_generators", "symbol_manglers"}),
-    "make_kernel": frozenset({"preamble_generators", "symbol_manglers"}),
-    "register_callable": frozenset({2, "callable_"}),
+    "make_function": frozenset({"preamble_generators"}),
+    "make_kernel": frozenset({"preamble_generators"}),
     "register_preamble_generators": frozenset({1, "preamble_generators"}),
-    "register_symbol_manglers": frozenset({1, "manglers"}),
 }
 # Functions that look for loopy's language version in the globals of their caller.
 VERSIONED = frozenset({"make_function", "make_kernel"})

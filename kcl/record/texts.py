@@ -2,19 +2,22 @@
 
 Two values with one text mean the same to loopy. This module has the texts of plain values and containers.
 `kcl.record.callables` takes all other values apart: objects by class and attributes, functions by code and references.
+A value that may change, and that is no container of a known class, has no text: the call is carried out at once.
 """
 
 from __future__ import annotations
 
 import abc
+import gc
 import hashlib
 import operator
 import re
 import sys
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
@@ -27,8 +30,6 @@ _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
 _LARGE = 100_000  # characters of the text of an expression, at most
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_UNIT = "unit "  # begins the text of one of loopy's own units
-
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -65,8 +66,8 @@ class Instance:
 class ArgumentParts:
     """The findings in the arguments of one call.
 
-    `inputs` has the records that the arguments come from, in their order. `kept` has the objects that loopy keeps by
-    reference and that may change, with their texts.
+    `inputs` has the records that the arguments come from, in their order. `kept` has the objects that count again at
+    the look-up, with their texts: the callables that loopy calls there, and objects that no usual code changes.
     """
 
     __slots__ = ("inputs", "kept")
@@ -90,17 +91,14 @@ class IteratorItems(StandIn):
 
     def real(self) -> Any:
         """Return an iterator over loopy's own objects."""
-        return chain([real(item) for item in self.items], self.rest or ())
+        return chain([mapped(item, real) for item in self.items], self.rest or ())
 
 
 def real(value: Any) -> Any:
-    """Return a copied argument for loopy: each stand-in is exchanged for loopy's own object."""
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        return kind([real(item) for item in value])
-    if kind is dict:
-        return {real(key): real(item) for key, item in value.items()}
-    return value.real() if issubclass(kind, StandIn) else value
+    """Exchange a stand-in, or the result of a record, for loopy's own object."""
+    kind = class_of(value)
+    own = _REAL.get(kind)
+    return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
 
 
 def consumed(value: Any) -> Any:
@@ -134,11 +132,17 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple(value), value
-    container = _CONTAINERS.get(kind)
+    write = _WRITERS.get(kind)
+    if write is not None:
+        return write(value, taken)
+    row = container(value)
+    if row is None:
+        return _other(value, kind, taken)
     try:
-        return _other(value, kind, taken) if container is None else container(value, taken)
+        pairs = [take(item, taken) for item in row.items(value)]
     except RecursionError:
         raise UnknownInput("containers are nested too deeply to be compared, or hold themselves") from None
+    return row.text(value, [text for text, _ in pairs]), row.make(value, [copied for _, copied in pairs])
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -146,13 +150,12 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
-    if kind in (list, tuple, set, frozenset):
-        items = [mapped(item, change) for item in value]
-        return value if all(map(operator.is_, items, value)) else kind(items)
-    if kind is dict:
-        held = {key: mapped(item, change) for key, item in value.items()}
-        return value if all(map(operator.is_, held.values(), value.values())) else held
-    return change(value)
+    row = container(value)
+    if row is None:
+        return change(value)
+    before = row.items(value)
+    items = [mapped(item, change) for item in before]
+    return value if all(map(operator.is_, items, before)) else row.make(value, items)
 
 
 def calls_user(value: Any) -> bool:
@@ -160,10 +163,9 @@ def calls_user(value: Any) -> bool:
     kind = class_of(value)
     if kind in PLAIN:
         return False
-    if kind in (list, tuple, set, frozenset):
-        return any(map(calls_user, value))
-    if kind is dict:
-        return any(map(calls_user, value.values()))
+    row = container(value)
+    if row is not None:
+        return any(map(calls_user, row.items(value)))
     if not callable(value) or issubclass(kind, StandIn):
         return False
     owner = value if isinstance(value, type) else kind
@@ -176,35 +178,95 @@ def digest(texts: list[str]) -> str:
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _items(
-    make: Callable[[Any], Any], opening: str, closing: str, order: Callable[[list[str]], list[str]] = list
-) -> Callable[[Any, ArgumentParts], tuple[str, Any]]:
-    def write(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
-        pairs = [take(item, taken) for item in value]
-        texts = order([text for text, _ in pairs])
-        return f"{opening}{', '.join(texts)}{closing}", make([copied for _, copied in pairs])
+class ContainerKind(NamedTuple):
+    """A class of containers that are copied at the call.
 
-    return write
+    `items` lists the content, keys before their values; `make` makes another container like the first with other
+    items; `text` writes the texts of the items.
+    """
 
-
-def _dictionary(value: Mapping[Any, Any], taken: ArgumentParts) -> tuple[str, Any]:
-    pairs = [(take(key, taken), take(item, taken)) for key, item in value.items()]
-    text = ", ".join([f"{key}: {item}" for (key, _), (item, _) in pairs])
-    return f"{{{text}}}", {key: item for (_, key), (_, item) in pairs}
+    items: Callable[[Any], list[Any]]
+    make: Callable[[Any, list[Any]], Any]
+    text: Callable[[Any, list[str]], str]
 
 
-_CONTAINERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {
-    tuple: _items(tuple, "(", ",)"),
-    list: _items(list, "[", "]"),
-    dict: _dictionary,
-    set: _items(set, "set(", ")", sorted),
-    frozenset: _items(frozenset, "frozenset(", ")", sorted),
+def _sequence(make: Callable[[Any], Any], opening: str, closing: str) -> ContainerKind:
+    sort = sorted if make in (set, frozenset) else list
+    return ContainerKind(
+        list, lambda _like, items: make(items), lambda _like, texts: f"{opening}{', '.join(sort(texts))}{closing}"
+    )
+
+
+def _flat(value: Mapping[Any, Any]) -> list[Any]:
+    return [*chain.from_iterable(value.items())]
+
+
+def _pairs(items: list[Any]) -> Any:
+    return zip(items[::2], items[1::2], strict=True)
+
+
+def _table(make: Callable[[Any], Any], name: str = "") -> ContainerKind:
+    return ContainerKind(
+        _flat,
+        lambda _like, items: make(_pairs(items)),
+        lambda _like, texts: f"{name}{{{', '.join([f'{key}: {item}' for key, item in _pairs(texts)])}}}",
+    )
+
+
+_TUPLE = _sequence(tuple, "(", ",)")
+_CONTAINERS: dict[type, ContainerKind] = {
+    tuple: _TUPLE,
+    list: _sequence(list, "[", "]"),
+    dict: _table(dict),
+    set: _sequence(set, "set(", ")"),
+    frozenset: _sequence(frozenset, "frozenset(", ")"),
+    OrderedDict: _table(OrderedDict, "OrderedDict"),
+    defaultdict: ContainerKind(
+        lambda value: [value.default_factory, *_flat(value)],
+        lambda _like, items: defaultdict(items[0], _pairs(items[1:])),
+        lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
+    ),
 }
+_PROXY = _table(lambda pairs: types.MappingProxyType(dict(pairs)), "mappingproxy")
 
 
-def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]]) -> None:
-    """Have objects of a class count by the results of `write`: a text and a copy."""
-    _CONTAINERS[kind] = write
+def _array(like: Any, items: list[Any]) -> Any:
+    """Copy an array; an array of objects gets other items."""
+    copied = like.copy("K")
+    if items:
+        for place, item in zip(sys.modules["numpy"].ndindex(copied.shape), items, strict=True):
+            copied[place] = item
+    return copied
+
+
+_ARRAY = ContainerKind(
+    lambda value: value.ravel().tolist() if value.dtype.hasobject else [],
+    _array,
+    lambda like, texts: f"array({like.shape}, {_TUPLE.text((), texts)})" if like.dtype.hasobject else walked(like),
+)
+
+
+def container(value: Any) -> ContainerKind | None:
+    """Return the row of a value's class; None for a value of another class, and for the proxy of a user's mapping."""
+    kind = class_of(value)
+    row = _CONTAINERS.get(kind)
+    if row is not None or kind is str:
+        return row
+    if kind is types.MappingProxyType:
+        return _PROXY if type(gc.get_referents(value)[0]) is dict else None
+    if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+        return _ARRAY if value.dtype.names is None or not value.dtype.hasobject else None
+    return None
+
+
+_WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
+_REAL: dict[type, Callable[[Any], Any]] = {}
+
+
+def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]], own: Callable[[Any], Any]) -> None:
+    """Have objects of a class count by the results of `write`, a text and a copy; `own` gives loopy's own object."""
+    _WRITERS[kind] = write
+    _REAL[kind] = own
     PLAIN.add(kind)
 
 
@@ -220,25 +282,25 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
         raise UnknownInput("what an iterator gives is not known before it was asked")
     if isinstance(value, type):
         return _class(value, taken)
-    if _package(kind) == "loopy":
-        own = _of_loopy(value, kind)
-        if own is not None:
-            if own.startswith(_UNIT):
-                taken.kept.append((value, own))
-            return own, value
-    return _walked(value, taken)
+    name = _member(value, kind)
+    if name is not None:
+        return name, value
+    if calls_user(value):  # while it generates code
+        return _kept(value, walked(value), taken)
+    from kcl.record import lasting
+
+    return _kept(value, lasting.text(value, lambda part: take(part, taken)[0]) or walked(value), taken)
 
 
 def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:
     named = _public_name(value)
-    return _walked(value, taken) if named is None else (named, value)
+    return _kept(value, walked(value), taken) if named is None else (named, value)
 
 
-_CONTAINERS[type] = _class
+_WRITERS[type] = _class
 
 
-def _walked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
-    text = walked(value)
+def _kept(value: Any, text: str, taken: ArgumentParts) -> tuple[str, Any]:
     taken.kept.append((value, text))
     return text, value
 
@@ -257,24 +319,11 @@ def _public_name(value: type) -> str | None:
     return f"{package}.{name}"
 
 
-def _of_loopy(value: Any, kind: type) -> str | None:
-    """Return the text of an object that loopy made: a unit counts by content, a member of an enumeration by name."""
-    loopy = sys.modules["loopy"]
-    if kind is loopy.TranslationUnit:
-        from kcl.record.content import exact_key
-
-        return _UNIT + exact_key(value)
-    enumeration = _public_name(kind)
+def _member(value: Any, kind: type) -> str | None:
+    """Return the text of a member of one of loopy's enumerations, which is its name; None for any other value."""
+    enumeration = _public_name(kind) if _package(kind) == "loopy" else None
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
-
-
-def current(value: Any) -> str:
-    """Return the text of an object that loopy keeps by reference, as of now."""
-    loopy: Any = sys.modules.get("loopy")
-    if type(value) is getattr(loopy, "TranslationUnit", None):
-        return str(_of_loopy(value, type(value)))
-    return walked(value)
 
 
 def walked(value: Any) -> str:
@@ -288,8 +337,6 @@ def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
 
     Both are empty where the value has another text now. This runs on a miss, so that a hit keeps no parts.
     """
-    if text.startswith(_UNIT):
-        return {}, ""
     try:
         found, parts, long = _walk(value)
     except (UnknownInput, RecursionError):

@@ -17,6 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from kcl.errors import UnknownInput
 from kcl.record import beside, recorder, table, texts
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
@@ -41,7 +42,7 @@ class RecordedResult(_Bare):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        own: dict[str, Any] = vars(asked(self, "__dict__"))
+        own: dict[str, Any] = vars(_changing(self, "__dict__"))
         return own
 
     def __getattr__(self, name: str) -> Any:
@@ -50,10 +51,10 @@ class RecordedResult(_Bare):
         return getattr(asked(self, name), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(asked(self, name), name, value)
+        setattr(_changing(self, name), name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(asked(self, name), name)
+        delattr(_changing(self, name), name)
 
     def __eq__(self, other: object) -> Any:
         mine, others = record_of(self), record_of(other)
@@ -314,6 +315,9 @@ class RecordedUnit(RecordedResult):
 _ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
 
 
+_CHANGEABLE = "an object of loopy's own, which the program may change"
+
+
 def new(record: Record) -> Any:
     """Return a new object for the result of a record."""
     made: Any = object.__new__(kind_of(class_name(record)) if record.function in CONSTRUCTORS else RecordedUnit)
@@ -395,8 +399,17 @@ def _edited(value: Any, record: Record) -> None:
     written = {name: names[name] for name in list(names) if name not in ("record", "real")}
     recorder.asked(record, "object.__setattr__")
     _become(value, record, recorder.handed_out(record))
+    recorder.expose(record)
     for name, one in written.items():
         object.__setattr__(real_of(value), name, one)
+
+
+def _changing(value: Any, question: str) -> Any:
+    """Return loopy's own object for a program that changes it: records that count on it are carried out before."""
+    own = asked(value, question)
+    if isinstance(type(value), Kind):
+        recorder.expose(_dictionary.__get__(value)["origin"])
+    return own
 
 
 def _become(value: Any, record: Record, made: Any) -> None:
@@ -408,18 +421,24 @@ def _become(value: Any, record: Record, made: Any) -> None:
             names.update(vars(made))
             _class.__set__(value, type(made))  # another thread may be asking: it finds one of the two classes
         else:
-            names["real"] = made
+            names["real"], names["origin"] = made, record
         del names["record"]
 
 
 def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
-    """Return the text and a copy of an object: an object that waits counts by its record, any other by its content."""
+    """Return the text of an object, and its record; an object that a program may change has no text."""
     record = record_of(value)
-    if record is None or record.exposed:
-        return texts.take(real_of(value) if record is None else recorder.make(record), taken)
+    if record is None or record.is_spoiled():
+        raise UnknownInput(_CHANGEABLE)
     taken.inputs.append(record)
     return record.text(), record
 
 
+def _own(value: Any) -> Any:
+    """Return loopy's own object for an object whose record was carried out."""
+    record = record_of(value)
+    return real_of(value) if record is None else record.real()
+
+
 for _kind in (RecordedUnit, texts.Instance):
-    texts.know(_kind, _write)
+    texts.know(_kind, _write, _own)

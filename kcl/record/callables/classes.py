@@ -10,7 +10,7 @@ HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves lik
 
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 # names that a class body or the interpreter stores and that do not change how instances behave
-_NOT_IN_CLASS = frozenset(
+NOT_IN_CLASS = frozenset(
     (
         *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
         *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
@@ -36,7 +36,7 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
     listed: list[tuple[str, Any]] = []
     members = getattr(kind, "_member_map_", {}) if isinstance(kind, enum_type()) else {}
     for name, value in kind.__dict__.items():
-        if name in _NOT_IN_CLASS or isinstance(value, SLOTS) or name in members or str(name).startswith(_OF_PYTOOLS):
+        if name in NOT_IN_CLASS or isinstance(value, SLOTS) or name in members or str(name).startswith(_OF_PYTOOLS):
             continue
         if name == "__dataclass_fields__":
             listed.append((name, {key: _field(field) for key, field in value.items()}))

@@ -9,6 +9,7 @@ from kcl.cache.layer import Layer
 from kcl.record import beside, proofs
 
 SAID = proofs.WarningFact("builtins", "UserWarning", "said", "", 3)
+QUIET, SAYING = proofs.Proof(False, ()), proofs.Proof(True, (SAID,))
 
 
 def new_process():
@@ -20,7 +21,7 @@ def new_process():
 def stored(name="driver.py", *digests):
     """Prove records and publish that."""
     for digest in digests:
-        proofs.add(digest, (), proofs.group(name))
+        proofs.add(digest, QUIET, proofs.group(name))
     proofs.group(name).write()
 
 
@@ -29,19 +30,19 @@ class TestFinding:
         """Proofs come back with the warnings of their calls."""
         group = proofs.group("driver.py")
         assert proofs.find("a", group) is None
-        proofs.add("a", (SAID,), group)
-        proofs.add("b", (), group)
-        assert proofs.find("a", group) == (SAID,)
+        proofs.add("a", SAYING, group)
+        proofs.add("b", QUIET, group)
+        assert proofs.find("a", group) == SAYING
         group.write()
         new_process()
         group = proofs.group("driver.py")
-        assert proofs.find("a", group) == (SAID,)
-        assert proofs.find("b", group) == ()
+        assert proofs.find("a", group) == SAYING
+        assert proofs.find("b", group) == QUIET
         assert proofs.find("c", group) is None
 
     def test_what_was_not_written_is_not_found(self):
         """A proof that no process published is none."""
-        proofs.add("a", (), proofs.group("driver.py"))
+        proofs.add("a", QUIET, proofs.group("driver.py"))
         new_process()
         assert proofs.find("a", proofs.group("driver.py")) is None
 
@@ -50,7 +51,7 @@ class TestFinding:
         stored("driver.py", "a")
         assert proofs.unproven() == ["driver.py"]
         new_process()
-        assert proofs.find("a", proofs.group("driver.py")) == ()
+        assert proofs.find("a", proofs.group("driver.py")) == QUIET
         assert proofs.unproven() == []
 
     def test_the_file_says_only_where_to_look(self):
@@ -58,8 +59,8 @@ class TestFinding:
         stored("one.py", "a")
         new_process()
         assert proofs.find("a", proofs.group("two.py")) is None
-        assert proofs.find("a", proofs.group("one.py")) == ()
-        assert proofs.find("a", proofs.group("two.py")) == ()
+        assert proofs.find("a", proofs.group("one.py")) == QUIET
+        assert proofs.find("a", proofs.group("two.py")) == QUIET
 
     def test_one_row_is_read_once(self, monkeypatch):
         """A miss of one record after the other reads one row."""
@@ -91,13 +92,13 @@ class TestWriting:
         new_process()
         group = proofs.group("driver.py")
         proofs.find("x", group)
-        proofs.add("b", (), group)
+        proofs.add("b", QUIET, group)
         stored_by_another = proofs.Group("driver.py")
-        stored_by_another.add("c", ())
+        stored_by_another.add("c", QUIET)
         stored_by_another.write()
         group.write()
         new_process()
-        assert [proofs.find(digest, proofs.group("driver.py")) for digest in "abc"] == [(), (), ()]
+        assert [proofs.find(digest, proofs.group("driver.py")) for digest in "abc"] == [QUIET] * 3
 
     def test_nothing_new_writes_nothing(self, monkeypatch):
         """A run that proved nothing new publishes nothing."""
@@ -106,7 +107,7 @@ class TestWriting:
         monkeypatch.setattr(Layer, "publish", None)
         group = proofs.group("driver.py")
         proofs.find("a", group)
-        proofs.add("a", (), group)
+        proofs.add("a", QUIET, group)
         group.write()
         proofs.write()
 
@@ -116,11 +117,11 @@ class TestWriting:
         stored("driver.py", *"abcde")
         new_process()
         group = proofs.group("driver.py")
-        assert [proofs.find(digest, group) for digest in "abcde"] == [None, None, (), (), ()]
+        assert [proofs.find(digest, group) for digest in "abcde"] == [None, None, QUIET, QUIET, QUIET]
 
     def test_switched_off(self, monkeypatch, tmp_path):
         """With the generator layer off nothing is written at exit."""
-        proofs.add("a", (), proofs.group("driver.py"))
+        proofs.add("a", QUIET, proofs.group("driver.py"))
         monkeypatch.setenv("KCL_NO_CACHE", "1")
         new = proofs._state().groups
         layers.reset()

@@ -216,7 +216,7 @@ class TestDescription:
 
     def test_reached(self, monkeypatch):
         """What an object of the user leads to is described by its digest, unless it changed since the call."""
-        one = call("f", [Limiter(), Limiter()])
+        one = call("f", [Limiter().code])
         (text,) = {text for _thing, text in one.kept}
         (digest, parts), *_ = one.described()["reached"].items()
         assert text.endswith(f" with {digest}")
@@ -267,22 +267,30 @@ class Held:
 class TestChanged:
     def test_arrays_and_objects(self):
         """What loopy keeps by reference and was changed after the call is noticed, further up the chain, too."""
-        for thing, change in (
-            (np.zeros(8), lambda array: array.fill(1)),
-            (Held(1), lambda held: setattr(held, "value", 2)),
-            (Held([1]), lambda held: held.value.append(2)),
+        for thing, change, spoils in (
+            (np.zeros(8), lambda array: array.fill(1), False),
+            (["a"], lambda held: held.append("b"), True),
+            ({"a": ["b"]}, lambda held: held["a"].clear(), True),
         ):
             root = call("make_kernel", [thing])
+            root.wait(keeps_arguments=True)
             last = chain(3, root)
             assert not last.changed()
             change(thing)
             assert root.changed()
             assert last.changed()
+            assert last.is_spoiled() is spoils
+
+    def test_objects(self):
+        """An object that may change has no text, and makes no record."""
+        with pytest.raises(UnknownInput, match="may change"):
+            call("make_kernel", Held(1))
 
     def test_back_to_what_it_was(self):
         """An array with its first content again has not changed."""
         array = np.zeros(8)
         one = call("f", array)
+        one.wait(keeps_arguments=True)
         array += 1
         array -= 1
         assert not one.changed()

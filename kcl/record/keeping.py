@@ -1,0 +1,128 @@
+"""Arguments that loopy keeps by reference: how kcl sees that it does, and what they held at a call.
+
+A call whose arguments are kept is carried out with the program's own objects. If they changed since the call, they get
+the content of the call back while it is carried out. The elements of an array count at the look-up alone: no call reads
+them.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+from kcl.record import texts
+
+
+def changeable(value: Any) -> Iterator[Any]:
+    """Yield the containers and arrays in an argument that may change in place."""
+    if type(value) is texts.IteratorItems:
+        value = tuple(value.items)
+    row = texts.container(value)
+    if row is None:
+        return
+    if type(value) is MappingProxyType:
+        value = gc.get_referents(value)[0]
+    if type(value) not in (tuple, frozenset):
+        yield value
+    for item in row.items(value):
+        yield from changeable(item)
+
+
+def watched(value: Any) -> list[Any]:
+    """List what a call may keep of an argument; a view of a view refers to the array that has the memory."""
+    found = [*changeable(value)]
+    for one in found:
+        shown = getattr(one, "base", None)
+        found += [shown] if shown is not None else []
+    return found
+
+
+class ReferenceCount:
+    """The objects in arguments to which more references lead after a block, by their ids.
+
+    Nothing that only waits for Python's collector goes in the block: that could hide a reference.
+    """
+
+    def __init__(self, arguments: Any) -> None:
+        self.grown: set[int] = set()
+        self._things = watched(arguments)
+
+    def __enter__(self) -> None:
+        self._collects = gc.isenabled()
+        gc.disable()
+        self._before = [*map(sys.getrefcount, self._things)]
+
+    def __exit__(self, *_error: object) -> None:
+        after = [*map(sys.getrefcount, self._things)]
+        if self._collects:
+            gc.enable()
+        counted = zip(self._things, self._before, after, strict=True)
+        self.grown = {id(one) for one, before, now in counted if now > before}
+
+
+class CallContent:
+    """The content at a call of a container or array that a program may change."""
+
+    __slots__ = ("_own", "_saved")
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+        self._saved = self._content()
+
+    def _content(self) -> Any:
+        """Return the items of a container, or the text of an array of numbers."""
+        row = texts.container(self._own)
+        assert row is not None
+        return texts.walked(self._own) if _is_of_numbers(self._own) else row.items(self._own)
+
+    def is_changed(self, in_place: bool = False) -> bool:
+        """Return True if the object has another content now; `in_place` leaves out what counts at the look-up alone."""
+        if type(self._saved) is str:
+            return not in_place and bool(self._content() != self._saved)
+        listed = set if type(self._own) is set else list
+        return bool(listed(map(id, self._content())) != listed(map(id, self._saved)))
+
+    def exchange(self) -> None:
+        """Give the object the content that was saved, and save the content that it has."""
+        items, own = self._saved, self._own
+        self._saved = self._content()
+        if type(own) is list:
+            own[:] = items
+        elif type(own) is set:
+            own.clear()
+            own.update(items)
+        elif isinstance(own, dict):
+            own.clear()
+            if type(own) is defaultdict:
+                own.default_factory, *items = items
+            own.update(zip(items[::2], items[1::2], strict=True))
+        else:
+            for place, item in zip(sys.modules["numpy"].ndindex(own.shape), items, strict=True):
+                own[place] = item
+
+
+def _is_of_numbers(own: Any) -> bool:
+    return not getattr(getattr(own, "dtype", None), "hasobject", True)
+
+
+def hold(given: Any) -> list[CallContent]:
+    """Take the content of all containers and arrays in some arguments."""
+    return [CallContent(one) for one in changeable(given)]
+
+
+@contextmanager
+def as_of_call(held: Iterable[CallContent]) -> Iterator[None]:
+    """Let objects have the content of the call in a block."""
+    changed = [one for one in held if one.is_changed(in_place=True)]
+    for one in changed:
+        one.exchange()
+    try:
+        yield
+    finally:
+        for one in changed:
+            one.exchange()

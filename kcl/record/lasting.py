@@ -1,0 +1,155 @@
+"""Objects that last: nothing in them changes after a call, and loopy runs no code of the user with them.
+
+Members of enumerations, instances of frozen dataclasses and objects without attributes last if their parts do. An
+object of the user does not last if its class redefines a name of a base class: loopy may run that code during the call.
+So of the class of an object that lasts only its name, its bases and the values of the object count.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType
+from typing import Any
+
+from kcl.errors import UnknownInput
+from kcl.record.callables.classes import HEAP, NOT_IN_CLASS, SLOTS, attributes, enum_type
+from kcl.record.callables.plain import SIMPLE
+from kcl.record.callables.readings import digest
+
+_LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
+_IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})  # packages whose objects hide an immutable content
+_BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = _PYTHON + "site-packages"
+
+
+def text(value: Any, write: Callable[[Any], str]) -> str | None:
+    """Return the text of an object of a user's class; None for an object of a library, which has a text elsewhere.
+
+    Raises UnknownInput if the object may change. `write` gives the text of a part.
+    """
+    kind = type(value)
+    if not _lasts(value):
+        raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
+    if _is_library(kind):
+        return None
+    held = [write(base(value)) for base in _BUILTIN if isinstance(value, base)][:1]
+    held += [f"{name}={write(part)}" for name, part in _parts(value)]
+    return f"{_named(kind)}({', '.join(held)})"
+
+
+def _lasts(value: Any) -> bool:
+    """Return True if nothing in a value changes, and the classes of its parts redefine nothing."""
+    waiting, seen = [value], {id(value): value}
+    while waiting:
+        one = waiting.pop()
+        parts = [] if type(one) is str or type(one) in SIMPLE else _lasting_parts(one)
+        if parts is None:
+            return False
+        for part in parts:
+            if id(part) not in seen:
+                seen[id(part)] = part  # which keeps its id
+                waiting.append(part)
+    return True
+
+
+def _lasting_parts(value: Any) -> list[Any] | None:
+    """List the values that decide whether an object lasts; None if it does not."""
+    kind = type(value)
+    if kind is slice:
+        return [value.start, value.stop, value.step]
+    if isinstance(value, type):
+        return [] if _is_library(value) else None
+    if _is_library(kind):
+        package = kind.__module__.partition(".")[0]
+        if package in _IMMUTABLE:
+            return [part for pair in value.items() for part in pair] if hasattr(value, "items") else []
+        numpy: Any = sys.modules.get("numpy")
+        if package == "numpy" and isinstance(value, (numpy.dtype, numpy.generic)):
+            return [] if kind is not numpy.void else None
+    elif _overrides(kind):
+        return None
+    if not _is_frozen(value):
+        return None
+    items = [*value] if isinstance(value, (tuple, frozenset)) else []
+    return items + [part for _name, part in _parts(value)]
+
+
+def _is_frozen(value: Any) -> bool:
+    """Return True if an object has a content that Python keeps from changing: none, or that of a frozen dataclass."""
+    kind = type(value)
+    if isinstance(kind, enum_type()):
+        return True
+    if any(
+        base not in (object, *_BUILTIN) and (not base.__flags__ & HEAP or _is_native(base)) for base in kind.__mro__
+    ):
+        return False
+    names = vars(kind)
+    fields = names["__dataclass_fields__"] if getattr(names.get("__dataclass_params__"), "frozen", False) else ()
+    return all(name in fields for name, _part in attributes(value, _is_library(kind)))
+
+
+def _is_native(kind: type) -> bool:
+    """Return True if a class was not written in Python: its instances may hide a content."""
+    return any(
+        (isinstance(member, BuiltinFunctionType) and member.__self__ is kind)
+        or (getattr(member, "__objclass__", None) is kind and not _is_of_python(name, member))
+        for name, member in vars(kind).items()
+    )
+
+
+def _is_of_python(name: str, member: Any) -> bool:
+    return isinstance(member, SLOTS) and (
+        not isinstance(member, GetSetDescriptorType) or name in ("__dict__", "__weakref__")
+    )
+
+
+def _parts(value: Any) -> list[tuple[Any, Any]]:
+    """List the attributes of an object that count; of a member of an enumeration, its name and value."""
+    if isinstance(type(value), enum_type()):
+        return [("name", value._name_), ("value", value._value_)]
+    return attributes(value, _is_library(type(value)))
+
+
+def _is_library(kind: type) -> bool:
+    """Return True if a class is of Python, or of a package that generates code."""
+    module = kind.__module__ if isinstance(kind.__module__, str) else ""
+    package = module.partition(".")[0]
+    known = package in _LIBRARIES or package in sys.stdlib_module_names
+    return known and getattr(sys.modules.get(module), kind.__name__, None) is kind and module != "__main__"
+
+
+def _overrides(kind: type) -> bool:
+    """Return True if a class of the user, or its metaclass, redefines a name of a base class by more than a value."""
+    bases = kind.__mro__
+    for place, base in enumerate(bases):
+        if not _is_library(base):
+            below = {name for other in bases[place + 1 :] for name in vars(other)}
+            if any(name in below and not _is_made(base, name, member) for name, member in vars(base).items()):
+                return True
+    return not _is_library(type(kind))
+
+
+def _is_made(kind: type, name: str, member: Any) -> bool:
+    """Return True if Python, `dataclasses` or `enum` put a name into the body of a class."""
+    if name in NOT_IN_CLASS or name.startswith(("__dataclass_", "__match_args__")) or isinstance(member, SLOTS):
+        return True
+    function = getattr(member, "__func__", member)
+    if isinstance(function, FunctionType):
+        file = function.__code__.co_filename
+        return file == "<string>" or (file.startswith(_PYTHON) and not file.startswith(_INSTALLED))
+    return isinstance(kind, enum_type()) or name in ("__slots__", "__hash__")
+
+
+def _named(kind: type) -> str:
+    """Return the name of a class with those of its bases, and the code that `dataclasses` made for it."""
+    if _is_library(kind):
+        return f"{kind.__module__}.{kind.__qualname__}"
+    made = [
+        f"{name} {digest(member.__code__)}"
+        for name, member in sorted(vars(kind).items())
+        if isinstance(member, FunctionType) and member.__code__.co_filename == "<string>"
+    ]
+    return f"{kind.__module__}.{kind.__qualname__}[{', '.join([*map(_named, kind.__bases__), *made])}]"

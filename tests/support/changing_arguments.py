@@ -1,0 +1,902 @@
+"""Programs that change an argument of loopy after the call, before, beside or behind another call. Run in children.
+
+    python [-m kcl run] changing_arguments.py PLATFORM [ROOT or NAME ...]
+
+Each program is a function `(run)` in a root: `after` are programs whose argument loopy has read at the call, `kept`
+are those whose argument loopy keeps by reference, `usual` are programs that change nothing that matters. It prints
+what each computed, as JSON. See tests/truth/families/test_changing_arguments.py.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import dataclasses
+import enum
+import importlib
+import json
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Mapping, Sequence
+
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+from pytools.tag import Tag
+
+warnings.simplefilter("ignore")
+ROOTS: dict[str, dict] = {"after": {}, "kept": {}, "usual": {}}
+DOMAIN = "{[i]: 0<=i<8}"
+SIZED = "[n] -> {[i]: 0<=i<n}"
+X = np.arange(1.0, 9.0)
+VERSION = {"lang_version": (2018, 2)}
+FACTOR = {"factor": 2}
+
+
+def root(name):
+    """Add a program to a root."""
+
+    def add(function):
+        ROOTS[name][function.__name__] = function
+        return function
+
+    return add
+
+
+def after(function):
+    """Add a program whose argument loopy has read at the call."""
+    return root("after")(function)
+
+
+def kept(function):
+    """Add a program whose argument loopy keeps."""
+    return root("kept")(function)
+
+
+def usual(function):
+    """Add a program that changes nothing that matters."""
+    return root("usual")(function)
+
+
+class Run:
+    """What a program launches with."""
+
+    def __init__(self, queue):
+        self.queue = queue
+        self.context = queue.context
+
+    def __call__(self, unit, **arguments):
+        """Launch a unit on 1, 2, ..., 8 and return the sum of all outputs."""
+        _event, outputs = unit(self.queue, **{"x": X, **arguments})
+        found = outputs.values() if isinstance(outputs, dict) else outputs
+        return float(sum(np.asarray(one, np.float64).sum() for one in found))
+
+
+def data(dtype=np.float64):
+    """Return arguments for an array in and an array out."""
+    return [lp.GlobalArg("x", np.float64, shape=(8,)), lp.GlobalArg("z", dtype, shape=(8,))]
+
+
+def times(texts="z[i] = 2*x[i]", arguments=None, domain=DOMAIN, **keywords):
+    """Return a unit."""
+    return lp.make_kernel(domain, texts, data() if arguments is None else arguments, **{**VERSION, **keywords})
+
+
+def sized(**keywords):
+    """Return a unit that works on n elements."""
+    return lp.make_kernel(
+        SIZED,
+        "z[i] = 2*x[i]",
+        [lp.GlobalArg("x,z", np.float64, shape=(8,)), lp.ValueArg("n", np.int32)],
+        **{**VERSION, **keywords},
+    )
+
+
+def out():
+    """Return a zeroed output."""
+    return np.zeros(8)
+
+
+# {{{ loopy has read it at the call
+
+
+class Listed(list):
+    pass
+
+
+class Named(dict):
+    pass
+
+
+class Together(set):
+    pass
+
+
+class Texts(Sequence):
+    def __init__(self, *texts):
+        self.texts = list(texts)
+
+    def __len__(self):
+        return len(self.texts)
+
+    def __getitem__(self, place):
+        return self.texts[place]
+
+
+class Pairs(Mapping):
+    def __init__(self, **pairs):
+        self.pairs = pairs
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __iter__(self):
+        return iter(self.pairs)
+
+    def __getitem__(self, name):
+        return self.pairs[name]
+
+
+def texts_changed(run, texts, change):
+    """Make a unit of texts before they change, and one of them afterwards."""
+    one = times(texts)
+    change(texts)
+    other = times(texts)
+    return run(one), run(other)
+
+
+def second(texts):
+    """Change the only text."""
+    texts[0] = "z[i] = 3*x[i]"
+
+
+@after
+def a_list(run):
+    return texts_changed(run, ["z[i] = 2*x[i]"], second)
+
+
+@after
+def a_list_of_a_class(run):
+    return texts_changed(run, Listed(["z[i] = 2*x[i]"]), second)
+
+
+@after
+def a_list_of_collections(run):
+    return texts_changed(run, collections.UserList(["z[i] = 2*x[i]"]), second)
+
+
+@after
+def a_queue_of_texts(run):
+    return texts_changed(run, collections.deque(["z[i] = 2*x[i]"]), second)
+
+
+@after
+def an_array_of_objects(run):
+    return texts_changed(run, np.array(["z[i] = 2*x[i]"], dtype=object), second)
+
+
+@after
+def a_view_of_an_array_of_objects(run):
+    whole = np.array(["", "z[i] = 2*x[i]"], dtype=object)
+    return texts_changed(run, whole[1:], lambda _part: whole.__setitem__(1, "z[i] = 3*x[i]"))
+
+
+@after
+def an_array_of_strings(run):
+    return texts_changed(run, np.array(["z[i] = 2*x[i]"]), second)
+
+
+@after
+def a_sequence_of_the_user(run):
+    return texts_changed(run, Texts("z[i] = 2*x[i]"), lambda texts: second(texts.texts))
+
+
+@after
+def a_list_in_a_tuple(run):
+    held = Listed(["z[i] = 2*x[i]"])
+    return texts_changed(run, (held,)[0], second)
+
+
+@after
+def the_values_of_a_dictionary(run):
+    held = {"a": "z[i] = 2*x[i]"}
+    return texts_changed(run, held.values(), lambda _values: held.update(a="z[i] = 3*x[i]"))
+
+
+@after
+def the_keys_of_a_dictionary(run):
+    held = {"z[i] = 2*x[i]": 1}
+    return texts_changed(run, held.keys(), lambda _keys: (held.clear(), held.update({"z[i] = 3*x[i]": 1})))
+
+
+@after
+def a_slot_of_an_object(run):
+    class Text:
+        __slots__ = ("text",)
+
+        def __iter__(self):
+            return iter([self.text])
+
+    held = Text()
+    held.text = "z[i] = 2*x[i]"
+    return texts_changed(run, held, lambda text: setattr(text, "text", "z[i] = 3*x[i]"))
+
+
+@after
+def a_global_that_a_method_reads(run):
+    class Reading(tuple):
+        def __iter__(self):
+            return iter([f"z[i] = {FACTOR['factor']}*x[i]"])
+
+    try:
+        return texts_changed(run, Reading([""]), lambda _texts: FACTOR.update(factor=3))
+    finally:
+        FACTOR.update(factor=2)
+
+
+@after
+def a_list_that_becomes_shorter(run):
+    return texts_changed(run, Listed(["z[i] = 2*x[i] {id=a}", "z[i] = 3*x[i] {dep=a}"]), lambda texts: texts.pop())
+
+
+def parameters_changed(run, pairs, change):
+    """Make a unit with a size before the size changes, and one afterwards."""
+    one = sized(fixed_parameters=pairs)
+    change(pairs)
+    other = sized(fixed_parameters=pairs)
+    return run(one, z=out()), run(other, z=out())
+
+
+def smaller(pairs):
+    """Change the size."""
+    pairs["n"] = 4
+
+
+@after
+def a_dictionary_of_a_class(run):
+    return parameters_changed(run, Named(n=6), smaller)
+
+
+@after
+def an_ordered_dictionary(run):
+    return parameters_changed(run, collections.OrderedDict(n=6), smaller)
+
+
+@after
+def a_dictionary_with_a_default(run):
+    return parameters_changed(run, collections.defaultdict(int, n=6), smaller)
+
+
+@after
+def a_dictionary_of_collections(run):
+    return parameters_changed(run, collections.UserDict(n=6), smaller)
+
+
+@after
+def a_chain_of_dictionaries(run):
+    return parameters_changed(run, collections.ChainMap({}, {"n": 6}), smaller)
+
+
+@after
+def a_mapping_of_the_user(run):
+    return parameters_changed(run, Pairs(n=6), lambda pairs: smaller(pairs.pairs))
+
+
+@after
+def a_proxy_of_a_dictionary(run):
+    held = {"n": 6}
+    return parameters_changed(run, types.MappingProxyType(held), lambda _proxy: smaller(held))
+
+
+@after
+def an_array_computed_from_another(run):
+    sizes = np.array([2.0])
+    table = lp.TemporaryVariable("t", initializer=sizes * 3, read_only=True, address_space=lp.AddressSpace.GLOBAL)
+    sizes[0] = 4
+    return run(lp.make_kernel(DOMAIN, "z[i] = t[0]*x[i]", [*data(), table], **VERSION))
+
+
+@after
+def changed_before_a_later_transformation(run):
+    texts = Listed(["z[i] = 2*x[i]"])
+    unit = times(texts)
+    second(texts)
+    split = lp.split_iname(unit, "i", 4)
+    return run(split), run(unit)
+
+
+@after
+def changed_after_a_later_transformation(run):
+    texts = Listed(["z[i] = 2*x[i]"])
+    split = lp.split_iname(times(texts), "i", 4)
+    second(texts)
+    return run(lp.tag_inames(split, {"i_inner": "unr"})), run(split)
+
+
+@after
+def changed_before_the_call(run):
+    texts = Listed(["z[i] = 2*x[i]"])
+    second(texts)
+    unit = times(texts)
+    texts[0] = "z[i] = 4*x[i]"
+    return run(unit)
+
+
+@after
+def changed_and_changed_back(run):
+    texts = Listed(["z[i] = 2*x[i]"])
+    unit = times(texts)
+    second(texts)
+    other = times(texts)
+    texts[0] = "z[i] = 2*x[i]"
+    return run(unit), run(other)
+
+
+@after
+def types_in_an_ordered_dictionary(run):
+    dtypes = collections.OrderedDict(z=np.float64)
+    one = lp.add_dtypes(times(arguments=[lp.GlobalArg("x,z", shape=(8,))]), {"x": np.float64})
+    typed = lp.add_dtypes(one, dtypes)
+    dtypes["z"] = np.int32
+    other = lp.add_dtypes(one, dtypes)
+    return run(typed), run(other)
+
+
+@after
+def a_set_of_a_class(run):
+    names = Together({"i"})
+    unit = lp.make_kernel(
+        ["{[i]: 0<=i<8}", "{[j]: 0<=j<8}"],
+        ["z[i] = 2*x[i] {id=a}", "y[j] = 3 {id=b}"],
+        [*data(), lp.GlobalArg("y", np.float64, shape=(8,))],
+        **VERSION,
+    )
+    first = lp.make_reduction_inames_unique(unit, names)
+    names.add("j")
+    return run(first), run(lp.make_reduction_inames_unique(unit, names))
+
+
+@after
+def an_argument_whose_attribute_is_set(run):
+    one = lp.GlobalArg("z", np.float64, shape=(8,))
+    unit = times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one])
+    one.dtype = lp.to_loopy_type(np.int32)
+    return run(unit), run(times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one]))
+
+
+@after
+def an_argument_that_was_asked(run):
+    one = lp.GlobalArg("z", np.float64, shape=(8,))
+    assert one.name == "z"
+    unit = times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one])
+    one.dtype = lp.to_loopy_type(np.int32)
+    return run(lp.split_iname(unit, "i", 4))
+
+
+@after
+def arguments_in_a_list_of_a_class(run):
+    arguments = Listed(data())
+    unit = times("z[i] = x[i]/4", arguments)
+    arguments[1] = lp.GlobalArg("z", np.int32, shape=(8,))
+    return run(unit), run(times("z[i] = x[i]/4", arguments))
+
+
+@after
+def arguments_in_an_array_of_objects(run):
+    arguments = np.array([*data(), None], dtype=object)[:2]
+    unit = times("z[i] = x[i]/4", arguments)
+    arguments[1] = lp.GlobalArg("z", np.int32, shape=(8,))
+    return run(unit), run(times("z[i] = x[i]/4", arguments))
+
+
+@after
+def a_generator_with_a_state(run):
+    state = ["z[i] = 2*x[i]"]
+    unit = times(text for text in state)
+    second(state)
+    return run(unit), run(times(text for text in state))
+
+
+@after
+def lists_in_an_iterator(run):
+    state = Listed(["i", "unr"])
+    unit = lp.tag_inames(lp.split_iname(times(), "i", 4), iter([("i_inner", state[1])]))
+    state[1] = "g.0"
+    return run(unit)
+
+
+@after
+def a_unit_of_which_parts_are_changed(run):
+    unit = times("z[i] = x[i]/4")
+    assert unit.default_entrypoint.name == "loopy_kernel"
+    split = lp.split_iname(unit, "i", 4)
+    unit.default_entrypoint.args.reverse()
+    return [arg.name for arg in split.default_entrypoint.args], run(split)
+
+
+@after
+def a_part_of_a_unit_that_a_transformation_copied(run):
+    unit = times("z[i] = x[i]/4")
+    instructions = unit.default_entrypoint.instructions
+    split = lp.split_iname(unit, "i", 4)
+    instructions[0] = instructions[0].copy(expression=instructions[0].expression * 8)
+    return run(split), run(lp.split_iname(unit, "i", 4))
+
+
+@after
+def a_symbol_that_a_function_gives(run):
+    number = [np.int32]
+
+    def mangler(_kernel, name):
+        return (lp.to_loopy_type(number[0]), "7") if name == "SEVEN" else None
+
+    unit = lp.make_kernel(DOMAIN, "<> t = SEVEN/2\nz[i] = t*x[i]", data(), symbol_manglers=[mangler], **VERSION)
+    typed = lp.infer_unknown_types(unit, expect_completion=False)
+    number[0] = np.float32
+    return run(typed), typed.default_entrypoint.temporary_variables["t"].dtype.numpy_dtype.name
+
+
+@after
+def a_callable_whose_attribute_changes(run):
+    class Scaling(lp.ScalarCallable):
+        text = "2.0*"
+
+        def with_types(self, arg_id_to_dtype, callables_table):
+            if 0 not in arg_id_to_dtype:
+                return self.copy(arg_id_to_dtype=arg_id_to_dtype), callables_table
+            wide = lp.to_loopy_type(np.float64)
+            found = self.copy(name_in_target=type(self).text, arg_id_to_dtype={0: wide, -1: wide})
+            return found, callables_table
+
+    unit = lp.register_callable(times("z[i] = scaling(x[i])"), "scaling", Scaling(name="scaling"))
+    typed = lp.infer_unknown_types(unit, expect_completion=False)
+    Scaling.text = "3.0*"
+    return run(typed)
+
+
+@after
+def a_tag_whose_attribute_changes(run):
+    class Mine(Tag):
+        def __init__(self, number):
+            object.__setattr__(self, "number", number)
+
+        def __hash__(self):
+            return hash(self.number)
+
+        def __eq__(self, other):
+            return type(self) is type(other) and self.number == other.number
+
+    one = Mine(2)
+    unit = lp.tag_inames(times(), {"i": one})
+    split = lp.split_iname(unit, "i", 4)
+    object.__setattr__(one, "number", 3)
+    (found,) = unit.default_entrypoint.iname_tags_of_type("i", Mine)
+    return found.number, run(split)
+
+
+@after
+def options_that_an_object_holds(run):
+    options = lp.Options(return_dict=True)
+    unit = times(options=options)
+    split = lp.split_iname(unit, "i", 4)
+    options.return_dict = False
+    return isinstance(split(run.queue, x=X)[1], dict), isinstance(unit(run.queue, x=X)[1], dict)
+
+
+# }}}
+
+# {{{ loopy keeps it
+
+
+def defined(**keywords):
+    """Return a unit whose code has a name that build options define."""
+    multiply = lp.CInstruction("i", "z[i] = F*x[i];", read_variables=frozenset({"x", "i"}), assignees="z[i]")
+    return lp.make_kernel(DOMAIN, [multiply], data(), **{**VERSION, **keywords})
+
+
+@kept
+def build_options_changed_after(run):
+    options = ["-DF=2"]
+    unit = lp.set_options(defined(), build_options=options)
+    options[0] = "-DF=4"
+    return run(unit)
+
+
+@kept
+def build_options_changed_before(run):
+    options = ["-DF=2"]
+    options[0] = "-DF=4"
+    return run(lp.set_options(defined(), build_options=options))
+
+
+@kept
+def build_options_changed_between_launches(run):
+    options = ["-DF=2"]
+    unit = lp.set_options(defined(), build_options=options)
+    found = [run(unit)]
+    options[0] = "-DF=4"
+    return [*found, run(unit), run(lp.split_iname(unit, "i", 4))]
+
+
+@kept
+def build_options_changed_before_a_transformation(run):
+    options = ["-DF=2"]
+    unit = lp.set_options(defined(), build_options=options)
+    options[0] = "-DF=4"
+    split = lp.split_iname(unit, "i", 4)
+    options[0] = "-DF=5"
+    return run(split), run(unit)
+
+
+@kept
+def build_options_changed_after_a_transformation(run):
+    options = ["-DF=2"]
+    split = lp.split_iname(lp.set_options(defined(), build_options=options), "i", 4)
+    options.append("-DG=4")
+    options[0] = "-DF=3"
+    return run(lp.tag_inames(split, {"i_inner": "unr"}))
+
+
+@kept
+def build_options_of_two_units(run):
+    options = ["-DF=2"]
+    one = lp.set_options(defined(), build_options=options)
+    options[0] = "-DF=4"
+    other = lp.set_options(defined(name="other"), build_options=options)
+    return run(one), run(other)
+
+
+@kept
+def build_options_in_a_dictionary(run):
+    options = {"build_options": ["-DF=2"]}
+    unit = defined(options=options)
+    options["build_options"][0] = "-DF=4"
+    options["return_dict"] = True
+    return run(unit), isinstance(unit(run.queue, x=X)[1], dict)
+
+
+@kept
+def build_options_that_are_the_programs(run):
+    options = ["-DF=2"]
+    unit = lp.set_options(defined(), build_options=options)
+    return unit.default_entrypoint.options.build_options is options, run(unit)
+
+
+@kept
+def build_options_that_the_unit_changes(run):
+    options = ["-DF=2"]
+    unit = lp.set_options(defined(), build_options=options)
+    unit.default_entrypoint.options.build_options[0] = "-DF=6"
+    return options, run(unit)
+
+
+@kept
+def build_options_of_a_class(run):
+    options = Listed(["-DF=2"])
+    unit = lp.set_options(defined(), build_options=options)
+    options[0] = "-DF=4"
+    return run(unit)
+
+
+@kept
+def build_options_changed_and_changed_back(run):
+    options = ["-DF=2"]
+    unit = lp.set_options(defined(), build_options=options)
+    options[0] = "-DF=4"
+    split = lp.split_iname(unit, "i", 4)
+    options[0] = "-DF=2"
+    return run(split), run(unit)
+
+
+@kept
+def a_rule_whose_names_change(run):
+    names = ["a"]
+    rule = lp.SubstitutionRule("f", tuple(names), lp.symbolic.parse("2*a"))
+    listed = lp.SubstitutionRule("g", names, lp.symbolic.parse("3*a"))
+    unit = lp.make_kernel(DOMAIN, [rule, "z[i] = f(x[i])"], data(), **VERSION)
+    names[0] = "b"
+    return run(unit), listed.arguments[0]
+
+
+@kept
+def names_of_axes(run):
+    names = ["one"]
+    argument = lp.GlobalArg("x", np.float64, shape=(8,), dim_names=names)
+    unit = times(arguments=[argument, data()[1]])
+    names[0] = "two"
+    found = unit.default_entrypoint.arg_dict["x"].dim_names
+    return list(found), list(lp.split_iname(unit, "i", 4).default_entrypoint.arg_dict["x"].dim_names), run(unit)
+
+
+@kept
+def variables_that_an_instruction_reads(run):
+    names = ["x", "i"]
+    one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]")
+    names.append("y")
+    unit = lp.make_kernel(DOMAIN, [one], data(), **VERSION)
+    names.pop()
+    return sorted(unit.default_entrypoint.instructions[0].read_variables), run(unit)
+
+
+@kept
+def variables_that_a_transformation_reads(_run):
+    names = ["x", "i"]
+    one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]", id="a")
+    unit = lp.make_kernel(DOMAIN, [one], [*data(), lp.GlobalArg("y", np.float64, shape=(8,))], **VERSION)
+    names.append("y")
+    fewer = lp.remove_unused_arguments(unit)
+    names.pop()
+    return sorted(arg.name for arg in fewer.default_entrypoint.args)
+
+
+def looked(values, **keywords):
+    """Return a unit that reads a table."""
+    table = lp.TemporaryVariable(
+        "t", initializer=values, read_only=True, address_space=lp.AddressSpace.GLOBAL, **keywords
+    )
+    return lp.make_kernel(DOMAIN, "z[i] = t[i]*x[i]", [*data(), table], **VERSION)
+
+
+@kept
+def a_table_changed_after(run):
+    values = np.full(8, 2.0)
+    unit = looked(values)
+    values[:] = 3
+    return run(unit)
+
+
+@kept
+def a_table_changed_before(run):
+    values = np.full(8, 2.0)
+    values[:] = 3
+    return run(looked(values))
+
+
+@kept
+def a_table_changed_between_launches(run):
+    values = np.full(8, 2.0)
+    unit = looked(values)
+    found = [run(unit)]
+    values[:] = 3
+    return [*found, run(unit), run(lp.split_iname(unit, "i", 4))]
+
+
+@kept
+def a_table_changed_around_a_transformation(run):
+    values = np.full(8, 2.0)
+    unit = looked(values)
+    values[:] = 3
+    split = lp.split_iname(unit, "i", 4)
+    values[:] = 4
+    return run(split), run(unit)
+
+
+@kept
+def a_table_that_is_a_view(run):
+    whole = np.full((2, 8), 2.0)
+    unit = looked(whole[1])
+    whole[1] = 3
+    return run(unit)
+
+
+@kept
+def a_table_whose_view_changes(run):
+    values = np.full(8, 2.0)
+    unit = looked(values)
+    values[2:4][:] = 7
+    return run(unit)
+
+
+@kept
+def a_table_that_nobody_may_write(run):
+    whole = np.full(8, 2.0)
+    values = whole[:]
+    values.flags.writeable = False
+    unit = looked(values)
+    whole[:] = 3
+    return run(unit)
+
+
+@kept
+def a_table_in_a_buffer(run):
+    held = array.array("d", [2.0] * 8)
+    unit = looked(np.frombuffer(held))
+    held[3] = 5.0
+    return run(unit)
+
+
+@kept
+def a_table_that_is_no_array_of_numpy(run):
+    class Table(np.ndarray):
+        pass
+
+    values = np.full(8, 2.0).view(Table)
+    unit = looked(values)
+    values[:] = 3
+    return run(unit)
+
+
+@kept
+def two_tables_of_one_array(run):
+    values = np.full(8, 2.0)
+    one = looked(values)
+    found = run(one)
+    values *= 2
+    return found, run(looked(values)), run(one)
+
+
+@kept
+def a_function_that_gives_a_preamble(run):
+    number = [2]
+
+    def preamble(_info):
+        yield "10_mine", f"#define F {number[0]}"
+
+    unit = defined(preamble_generators=[preamble])
+    number[0] = 3
+    split = lp.split_iname(unit, "i", 4)
+    number[0] = 4
+    return run(split)
+
+
+@kept
+def a_function_whose_default_changes(run):
+    global preamble
+
+    def preamble(_info, number=[2]):  # noqa: B006
+        yield "10_mine", f"#define F {number[0]}"
+
+    unit = lp.register_preamble_generators(defined(), [preamble])
+    preamble.__defaults__[0][0] = 5
+    return run(unit)
+
+
+@kept
+def an_object_that_gives_a_preamble(run):
+    class Preamble:
+        number = 2
+
+        def __call__(self, _info):
+            yield "10_mine", f"#define F {self.number}"
+
+    one = Preamble()
+    unit = defined(preamble_generators=[one])
+    one.number = 3
+    return run(unit)
+
+
+@kept
+def options_of_an_object(run):
+    options = lp.Options(build_options=["-DF=2"])
+    unit = defined(options=options)
+    options.build_options = ["-DF=4"]
+    split = lp.split_iname(unit, "i", 4)
+    options.build_options[0] = "-DF=5"
+    return run(split), run(unit)
+
+
+@kept
+def a_unit_whose_options_change(run):
+    unit = lp.set_options(defined(), build_options=["-DF=2"])
+    kernel = unit.default_entrypoint
+    split = lp.split_iname(unit, "i", 4)
+    kernel.options.build_options[0] = "-DF=4"
+    return run(split), run(unit)
+
+
+# }}}
+
+# {{{ nothing that matters changes: such programs wait in their second run, and loopy is not imported
+
+
+class Size(enum.IntEnum):
+    FOUR = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocked(Tag):
+    number: int = 1
+
+    def cost(self):
+        return self.number * 2
+
+
+class Plain(Tag):
+    def cost(self):
+        return 3
+
+
+@usual
+def texts_in_containers(run):
+    texts = ["z[i] = 2*x[i]"]
+    unit = times(texts, preambles=[("10_mine", "/* mine */")], silenced_warnings=["write_race(a)"])
+    texts.clear()
+    return run(lp.tag_inames(lp.split_iname(unit, "i", Size.FOUR), {"i_inner": "unr"}))
+
+
+@usual
+def ordered_and_default_dictionaries(run):
+    tags = collections.defaultdict(list, i_inner="unr")
+    unit = lp.split_iname(sized(fixed_parameters=collections.OrderedDict(n=8)), "i", 4)
+    unit = lp.tag_inames(unit, tags)
+    tags.clear()
+    return run(lp.tag_inames(unit, types.MappingProxyType({"i_outer": "g.0"})))
+
+
+@usual
+def texts_in_an_array(run):
+    return run(times(np.array(["z[i] = 2*x[i]"], dtype=object))), run(times(np.array(["z[i] = 3*x[i]"])))
+
+
+@usual
+def a_table(run):
+    return run(looked(np.arange(8.0))), run(looked(np.arange(16.0)[::2]))
+
+
+@usual
+def build_options_in_the_call(run):
+    return run(lp.set_options(defined(), build_options=["-DF=2"]))
+
+
+@usual
+def build_options_that_are_kept(run):
+    options = ["-DF=3"]
+    unit = lp.split_iname(lp.set_options(defined(), build_options=options), "i", 4)
+    return run(lp.tag_inames(unit, {"i_inner": "unr"})), len(options)
+
+
+@usual
+def tags_of_the_user(run):
+    unit = lp.tag_inames(times(), {"i": Blocked(4)})
+    return run(lp.split_iname(lp.tag_inames(unit, {"i": Plain()}), "i", 4))
+
+
+@usual
+def frozen_sets(run):
+    one = lp.Assignment("z[i]", "2*x[i]", id="a", within_inames=frozenset({"i"}), depends_on=frozenset())
+    return run(times([one], tags=frozenset()))
+
+
+@usual
+def a_list_used_again(run):
+    texts, found = [], []
+    for factor in (2, 3):
+        texts.append(f"z[i] = {factor}*x[i]")
+        found.append(times(texts, name=f"k{factor}"))
+        texts.clear()
+    return [run(unit) for unit in found]
+
+
+# }}}
+
+
+def said(function, run):
+    """Return what a program computed, or its error."""
+    try:
+        return function(run)
+    except Exception as error:
+        if "--trace" in sys.argv:
+            traceback.print_exc()
+        return f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+
+
+def main():
+    """Run the programs of the named roots, or single ones, and print what each computed."""
+    names = [name for name in sys.argv[2:] if not name.startswith("-")]
+    chosen = {}
+    for where, programs in ROOTS.items():
+        for name, function in programs.items():
+            if not names or where in names or name in names:
+                chosen[name] = function
+    found = next(one for one in cl.get_platforms() if one.name == sys.argv[1])
+    context = cl.Context(found.get_devices()[:1])
+    run = Run(cl.CommandQueue(context))
+    result = {name: said(function, run) for name, function in chosen.items()}
+    made = importlib.import_module("kcl").stats()["made"] if "kcl" in sys.modules else {}
+    print(json.dumps({"numbers": result, "loopy": "loopy" in sys.modules, "made": made}))
+
+
+if __name__ == "__main__":
+    main()
