@@ -200,7 +200,7 @@ class Record(StandIn):
 
     def is_spoiled(self) -> bool:
         """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
-        return self.exposed or any(held.is_changed(in_place=True) for held in self._held_before())
+        return self.exposed or (self.keeps and any(held.is_changed(in_place=True) for held in self._held_before()))
 
     def is_like(self, other: Record) -> bool:
         """Tell whether two records surely have equal results."""

@@ -135,7 +135,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     write = _WRITERS.get(kind)
     if write is not None:
         return write(value, taken)
-    row = container(value)
+    row = _CONTAINERS.get(kind) or _special(value, kind)
     if row is None:
         return _other(value, kind, taken)
     try:
@@ -150,7 +150,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
-    row = container(value)
+    row = _CONTAINERS.get(kind) or _special(value, kind)
     if row is None:
         return change(value)
     before = row.items(value)
@@ -249,9 +249,10 @@ _ARRAY = ContainerKind(
 def container(value: Any) -> ContainerKind | None:
     """Return the row of a value's class; None for a value of another class, and for the proxy of a user's mapping."""
     kind = class_of(value)
-    row = _CONTAINERS.get(kind)
-    if row is not None or kind is str:
-        return row
+    return _CONTAINERS.get(kind) or _special(value, kind)
+
+
+def _special(value: Any, kind: type) -> ContainerKind | None:
     if kind is types.MappingProxyType:
         return _PROXY if type(gc.get_referents(value)[0]) is dict else None
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
