@@ -176,7 +176,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a command, a report or a worker process": {
         *(("cli.completion", of) for of in ("base.settings", "caches.table")),
-        *((f"inspect.{of}", "drivers.pocl.completion") for of in ("report", "explain.misses")),
+        ("inspect.report", "drivers.pocl.completion"),
         ("inspect.doctor.system", "cache.stores.persistentdict"),
         *(("workers.worker", of) for of in ("handle", "inspect.report")),
     },
