@@ -36,7 +36,7 @@ AFTER_RANKS_SECONDS = 5.0
 _PAUSE = 0.02
 # The helper runs after the user's work, but not so late that the next run waits for a machine to become idle. Beside
 # ranks it takes what they leave.
-_NICENESS, _NICENESS_BESIDE_RANKS = 5, 19
+NICENESS, NICENESS_BESIDE_RANKS = 5, 19
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
 _FINE, _LACKS_DEVICE = 0, 3  # the statuses of a worker
 
@@ -184,18 +184,20 @@ class Helper:
 
     def _do_all(self, setting: str, workshop: Workshop, stream: int) -> None:
         tasks: dict[Job, CompletionTask] = {}
-        seen = time.monotonic()
+        home, seen = os.stat(self._work), time.monotonic()
         while time.monotonic() - seen < IDLE_SECONDS:
             due = self._due()
             mine = [job for job in due if job.setting == setting]
-            if due and not mine:
+            if (due and not mine) or not _is_at(self._work, home):
                 return
-            if not any(self._try(workshop, tasks, job, stream) for job in mine):
+            if not any(self._try(workshop, tasks, job, stream, home) for job in mine):
                 time.sleep(_PAUSE)
             if mine:
                 seen = time.monotonic()
 
-    def _try(self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job, stream: int) -> bool:
+    def _try(
+        self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job, stream: int, home: os.stat_result
+    ) -> bool:
         """Do a job if it can be done now; return True if there was work to do."""
         if job not in tasks:
             entry = self._queue.read(job)
@@ -212,6 +214,8 @@ class Helper:
         if later is not None:
             tasks[job] = later
             return True
+        if not _is_at(self._work, home):
+            sys.exit(1)  # the folder was removed and made again: the job belongs to another helper
         try:
             if job in self._queue.jobs():  # else it was replaced meanwhile
                 self._queue.drop(job)
@@ -236,7 +240,7 @@ def main(arguments: list[str]) -> None:
 
 def _be_modest(beside_ranks: bool) -> None:
     """Yield processor and memory to other processes, leave no core file, and end when told."""
-    niceness = _NICENESS_BESIDE_RANKS if beside_ranks else _NICENESS
+    niceness = NICENESS_BESIDE_RANKS if beside_ranks else NICENESS
     os.nice(niceness)
     # a session of its own would weigh as much as the user's whole session
     for path, text in (("/proc/self/autogroup", str(niceness)), ("/proc/self/oom_score_adj", "1000")):
@@ -248,6 +252,13 @@ def _be_modest(beside_ranks: bool) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, lambda *_: sys.exit())
+
+
+def _is_at(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), status)
+    except OSError:
+        return False
 
 
 def _die_with_parent() -> None:

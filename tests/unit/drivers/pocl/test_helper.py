@@ -152,14 +152,12 @@ class TestLife:
             bench.queued(number)
         rank = subprocess.Popen(["sleep", "0"])
         rank.wait()
-        code = """
-            import time
-            helper.AFTER_RANKS_SECONDS = 0.0
-        """
+        code = "helper.AFTER_RANKS_SECONDS = 0.0"
         assert bench.helper(code=code, arguments=["", str(rank.pid)]).wait(LIMIT_SECONDS) == 0
         assert len(bench.queue.jobs()) == 2
         assert works(bench) == []
-        assert bench.helper(arguments=["", str(os.getpid())]).wait(LIMIT_SECONDS) == 0
+        code = "helper.NICENESS_BESIDE_RANKS = 0"  # tests beside it use the processors
+        assert bench.helper(code=code, arguments=["", str(os.getpid())]).wait(LIMIT_SECONDS) == 0
         assert bench.left() == []
 
     def test_lacking_device(self, bench: Bench) -> None:

@@ -1,0 +1,69 @@
+"""Runs under an MPI launcher and in batch jobs, where a scheduler ends what is left of a job."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+RANKS = 4
+PROGRAM = """
+import numpy as np
+import pyopencl as cl
+
+import loopy as lp
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+sums = []
+for factor in (2, 3):
+    knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {factor}*x[i]", name="times", lang_version=(2018, 2))
+    event, (y,) = knl.executor(context)(queue, x=np.ones(64, np.float32))
+    sums.append(float(y.sum()))
+print(sums, flush=True)
+"""
+
+
+def ranks(child, *options, **variables):
+    """Run the program unchanged on several ranks."""
+    (child.directory / "solver.py").write_text(PROGRAM)
+    command = [MPIEXEC, "-n", str(RANKS), sys.executable, "-m", "kcl", "run", *options, "solver.py"]
+    environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
+    return subprocess.run(command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300)
+
+
+@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec here")
+def test_second_run_hits(child, platform_name):
+    """The second run of an unchanged program under mpiexec hits in every layer of every rank, at once."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
+    for options in ((), ("--strict", "hit")):
+        done = ranks(child, *options)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("[128.0, 192.0]") == RANKS
+
+
+@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec here")
+def test_launcher_does_not_wait(child, platform_name):
+    """The launcher ends with its ranks, though a helper of theirs still lives."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
+    code = """
+        import os, sys
+        from kcl.drivers.pocl import client
+
+        reading, writing = os.pipe()
+        stays = "import os, sys, time; os.write(int(sys.argv[1]), str(os.getpid()).encode()); time.sleep(3600)"
+        client._spawn([sys.executable, "-c", stays, str(writing)], writing)
+        print(os.read(reading, 20).decode())
+    """
+    command = [MPIEXEC, "-n", "1", sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, env=child.environment(), text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
