@@ -7,6 +7,7 @@ import collections
 import functools
 import re
 
+import budget
 import pytest
 import warm_modules
 from harness import ROOT
@@ -291,6 +292,19 @@ class TestFences:
         cli = {name for name in NAMES if name.startswith("cli")}
         assert importing("dataclasses") <= cli | {"drivers.pocl.helper"}  # on a miss, or elsewhere
         assert importing("platformdirs") <= {"base.settings"}
+
+
+class TestBudget:
+    @pytest.mark.parametrize("name", sorted({*budget.ROOMS, *budget.lines()}))
+    def test_room(self, name):
+        """A room keeps its budget of lines; a number is only lowered, except by an issue that brings a room."""
+        assert budget.lines().get(name, 0) <= budget.ROOMS[name]
+
+    def test_warm_start(self):
+        """A warm start imports no more modules, and no more lines, than its budget says."""
+        number, lines = budget.warm()
+        assert number <= budget.WARM_MODULES
+        assert lines <= budget.WARM_LINES
 
 
 PARTICIPLES = {
