@@ -26,7 +26,7 @@ LOOK_ALIKES = {
 }
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 _TRUE, _FALSE = {"1", "y", "yes", "t", "true", "on"}, {"0", "n", "no", "f", "false", "off"}
-_RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE", "JAX_ENABLE_COMPILATION_CACHE"}
+_RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 _SIBLINGS = 3
 
 
