@@ -319,7 +319,6 @@ class Build(Stage[BuildRequest]):
         self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
-        from kcl.build import shapes
         from kcl.build.driver import Promise
         from kcl.build.entries import entry_of
 
@@ -327,10 +326,9 @@ class Build(Stage[BuildRequest]):
         promises: list[Promise] = []
         program, text = found.program, wanted.text
         text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
-        launch = shapes.described(wanted.arguments)
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(text, slot, log, seconds, launch, self.driver)  # type: ignore[arg-type]
+            entry = entry_of(text, slot, log, seconds, self.driver)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:
