@@ -241,7 +241,7 @@ GOALS = (
     ),
     *(
         Goal(f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most)
-        for command, most in (("kcl status", 3.0), ("kcl ls", 10.0), ("kcl explain", 10.0))
+        for command, most in (("kcl status", 3.0), ("kcl ls", 20.0), ("kcl explain", 20.0))
     ),
     Goal(
         "statistics, 42 kernels warm: their share of the processor time",

@@ -17,8 +17,7 @@ from kcl.cli.ls import complain
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import Fault, ListedEntry
 
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
@@ -30,7 +29,7 @@ _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settin
 class ShownEntry(NamedTuple):
     """An entry with its place, and with its row in the catalogue."""
 
-    summary: Summary
+    summary: ListedEntry
     line: CacheEntry
     entry: Entry
 
@@ -75,7 +74,7 @@ def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
             output.say("\n" * (number > 0) + about(one), _INDENT)
 
 
-def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[Summary]:
+def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = catalogue.named(key)
     if not found:
@@ -178,7 +177,7 @@ def _shortened(path: str) -> str:
     return shortened(path, room - _INDENT) if room else path
 
 
-def _read(summary: Summary) -> Entry:
+def _read(summary: ListedEntry) -> Entry:
     try:
         return inventory.read(summary.layer, summary.address)
     except (KeyError, CacheFault, OSError, ValueError) as error:
@@ -207,7 +206,7 @@ def _joined(described: Any, *names: str) -> str:
     return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
 
 
-def _ambiguous(key: str, found: Sequence[Summary], catalogue: Catalogue) -> NoReturn:
+def _ambiguous(key: str, found: Sequence[ListedEntry], catalogue: Catalogue) -> NoReturn:
     copies = {one.address for one in found if [other.digest for other in found].count(one.digest) > 1}
     cure = "give more digits of one" + (", or the address of a copy" if copies else "")
     output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; {cure}:")

@@ -25,7 +25,7 @@ from kcl.inspect import inventory
 from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.history.runs import RunRecord
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import ListedEntry
 from kcl.record.evidence import PARAMETER
 
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
@@ -56,7 +56,7 @@ class LookSummary(NamedTuple):
 class KernelEntry(NamedTuple):
     """The cached entry of a look-up, with a digest of its OpenCL C and macros."""
 
-    summary: Summary
+    summary: ListedEntry
     entry: Entry
     source: str
     parameters: Mapping[str, str]
@@ -116,7 +116,7 @@ class Entries:
     """The entries of all layers by the first digits of their digests; an entry is read on request."""
 
     def __init__(self) -> None:
-        self._listed: dict[str, list[Summary]] = {}
+        self._listed: dict[str, list[ListedEntry]] = {}
         for one in inventory.rows([]):
             self._listed.setdefault(one.digest[:DIGITS], []).append(one)
         self._known: dict[str, KernelEntry | None] = {}
@@ -128,7 +128,7 @@ class Entries:
             self._known[start] = self._read(self._listed.get(start, ()))
         return self._known[start]
 
-    def _read(self, listed: Sequence[Summary]) -> KernelEntry | None:
+    def _read(self, listed: Sequence[ListedEntry]) -> KernelEntry | None:
         for summary in listed:
             try:
                 entry = inventory.read(summary.layer, summary.address)

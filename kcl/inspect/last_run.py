@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kcl.base import settings
-from kcl.inspect import inventory, kernels
+from kcl.inspect import inventory, kernels, tally
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS
 from kcl.inspect.history.runs import RunRecord
-from kcl.inspect.inventory import tally
 from kcl.inspect.kernels import Entries, KernelRow
 
 EXPLAINED = 40  # misses of a run
@@ -95,7 +94,7 @@ def _counted(run: Iterable[RunRecord], held: LayerContents) -> dict[str, Any]:
 
 
 def _held(layer: str) -> LayerContents:
-    found = list(inventory.summaries(layer))
+    found = list(inventory.entries(layer))
     built = [one.built for one in found]
     return LayerContents(
         layer,

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from kcl.base import events, process, settings
 from kcl.cache import growth
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, purge_items
+from kcl.inspect import inventory, pins, purge, purge_items, tally
 from kcl.inspect.history import journal
 from kcl.inspect.history.runs import EntryUse
-from kcl.inspect.inventory import ListedEntry, tally
+from kcl.inspect.inventory import ListedEntry
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0
@@ -170,7 +170,7 @@ def _is_due(bounds: Limits, now: float) -> bool:
 
 def _whole(held: list[ListedEntry], uses: Mapping[str, EntryUse], pinned: list[str]) -> StoredKernel:
     last = max(max(one.modified, journal.use(uses, one.digest).last) for one in held)
-    seconds = sum({one.kind: one.summary.seconds for one in held}.values())
+    seconds = sum({one.kind: one.seconds for one in held}.values())
     return StoredKernel(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
 
 

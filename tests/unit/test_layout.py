@@ -107,7 +107,6 @@ DIRECTORIES = {
     "inspect.history.journal": "counts and misses of processes",
     "inspect.history.records": "what misses looked like",
     "inspect.inventory": "whether a store has a file for each entry",
-    "inspect.inventory.listing": "summaries",
     "inspect.pins": "pinned kernels",
     "inspect.purge_items": "whether a store has a file for each entry",
 }
@@ -232,7 +231,7 @@ class TestFences:
     def test_writers(self):
         """The folders of layers are named by the table of layers, and a directory of entries is made for a purpose."""
         folders = using(*(f"kcl.cache.places.{name}" for name in ("binaries", "dictionaries", "generated")))
-        assert folders == {"cache.layers", "inspect.inventory.tally"}  # which counts what lies beside a database
+        assert folders == {"cache.layers", "inspect.tally"}  # which counts what lies beside a database
         assert using("kcl.cache.stores.directory.Directory") == DIRECTORIES.keys()
 
     def test_platforms(self):

@@ -31,7 +31,7 @@ class TestGc:
     @pytest.mark.usefixtures("copy")
     def test_removes(self):
         """A dry run shows what would go; then it goes."""
-        listed = len(list(inventory.summaries()))
+        listed = len(list(inventory.entries()))
         shown = gc("--max-size", "20K", "--dry-run")
         count = int(re.search(r"^(\d+) entr.* would be removed", shown.output, re.MULTILINE)[1])
         assert "nothing to remove" not in shown.output
@@ -40,7 +40,7 @@ class TestGc:
         done = gc("--max-size", "20K")
         assert done.exit_code == 0, done.output
         assert "are removed" in done.output
-        assert len(list(inventory.summaries())) == listed - count
+        assert len(list(inventory.entries())) == listed - count
         assert sum(len(names) for _place, _folders, names in os.walk(places.binaries())) < files
 
     def test_wrong_size(self):

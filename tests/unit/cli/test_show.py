@@ -76,7 +76,7 @@ class TestShow:
     def test_ambiguous(self):
         """Where several entries are meant they are listed, and the status is 2."""
         result = run("show", "untyped", code=2)
-        entries = [one for one in inventory.find("untyped") if one.layer == "binary"]
+        entries = [one for one in inventory.named("untyped", inventory.rows([])) if one.layer == "binary"]
         assert all(one.digest[:12] in result.stdout for one in entries)
         assert "give more digits" in result.stderr
 

@@ -47,7 +47,7 @@ class TestJson:
         assert generator["directory"] == os.path.dirname(warm.rows.location)
         assert binary["why"] == generator["why"] == "XDG_CACHE_HOME"
         assert binary["entries"] == len(list(warm.binaries.scan()))
-        assert generator["entries"] == len(list(inventory.summaries("generator"))) < len(list(warm.rows.scan()))
+        assert generator["entries"] == len(list(inventory.entries("generator"))) < len(list(warm.rows.scan()))
         assert generator["bytes"] == os.path.getsize(warm.rows.location)
         assert binary["oldest"] <= binary["newest"]
         assert 0.4 < binary["hit_rate"] < 0.6

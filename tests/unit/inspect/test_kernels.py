@@ -11,9 +11,10 @@ from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.stores.base import Stat
 from kcl.inspect import kernels
 from kcl.inspect.history.runs import EntryUse, RunRecord
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, LookSummary
 
 COUNTERS = {"hits": 2, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 1.0, "saved": 4.0, "bytes": 9}
@@ -29,7 +30,7 @@ def look(layer, kernel="axpy", outcome="hit", digest="", **others):
 def stored(layer, kernel, source, **parameters):
     """Return what lies in the cache of a look-up."""
     entry = Entry(Key([("layer", layer), ("source", source)]), {}, {"source.cl": source.encode()})
-    summary = Summary(layer, f"x-{entry.key.digest}", "code", kernel, "", "", 1, 1.0, 1.0)
+    summary = ListedEntry(layer, f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"kernel": kernel}, {})
     return KernelEntry(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
 
 

@@ -7,8 +7,9 @@ import re
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.stores.base import Stat
 from kcl.cli.page import code
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, KernelRow
 
 PTX = b".version 8.0\n.target sm_90\nadd.f32 %f1, %f2, %f3; // <b>\n"
@@ -17,7 +18,9 @@ PTX = b".version 8.0\n.target sm_90\nadd.f32 %f1, %f2, %f3; // <b>\n"
 def row(**parts):
     """Return a kernel with an entry that has these parts."""
     entry = Entry(Key([("source", "1")]), {}, {name.replace("_", "."): part for name, part in parts.items()})
-    summary = Summary("binary", f"x-{entry.key.digest}", "binary", "k", "", "a device", 1, 1.0, 1.0)
+    summary = ListedEntry(
+        "binary", f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"device": {"name": "a device"}}, {}
+    )
     return KernelRow("k", (), (KernelEntry(summary, entry, "", {}, {}),))
 
 

@@ -10,10 +10,11 @@ import pytest
 from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.stores.base import Stat
 from kcl.cli.page import page
 from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.misses import Miss
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary
 from kcl.inspect.last_run import LayerContents, Run, last_run
 
@@ -73,7 +74,8 @@ def evil_run() -> Run:
     """Return a run in which each text is the user's, and means no good."""
     key = Key([("source", EVIL)])
     parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
-    summary = Summary("binary", f"x-{key.digest}", "binary", EVIL, EVIL, EVIL, 1, 1.0, 1.0)
+    about = {"kernel": EVIL, "device": {"name": EVIL}, "platform": {"name": EVIL}}
+    summary = ListedEntry("binary", f"x-{key.digest}", Stat(1, 1.0), key, about, {})
     held = KernelEntry(summary, Entry(key, {}, parts), "", {EVIL: EVIL}, {EVIL: EVIL})
     looks = tuple(
         LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
