@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,6 +17,7 @@ from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli import ls as listing
 from kcl.cli.ls import complain
+from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
@@ -21,6 +25,7 @@ from kcl.inspect.inventory import Fault, ListedEntry
 
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
+_ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
 _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
@@ -148,8 +153,6 @@ def _piece(shown: ShownEntry, name: str) -> str:
     if name == "path":
         return inventory.file_of(shown.summary.layer, shown.summary.address)
     if name == "asm":
-        from kcl.cli.assembly import NoAssembly, assembly
-
         try:
             return assembly(_part(shown, "binary"))
         except NoAssembly as error:
@@ -219,3 +222,44 @@ def _ambiguous(key: str, found: Sequence[ListedEntry], catalogue: Catalogue) -> 
 def _fail(message: str) -> NoReturn:
     output.complain(message)
     raise SystemExit(output.FOUND)
+
+
+class NoAssembly(Exception):
+    """The binary cannot be shown as assembly; the message gives the reason."""
+
+
+def assembly(binary: bytes) -> str:
+    """Return the native code of a program binary as text: PoCL's and Intel's through objdump, PTX as it is.
+
+    Raises `NoAssembly` for an unknown binary, or if objdump is missing.
+    """
+    files: dict[str, bytes] = {}
+    if binary.startswith(poclbin.MAGIC):
+        try:
+            files = poclbin.read(binary).files()
+        except ValueError as error:
+            raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
+    elif binary.startswith(_ELF):
+        files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}  # Intel's container looks like it
+    else:
+        text = binary.rstrip(b"\0").decode("utf-8", "replace")
+        if ".version" in text and ".target" in text:
+            return text
+        raise NoAssembly("this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is")
+    native = [(path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)]
+    if not native:
+        raise NoAssembly("the binary holds no native code, only what the driver compiles from it")
+    return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
+
+
+def _disassembled(content: bytes) -> str:
+    command = shutil.which("objdump")
+    if command is None:
+        raise NoAssembly("objdump is not installed: it comes with binutils; --binary FILE writes the binary as it is")
+    with tempfile.NamedTemporaryFile(suffix=".so") as stream:
+        stream.write(content)
+        stream.flush()
+        done = subprocess.run([command, "-d", "--no-show-raw-insn", stream.name], capture_output=True, text=True)
+    if done.returncode:
+        raise NoAssembly(f"objdump does not take it: {done.stderr.strip()}")
+    return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip("\n")
