@@ -18,9 +18,9 @@ from kcl.inspect.purge_items import RemovalRows
 def gc(max_size: int | None, max_age: float | None, dry_run: bool) -> None:
     """Remove kernels where the entries are above their bounds, and the stores that an earlier kcl left.
 
-    The bounds are KCL_MAX_SIZE, 2.0 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
-    seconds to make for their bytes, and were used long ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is
-    free afterwards. The stores of an earlier kcl go a week after it wrote there last.
+    The bounds are KCL_MAX_SIZE, 2.0 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that were
+    used longest ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is free afterwards. The stores of an
+    earlier kcl go a week after it wrote there last.
 
     Exits with 1 where something could not be removed.
     """
