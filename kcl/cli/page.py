@@ -19,8 +19,7 @@ from kcl.cli.show import NoAssembly, assembly
 from kcl.inspect import kernels
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
-from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary
-from kcl.inspect.last_run import Run
+from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary, Run
 
 _LINES = 1000  # of one text
 _ASSEMBLED = 50  # programs of a page: each takes a run of objdump

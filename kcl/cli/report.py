@@ -10,7 +10,7 @@ from kcl.inspect import kernels
 from kcl.inspect import report as tables
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.last_run import Run, last_run
+from kcl.inspect.kernels import Run, last_run
 
 
 @click.command()

@@ -14,7 +14,7 @@ from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.history.runs import EntryUse
+from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import Fault, ListedEntry
 
 # The sort orders: words in their order, numbers and times the largest first.

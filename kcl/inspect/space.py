@@ -22,7 +22,7 @@ from kcl.cache import growth
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, purge_items, tally
 from kcl.inspect.history import journal
-from kcl.inspect.history.runs import EntryUse
+from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import ListedEntry
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds

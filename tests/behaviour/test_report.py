@@ -13,7 +13,7 @@ from printed import differs
 
 from kcl import option
 from kcl.cli.page import page
-from kcl.inspect.last_run import last_run
+from kcl.inspect.kernels import last_run
 
 pytestmark = pytest.mark.one_platform
 

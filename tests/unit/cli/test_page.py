@@ -16,8 +16,7 @@ from kcl.cli.page import assembly_of, coloured, diff, page, source_of
 from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory import ListedEntry
-from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary
-from kcl.inspect.last_run import LayerContents, Run, last_run
+from kcl.inspect.kernels import KernelEntry, KernelRow, LayerContents, LookSummary, Run, last_run
 
 EVIL = "</code></pre><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>\"' &amp;"
 VOID = {"meta", "br"}

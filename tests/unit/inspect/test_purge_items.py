@@ -265,4 +265,4 @@ class TestQuiet:
 
 def _use(place: str) -> None:
     used = {place[-64:][: journal.DIGITS]: journal.EntryUse(1, time.time())}
-    records.put(records.store(), {}, {}, used, [], [])
+    records.put(records.store(), uses=used)
