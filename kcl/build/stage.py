@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BuildRequest(NamedTuple):
-    """A program text to be built. A new entry keeps the shapes of the `arguments` of its first launch.
+    """A program text to be built.
 
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
@@ -42,7 +42,6 @@ class BuildRequest(NamedTuple):
     """
 
     text: ProgramText
-    arguments: Mapping[str, Any] | None = None
     holder: cl.Program | None = None
 
 

@@ -124,7 +124,7 @@ def work(
 
 def _setup(devices: list[tuple[int, int, str]]) -> Setup:
     start = spawn.get_preparation_data("kcl worker")
-    del start["authkey"]  # for connections, and only `multiprocessing` itself may send it
+    start.pop("authkey", None)  # for connections, and only `multiprocessing` itself may send it
     return Setup(start, option.get_cache_dir() if option.is_chosen() else "", devices)
 
 
