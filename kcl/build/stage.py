@@ -230,12 +230,6 @@ class Build(Stage[BuildRequest]):
             self._programs[digest] = found
             return found
 
-    def made_of(self, text: ProgramText, slots: Iterable[ProgramSlot], entries: Iterable[Entry]) -> BuiltProgram:
-        """Make a program of the entries of its devices; raises the driver's error for a binary that it refuses."""
-        look = Look("hit", slots=tuple(slots), entries=tuple(entries))
-        found: BuiltProgram = self.load(BuildRequest(text), look).value
-        return found
-
     # the verbs of the look-up
 
     def name(self, wanted: BuildRequest) -> str:
