@@ -7,7 +7,7 @@ import click
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.inspect import kernels
-from kcl.inspect import report as tables
+from kcl.inspect import summary as tables
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.kernels import Run, last_run

@@ -287,7 +287,7 @@ class TestAtExit:
             import loopy
             from kcl import integrations, recipe
             from kcl.base import events
-            from kcl.inspect.report import report
+            from kcl.inspect.summary import report
             events.emit(events.Event("generator", "axpy", "", "hit", "", 1.0, 1))
             print("loopy was imported" in report())
             integrations.install()

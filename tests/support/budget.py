@@ -15,21 +15,21 @@ ROOMS = {
     "root": 1432,
     "base": 2271,
     "launch": 1471,
-    "caches": 1529,
+    "caches": 1291,
     "cache": 3569,
     "record": 6812,
     "generate": 2700,
     "build": 1874,
     "drivers": 2597,
     "bundle": 550,
-    "inspect": 5725,
-    "workers": 563,
+    "inspect": 4914,
+    "workers": 480,
     "integrations": 1000,
-    "cli": 2557,
+    "cli": 2244,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 87
-WARM_LINES = 14734
+WARM_LINES = 14391
 
 
 def lines():
